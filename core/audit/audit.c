@@ -3,6 +3,8 @@
 
 #define EVERY 128u
 #define FIRST 8u /* all steps up to here, apart from the first one */
+#define SPOTS 16u       /* steps up to here have spots where they are audited, */
+#define SPOT_AUDITS 64u /* then each of so many audits */
 
 enum row { ROW_VALUES, ROW_FIRST, ROW_SECOND, ROWS }; /* of the digests */
 
@@ -56,9 +58,19 @@ copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_pa
 
 /* ---- queueing ---- */
 
+static uint64_t every_of(const struct copse_audit *a)
+{
+    return a->params.every > 0 ? a->params.every : EVERY;
+}
+
+bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step)
+{
+    return step <= SPOTS || (step % every_of(a) == 0 && step / every_of(a) % SPOT_AUDITS == 0);
+}
+
 bool copse__audit_is_due(const struct copse_audit *a, uint64_t step)
 {
-    const uint64_t every = a->params.every > 0 ? a->params.every : EVERY;
+    const uint64_t every = every_of(a);
     return !a->params.is_off && a->step == 0 &&
            (step % every == 0 || (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
 }
@@ -98,13 +110,13 @@ static const char *device_of(const struct copse_audit *a, uint32_t r)
     return a->digests[r].queue->dev->info.id;
 }
 
-static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
+static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, const char *variable)
 {
     return copse_fail(COPSE_ERR_UNRELIABLE,
                       "trainer: audit of step %llu: %s computed the gradient of '%s' twice from the same inputs, with "
                       "different results. The device or its driver makes errors; do not use the parameters. "
                       "Check it: copse conformance --device %s",
-                      (unsigned long long)step, device_of(a, r), a->variables[i].name, device_of(a, r));
+                      (unsigned long long)step, device_of(a, r), variable, device_of(a, r));
 }
 
 static copse_status two_values(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
@@ -117,12 +129,21 @@ static copse_status two_values(const struct copse_audit *a, uint64_t step, uint3
                       device_of(a, 0), device_of(a, r));
 }
 
+const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r)
+{
+    for (uint32_t i = 0; a->has[r] && i < a->count; i++)
+        if (!copse__digest_equal(&a->digests[r], ROW_FIRST, &a->digests[r], ROW_SECOND, i))
+            return a->variables[i].name;
+    return NULL;
+}
+
 static copse_status compare(const struct copse_audit *a, uint64_t step)
 {
-    for (uint32_t r = 0; r < a->replicas; r++)
-        for (uint32_t i = 0; a->has[r] && i < a->count; i++)
-            if (!copse__digest_equal(&a->digests[r], ROW_FIRST, &a->digests[r], ROW_SECOND, i))
-                return two_gradients(a, step, r, i);
+    for (uint32_t r = 0; r < a->replicas; r++) {
+        const char *variable = copse__audit_repeated(a, r);
+        if (variable)
+            return two_gradients(a, step, r, variable);
+    }
     for (uint32_t r = 1; a->compares_values && r < a->replicas; r++)
         for (uint32_t i = 0; i < a->count; i++)
             if (!copse__digest_equal(&a->digests[0], ROW_VALUES, &a->digests[r], ROW_VALUES, i))
@@ -135,8 +156,41 @@ copse_status copse__audit_compare(struct copse_audit *a, uint64_t step)
     if (a->step == 0 || a->step != step)
         return COPSE_OK;
     a->step = 0;
+    a->compared = step;
     const copse_status s = compare(a, step);
     a->has_failed = s != COPSE_OK;
     a->passed += s == COPSE_OK;
     return s;
+}
+
+/* ---- between workers ---- */
+
+void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t words[COPSE_AUDIT_WORDS])
+{
+    memset(words, 0, COPSE_AUDIT_WORDS * sizeof *words);
+    if (!a->compares_values || a->compared == 0 || a->compared != step)
+        return;
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint64_t *word = &words[i % COPSE_AUDIT_WORDS];
+        *word = copse__digest_hash(&a->digests[0], ROW_VALUES, i, *word ? *word : COPSE_HASH_START);
+    }
+}
+
+copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
+                                const uint64_t words[COPSE_AUDIT_WORDS])
+{
+    uint64_t own[COPSE_AUDIT_WORDS];
+    copse__audit_words(a, step, own);
+    for (uint32_t i = 0; i < COPSE_MIN(a->count, COPSE_AUDIT_WORDS); i++) {
+        if (own[i] == words[i] || own[i] == 0 || words[i] == 0)
+            continue;
+        a->has_failed = true;
+        return copse_fail(COPSE_ERR_UNRELIABLE,
+                          "trainer: audit of step %llu: this worker (%s) and worker %u have different values of '%s'%s "
+                          "before the step. A device or its driver makes errors; do not use the parameters. Check the "
+                          "devices of both: copse conformance --device %s", (unsigned long long)step, device_of(a, 0),
+                          worker, a->variables[i].name, a->count > COPSE_AUDIT_WORDS ? " or another variable" : "",
+                          device_of(a, 0));
+    }
+    return COPSE_OK;
 }

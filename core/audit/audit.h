@@ -29,6 +29,7 @@ struct copse_audit {
     bool *has;                              /* [replicas]: it computed gradients */
     bool compares_values;
     uint64_t step;   /* whose digests are not compared yet; 0: none */
+    uint64_t compared; /* the newest step whose digests were */
     uint64_t passed;
     bool has_failed;
 };
@@ -43,13 +44,25 @@ copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_pa
 
 /* Whether this step is audited. */
 bool copse__audit_is_due(const struct copse_audit *a, uint64_t step);
+/* Whether an audited step is among those with a spot: up to step 16, and then one of 64 audits. */
+bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step);
 /* Queue the digests of a replica's variables, before the first computation. `has`: it computes gradients. */
 copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
 /* Queue those of the gradients of a bucket, in the first or in the second computation. */
 copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second);
+/* The digests were read: the name of a variable of which the two gradients differ, or NULL. */
+const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r);
 /* Behind all of them: queue their read. */
 copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step);
 /* The replicas are done with `step`: compare, if it was audited. COPSE_ERR_UNRELIABLE for a difference. */
 copse_status copse__audit_compare(struct copse_audit *a, uint64_t step);
+
+/* Digests of the first replica's variables before `step`, for the other workers: variable i is in word i % COPSE_AUDIT_WORDS.
+   Zeros where the step was not audited. */
+#define COPSE_AUDIT_WORDS 32u
+void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t words[COPSE_AUDIT_WORDS]);
+/* The words of another worker: COPSE_ERR_UNRELIABLE where both workers audited the step and the words differ. */
+copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
+                                const uint64_t words[COPSE_AUDIT_WORDS]);
 
 #endif

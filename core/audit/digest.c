@@ -96,6 +96,11 @@ copse_status copse__digests_read(struct copse_digests *d)
     return copse_queue_read(d->queue, d->buffer, 0, d->bytes, d->rows * d->first[d->ranges]);
 }
 
+uint64_t copse__digest_hash(const struct copse_digests *d, uint32_t row, uint32_t i, uint64_t hash)
+{
+    return copse__hash(hash, d->bytes + row * d->first[d->ranges] + d->first[i], d->first[i + 1] - d->first[i]);
+}
+
 bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a, const struct copse_digests *b, uint32_t row_b,
                          uint32_t i)
 {

@@ -29,6 +29,8 @@ void copse__digests_free(struct copse_digests *d, bool is_idle);
 copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i, const struct copse_binding *range);
 /* Queue the read of all digests. */
 copse_status copse__digests_read(struct copse_digests *d);
+/* Continue a hash with digest `i` of a row that has been read. */
+uint64_t copse__digest_hash(const struct copse_digests *d, uint32_t row, uint32_t i, uint64_t hash);
 /* Compare digest `i` of two rows that have been read, of one device or of two with equal ranges. */
 bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a, const struct copse_digests *b, uint32_t row_b,
                          uint32_t i);

@@ -77,7 +77,6 @@ struct copse_launch_form {
     void (*plan)(struct copse_launch *l);
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
-    copse_host_fn *truth; /* [the kernel's host function, or that of its self-test] */
     copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [truth of the magnitudes] */
     struct copse_case_limit limit; /* all zero: the same bits, including the sign of zero */
     float cap;         /* largest finite magnitude, so that no intermediate result overflows [0 = none] */

@@ -27,8 +27,8 @@ static uint32_t word_of(float f)
 static copse_host_fn *truth_of(struct copse_conform_run *r, const struct copse_launch_image *x)
 {
     const struct copse_launch *l = x->launch;
-    if (l->form->truth || x->row->host)
-        return l->form->truth ? l->form->truth : x->row->host;
+    if (x->row->host)
+        return x->row->host;
     struct copse_self_test *t = copse__alloc(&r->ctx->base.mem, 1, sizeof *t);
     struct copse_kernel k = { .row = x->row, .group_x = l->group_x, .group_y = l->group_y };
     memcpy(k.spec, l->spec, sizeof k.spec);

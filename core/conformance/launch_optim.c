@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of update rules. */
-#include <math.h>
-
+#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/rule/rule.h"
 
@@ -49,28 +48,6 @@ static void arrange_adam(const struct copse_launch *l, uint32_t *const *words)
         words[2][n + i] &= 0x7fffffffu;
         if (i % 5 == 3)
             words[0][i] = words[2][i] = words[2][n + i] = 0;
-    }
-}
-
-/* The sum of the magnitudes of the terms of each result. */
-static void size_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_adam *p = params;
-    const float *step = args[3].data, *grad = args[0].data;
-    float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
-    const double rate = (double)step[COPSE_STEP_RATE], scale = (double)step[COPSE_STEP_SCALE];
-    const double root = sqrt((double)step[COPSE_STEP_BIAS2]);
-    const double pace = rate * root / (double)step[COPSE_STEP_BIAS1];
-    for (size_t i = 0; i < p->n; i++) {
-        const double x = fabs((double)value[i]), decay = (double)p->decay * x;
-        const double g = fabs(scale * (double)grad[i]) + (spec[2] == 1 ? decay : 0.0);
-        const double m = (double)p->beta1 * fabs((double)mean[i]) + (double)p->rest1 * g;
-        const double v = (double)p->beta2 * (double)square[i] + (double)p->rest2 * g * g;
-        const double least = (double)p->beta2 * (double)square[i]; /* g may cancel with the decay */
-        mean[i] = (float)m;
-        square[i] = (float)v;
-        value[i] = (float)(pace * m / (sqrt(spec[2] == 1 ? least : v) + (double)p->epsilon * root) +
-                           (spec[2] == 2 ? rate * decay : 0.0));
     }
 }
 
@@ -124,7 +101,7 @@ static void plan_block_scale(struct copse_launch *l)
 /* The limit of one step: 8 half-ULPs of the change and the rounding of the result. The host's own errors are in it. */
 #define ADAM(label, decay)                                                                                  \
     STREAM(adam, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP },              \
-           .arrange = arrange_adam, .size = size_adam, .limit = { .ulp = 1, .ratio = 8 })
+           .arrange = arrange_adam, .size = copse__size_adam, .limit = { .ulp = 1, .ratio = 8 })
 
 static const struct copse_launch_form forms[] = {
     SGD("", 0), SGD("decay", 1),

@@ -2,6 +2,7 @@
 /* Forms of the kernels of rows: statistics, softmax, losses, norms, argmax. */
 #include <math.h>
 
+#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -136,62 +137,6 @@ static void plan_norm_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
-struct norm {
-    uint32_t rows, cols;
-    double epsilon;
-};
-
-static double mean_of(const struct copse_host_arg *x, size_t base, size_t cols, bool is_size)
-{
-    double sum = 0;
-    for (size_t k = 0; k < cols; k++)
-        sum += is_size ? fabs(copse__load(x, base + k)) : copse__load(x, base + k);
-    return sum / (double)cols;
-}
-
-/* Intermediate results below this are rounded to a multiple of 2^-149. */
-#define LEAST 0x1p-126
-
-/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and likewise for the
-   derivatives. */
-static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args, size_t base)
-{
-    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
-    const double mean = spec[1] ? mean_of(x, base, p->cols, false) : 0.0;
-    double squares = 0, slopes = 0, along = 0;
-    for (size_t k = 0; k < p->cols; k++)
-        squares += pow(copse__load(x, base + k) - mean, 2);
-    const double inverse = 1 / sqrt(squares / p->cols + p->epsilon);
-    for (size_t k = 0; spec[0] == GRADIENT && k < p->cols; k++) {
-        const double slope = fabs(copse__load(b, base + k) * copse__load(a, k));
-        slopes += slope / p->cols;
-        along += slope * (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse / p->cols;
-    }
-    for (size_t k = 0; k < p->cols; k++) {
-        const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
-        copse__store(&args[3], base + k,
-                     spec[0] == FORWARD    ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
-                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) *
-                                                 inverse
-                                           : u * fabs(copse__load(b, base + k)));
-    }
-}
-
-static void size_norm(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_layer_norm *k = params;
-    const struct norm p = { k->rows, k->cols, (double)k->epsilon };
-    for (size_t row = 0; row < p.rows; row++)
-        size_row(&p, spec, args, row * p.cols);
-}
-
-static void size_norm_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_layer_norm_wide *k = params;
-    const struct copse_params_layer_norm p = { k->rows, k->cols, k->epsilon };
-    size_norm(&p, spec, args);
-}
-
 /* ---- the forms ---- */
 
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
@@ -207,11 +152,11 @@ static void size_norm_wide(const void *params, const int32_t *spec, const struct
 #define NORM(label, op, is_centered)                                                                        \
     { .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered },                        \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,                    \
-      .size = size_norm, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .size = copse__size_norm, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 #define NORM_WIDE(label, op, is_centered)                                                                   \
     { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
-      .size = size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .size = copse__size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 
 static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_argmax, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },

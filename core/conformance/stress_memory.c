@@ -6,6 +6,7 @@
 #include "core/conformance/stress.h"
 #include "core/variable/flat_store.h"
 #include "copse/ops.h"
+#include "copse/train/audit.h"
 #include "copse/trainer.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -194,6 +195,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, lower_all(st, w->limit));
     COPSE_TRY_OR(done, s, make_variables(r, st, count, w, variables));
     COPSE_TRY_OR(done, s, copse_trainer_create(st, &params, &t));
+    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_cross_check_off = true }));
     for (int step = 0; step < 2; step++)
         COPSE_TRY_OR(done, s,
                      copse_trainer_step(

@@ -145,8 +145,8 @@ static copse_status train(struct copse_conform_run *r, struct job *j)
     COPSE_TRY_OR(done, s, make_variables(st, j));
     COPSE_TRY_OR(done, s, read_all(j, 0, j->start));
     COPSE_TRY_OR(done, s, copse_trainer_create(st, &params, &t));
-    /* The comparison of replicas is this mode's own. */
-    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_off = true }));
+    static const struct copse_audit_params none = { .is_off = true, .is_cross_check_off = true };
+    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &none)); /* the comparisons are this mode's own */
     COPSE_TRY_OR(done, s, take_steps(t, j));
     for (uint32_t k = 0; k < j->replicas; k++)
         COPSE_TRY_OR(done, s, read_all(j, k, j->values + k * parameters()));

@@ -45,7 +45,7 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
 
 /* ---- check ---- */
 
-static const char *command_name(const struct copse_command *c)
+const char *copse__command_name(const struct copse_command *c)
 {
     switch (c->kind) {
     case COPSE_COMMAND_DISPATCH:
@@ -64,7 +64,7 @@ static copse_status check_binding(const copse_device *dev, const struct copse_co
                                   uint32_t index)
 {
     const struct copse_binding *b = &c->bindings[index];
-    const char *name = command_name(c);
+    const char *name = copse__command_name(c);
 
     if (!b->buffer)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s: buffer %u is missing", name, index);
@@ -124,7 +124,7 @@ static copse_status check_dispatch(const copse_device *dev, const struct copse_c
 {
     if (!c->kernel || c->kernel->dev != dev)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s is not a kernel of this device",
-                          command_name(c));
+                          copse__command_name(c));
     if (c->binding_count != c->kernel->row->arg_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s sees %u buffers, %u are given",
                           c->kernel->row->name, c->kernel->row->arg_count, c->binding_count);

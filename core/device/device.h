@@ -164,6 +164,8 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
                                   const struct copse_binding *bindings, size_t binding_count,
                                   const void *params, uint64_t groups, uint32_t group_base);
 
+/* "softmax", "copy", ... Static. */
+const char *copse__command_name(const struct copse_command *c);
 /* Append a command to a queue now. Zero-sized commands are dropped. */
 copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 
@@ -195,6 +197,11 @@ copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const ato
    and is not yet visible to other threads. Rounding and memory properties stay unchanged. COPSE_ERR_ARGUMENT if the
    limits would be too small. */
 copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller);
+
+/* Programs, by their digests, that passed their cross-check on the device and driver (device_checked.c). */
+copse_status copse__device_has_checked(const copse_device *dev, uint64_t program, bool *has);
+copse_status copse__device_note_checked(const copse_device *dev, uint64_t program);
+copse_status copse__device_forget_checked(const copse_device *dev);
 
 /* Sticky error of a lost device. */
 copse_status copse__device_check(copse_device *dev);

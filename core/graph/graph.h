@@ -109,6 +109,8 @@ uint32_t copse__program_segments(const copse_program *p); /* buckets and exchang
 uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
+/* The segments; they live as long as the program. */
+struct copse_segment *const *copse__program_list(const copse_program *p);
 /* Wait until its replays have completed. */
 copse_status copse__program_settle(copse_program *p);
 size_t copse__program_arena_bytes(const copse_program *p);

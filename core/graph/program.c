@@ -332,6 +332,11 @@ uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i)
     return p->all_reduces[i];
 }
 
+struct copse_segment *const *copse__program_list(const copse_program *p)
+{
+    return p->segments;
+}
+
 copse_status copse__program_replay(copse_program *p, uint32_t i)
 {
     return copse__segment_replay(p->segments[i]);

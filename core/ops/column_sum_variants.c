@@ -128,12 +128,13 @@ static void sum_columns(const void *params, const int32_t *spec, const struct co
 {
     const struct copse_params_column_sum_wide *p = params;
     (void)spec;
-    for (size_t j = 0; j < p->cols; j++) {
-        double sum = 0;
-        for (size_t i = 0; i < p->rows; i++)
-            sum += copse__load(&args[0], i * p->cols + j);
-        copse__store(&args[1], j, sum);
-    }
+    for (size_t b = 0; b * p->block < p->rows; b++)
+        for (size_t j = 0; j < p->cols; j++) {
+            double sum = 0;
+            for (size_t i = b * p->block; i < COPSE_MIN((b + 1) * p->block, p->rows); i++)
+                sum += copse__load(&args[0], i * p->cols + j);
+            copse__store(&args[1], b * p->cols + j, sum);
+        }
 }
 
 void copse_self_test_column_sum_wide(const struct copse_kernel *k, struct copse_self_test *t)

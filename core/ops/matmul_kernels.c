@@ -140,13 +140,15 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
 {
     const struct copse_params_matmul_wide *p = params;
     const size_t width = (size_t)16 << spec[2];
-    for (size_t i = 0; i < p->m; i++)
+    for (size_t row = 0; row < (size_t)p->batch * p->m; row++)
         for (size_t j = 0; j < p->n; j++) {
+            const size_t item = row / p->m, i = row % p->m;
+            const size_t a = item / p->a_each % p->a_count * p->a_batch + i * p->a_row;
+            const size_t b = item / p->b_each % p->b_count * p->b_batch + j / width * p->b_panel + j % width;
             double sum = spec[0] ? copse__load(&args[2], j) : 0;
             for (size_t l = 0; l < p->k; l++)
-                sum += copse__load(&args[0], i * p->a_row + l * p->a_step) *
-                       copse__load(&args[1], j / width * p->b_panel + l * p->b_step + j % width);
-            copse__store(&args[3], i * p->n + j, copse__activate(spec[1], sum));
+                sum += copse__load(&args[0], a + l * p->a_step) * copse__load(&args[1], b + l * p->b_step);
+            copse__store(&args[3], row * p->n + j, copse__activate(spec[1], sum));
         }
 }
 
@@ -167,10 +169,10 @@ static void pack(const void *params, const int32_t *spec, const struct copse_hos
     const struct copse_params_matmul_wide_pack *p = params;
     const size_t cols = divide_up(p->n, p->width) * (size_t)p->width;
     (void)spec;
-    for (size_t i = 0; i < p->k; i++)
+    for (size_t row = 0; row < (size_t)p->batch * p->k; row++)
         for (size_t j = 0; j < cols; j++)
-            copse__store(&args[1], (j / p->width * p->k + i) * p->width + j % p->width,
-                         j < p->n ? copse__load(&args[0], i * p->n + j) : 0);
+            copse__store(&args[1], row / p->k * p->k * cols + (j / p->width * p->k + row % p->k) * p->width + j % p->width,
+                         j < p->n ? copse__load(&args[0], row * p->n + j) : 0);
 }
 
 void copse_self_test_matmul_wide_pack(const struct copse_kernel *k, struct copse_self_test *t)
@@ -185,10 +187,12 @@ static void turn(const void *params, const int32_t *spec, const struct copse_hos
 {
     const struct copse_params_matmul_wide_turn *p = params;
     (void)spec;
-    for (size_t i = 0; i < p->padded; i++)
-        for (size_t j = 0; j < p->cols; j++)
-            copse__store(&args[1], i / p->width * p->panel + j * p->step + i % p->width,
-                         i < p->rows ? copse__load(&args[0], i * p->cols + j) : 0);
+    for (size_t row = 0; row < (size_t)p->batch * p->padded; row++)
+        for (size_t j = 0; j < p->cols; j++) {
+            const size_t item = row / p->padded, i = row % p->padded;
+            copse__store(&args[1], item * p->to_batch + i / p->width * p->panel + j * p->step + i % p->width,
+                         i < p->rows ? copse__load(&args[0], (item * p->rows + i) * p->cols + j) : 0);
+        }
 }
 
 void copse_self_test_matmul_wide_turn(const struct copse_kernel *k, struct copse_self_test *t)
@@ -216,11 +220,13 @@ static void texel(const void *params, const int32_t *spec, const struct copse_ho
         for (size_t j = 0; j < p->n; j++) {
             const size_t item = row / p->m, i = row % p->m;
             const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch, b = item / p->b_each % p->b_count * 4 * p->b_batch;
-            double sum = spec[0] ? copse__load(&args[2], j) : 0;
-            for (size_t l = 0; l < p->k; l++)
+            double sum = p->k_begin > 0 ? copse__load(&args[3], row * p->n + j) : 0;
+            for (size_t l = p->k_begin; l < p->k_end; l++)
                 sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
                        copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
-            copse__store(&args[3], row * p->n + j, copse__activate(spec[1], sum));
+            if (p->k_end == p->k)
+                sum = copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum);
+            copse__store(&args[3], row * p->n + j, sum);
         }
 }
 

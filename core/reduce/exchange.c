@@ -123,8 +123,9 @@ void copse__exchange_release(copse_exchange **at)
 
 static copse_status play(copse_exchange *x, const struct copse_exchange_step *step)
 {
-    COPSE_TRY(copse_note(copse__segment_replay(step->segment), "while starting work of rank %u",
-                         step->rank));
+    const bool is_other = x->other.segment == step->segment;
+    COPSE_TRY(copse_note(is_other ? x->other.replay(x->other.user, step->rank, step->segment)
+                                  : copse__segment_replay(step->segment), "while starting work of rank %u", step->rank));
     return copse_note(copse_queue_submit(x->ranks[step->rank].queue, &x->last[step->rank]),
                       "while starting work of rank %u", step->rank);
 }
@@ -194,6 +195,24 @@ copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket)
     COPSE_TRY(check_bucket(x, bucket));
     x->reducer->busy = NULL;
     return run_steps(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
+}
+
+copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, copse_replay_fn *visit, void *user)
+{
+    COPSE_TRY(check_bucket(x, bucket));
+    const struct copse_bucket *b = &x->buckets.at[bucket];
+    for (size_t i = 0; i < b->steps.count; i++)
+        if (b->steps.at[i].kind == COPSE_STEP_PLAY)
+            COPSE_TRY(visit(user, b->steps.at[i].rank, b->steps.at[i].segment));
+    return COPSE_OK;
+}
+
+void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
+                               void *user)
+{
+    x->other.segment = segment;
+    x->other.replay = replay;
+    x->other.user = user;
 }
 
 void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop)

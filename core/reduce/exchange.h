@@ -112,6 +112,13 @@ copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket);
    would wait. NULL = never. */
 void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop);
 
+/* Visit what the ranks of this worker replay in a run of the bucket and when it is finished, in this order. */
+typedef copse_status copse_replay_fn(void *user, uint32_t rank, const struct copse_segment *segment);
+copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, copse_replay_fn *visit, void *user);
+/* From now on this segment is replayed by a call of `replay`. NULL: none. */
+void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
+                               void *user);
+
 /* Whether all ranks have the same queue. */
 bool copse__exchange_is_one_queue(const copse_exchange *x);
 /* Only if all ranks have the same queue: queue a run without submitting it or waiting. */

@@ -86,6 +86,11 @@ struct copse_exchange {
     } buckets;
     size_t slot_bytes[COPSE_MAX_REPLICAS];
     const atomic_bool *stop; /* see copse__exchange_stop_by */
+    struct {
+        const struct copse_segment *segment;
+        copse_replay_fn *replay;
+        void *user;
+    } other; /* see copse__exchange_replay_by */
     uint64_t last[COPSE_MAX_REPLICAS];       /* ticket of the rank's newest play */
     struct copse_workers workers;            /* count 0: there is no other worker */
     struct copse_worker_messages messages;   /* of the present chunk */

@@ -6,7 +6,7 @@ copse_status copse__trainer_audit_make(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
     COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, t->trained.count, &t->watches.audit));
-    t->watches.audit.compares_values = st->replica_count > 1 && !t->optimizer->table->is_sharing;
+    t->watches.audit.compares_values = (st->replica_count > 1 || st->group.workers > 1) && !t->optimizer->table->is_sharing;
     for (uint32_t r = 0; r < st->replica_count; r++) {
         for (size_t i = 0; i < t->trained.count; i++) {
             const copse_variable *v = t->trained.at[i];
@@ -25,11 +25,13 @@ copse_status copse__audit_first(struct copse_execution *e)
     copse_trainer *t = e->t;
     e->is_audited = e->is_training && e->part == 0 && !e->is_resident && e->layout->all_reduces.count == 0 &&
                     copse__audit_is_due(&t->watches.audit, t->step + 1);
+    if (e->part == 0)
+        COPSE_TRY(copse__spot_begin(e));
     for (uint32_t r = 0; e->is_audited && r < t->strategy->replica_count; r++) {
         struct copse_program *program = e->shards->recordings[r]->base.program;
         COPSE_TRY(copse__audit_begin(&t->watches.audit, r, program != NULL));
         for (uint32_t i = 0; program && i < e->layout->events.count; i++) {
-            COPSE_TRY(copse__program_replay(program, i));
+            COPSE_TRY(copse__spot_replay(t, r, copse__program_list(program)[i]));
             COPSE_TRY(copse__audit_gradients(&t->watches.audit, r, i, false));
         }
     }
@@ -46,7 +48,8 @@ copse_status copse__audit_second(struct copse_execution *e, uint32_t r, uint32_t
 
 copse_status copse__audit_settle(copse_trainer *t)
 {
-    return t->watches.audit.step > 0 ? copse__slot_wait(t, copse__slot_of(t, t->watches.audit.step - 1), true) : COPSE_OK;
+    const uint64_t step = COPSE_MAX(t->watches.audit.step, t->watches.spot.step);
+    return step > 0 ? copse__slot_wait(t, copse__slot_of(t, step - 1), true) : COPSE_OK;
 }
 
 copse_status copse_trainer_audit(copse_trainer *t, const struct copse_audit_params *params)

@@ -219,6 +219,7 @@ copse_status copse__execute(struct copse_execution *e)
             break;
         }
     e->barrier = next_all_reduce(l, 0);
+    COPSE_TRY(copse__cross_check(e));
     COPSE_TRY(copse__audit_first(e));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t all_reduce = l->events.at[i];

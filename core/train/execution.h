@@ -30,6 +30,19 @@ copse_status copse__execute(struct copse_execution *e);
 /* The update alone, of the gradients that earlier micro-batches have left. */
 copse_status copse__execute_update(copse_trainer *t);
 
+/* ---- cross_check.c ---- */
+
+/* Before a micro-batch: compare the launches of its recordings, and of the update, with the host, where that was not done
+   before on this kind of device. COPSE_ERR_UNRELIABLE for a difference: nothing has changed. */
+copse_status copse__cross_check(struct copse_execution *e);
+
+/* ---- spot.c ---- */
+
+/* Before a micro-batch: choose the launch that is computed again, where the step has a spot. */
+copse_status copse__spot_begin(struct copse_execution *e);
+/* Replay a segment of a replica's recording, with the probe where it has the launch. */
+copse_status copse__spot_replay(copse_trainer *t, uint32_t r, struct copse_segment *segment);
+
 /* ---- audit.c ---- */
 
 /* Before a micro-batch: decide whether it is audited; then queue the first computation. */

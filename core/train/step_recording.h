@@ -57,6 +57,7 @@ struct copse_step_recording {
     size_t examples;
     enum copse_pass pass;
     uint64_t used; /* newest `use` of the trainer that has asked for it */
+    bool is_checked; /* its launches were compared with the host, or need not be (cross_check.c) */
     struct copse_block **outputs; /* where a replay leaves the graph's outputs, in its arena; NULL: none */
 };
 

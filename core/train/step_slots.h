@@ -6,6 +6,7 @@
 
 #include "copse/distribute/shares.h"
 #include "copse/trainer.h"
+#include "core/audit/audit.h"
 #include "core/comm/group.h"
 #include "core/train/shards.h"
 
@@ -13,7 +14,8 @@
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
 #define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 #define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS) /* f32, that a worker sends of each replica and micro-batch, */
-#define COPSE_MESSAGE_HEAD   sizeof(uint64_t)        /* behind the number of the step */
+#define COPSE_MESSAGE_HEAD   ((1 + COPSE_AUDIT_WORDS) * sizeof(uint64_t)) /* behind the number of the step and the words
+                                                                             of an audit (core/audit/audit.h) */
 
 /* One step under way, or finished and not yet taken: what the replicas reported of each of its micro-batches. */
 struct copse_step_slot {

@@ -134,6 +134,8 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__slots_free(t, is_idle);
     copse__audit_free(&t->watches.audit, is_idle);
     if (is_idle)
+        copse__probe_free(&t->watches.spot.probe);
+    if (is_idle)
         copse__free(mem, t->watches.values);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         copse_buffer_release(&t->reports.buffers[r]);

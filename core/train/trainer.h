@@ -5,6 +5,7 @@
 
 #include "copse/compat/gradients.h"
 #include "core/audit/audit.h"
+#include "core/audit/probe.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
 #include "core/train/predictor.h"
@@ -34,11 +35,30 @@ enum copse_watch {
     COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
+/* The comparison of the launches of a step with the host. */
+struct copse_cross_check {
+    uint64_t compared;       /* launches */
+    bool updates_are_checked; /* those of the updates were, or need not be */
+};
+
+/* A launch of an audited step that the host computes again. */
+struct copse_spot {
+    struct copse_probe probe;
+    const struct copse_segment *segment; /* to be replayed with the probe; NULL: none */
+    size_t which;      /* its command */
+    uint64_t step;     /* whose probe is not judged yet; 0: none */
+    uint32_t replica;
+    uint64_t ticket;   /* of its queue: the probe is read */
+    uint64_t compared; /* without a fault */
+};
+
 struct copse_watches {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* [trained][COPSE_WATCHES]; or NULL */
     unsigned char *values;                     /* [replicas] of the same, as read back */
     bool has[COPSE_MAX_REPLICAS];              /* the replica's shard was not empty */
     struct copse_audit audit;                  /* of gradients and variables */
+    struct copse_cross_check cross_check;      /* of the first step */
+    struct copse_spot spot;                    /* of audited steps */
 };
 
 /* Micro-batches whose gradients have been added and are not applied yet. */
@@ -147,6 +167,22 @@ copse_status copse__watches_check(copse_trainer *t);
 copse_status copse__trainer_audit_make(copse_trainer *t);
 /* Wait for the step of the audit that is under way: it is compared. */
 copse_status copse__audit_settle(copse_trainer *t);
+
+/* ---- spot.c ---- */
+
+/* The replicas are done with `step`: if it had a spot, wait for its probe and compare. COPSE_ERR_TIMEOUT where the probe
+   is not read yet and `wait` is false. */
+copse_status copse__spot_compare(copse_trainer *t, uint64_t step, bool wait);
+
+/* ---- fault_text.c ---- */
+
+#define COPSE_FAULT_NAME    256
+#define COPSE_FAULT_NUMBERS 128
+/* "the gradient of 'w', element 3". Returns `text`. */
+const char *copse__fault_name(const copse_trainer *t, uint32_t replica, const struct copse_probe_fault *f,
+                              char text[COPSE_FAULT_NAME]);
+/* "0.5, the host 0.25 (tolerance 1e-08)". Returns `text`. */
+const char *copse__fault_numbers(const struct copse_probe_fault *f, char text[COPSE_FAULT_NUMBERS]);
 
 /* ---- several workers (worker_votes.c); nothing to do where there is one ---- */
 

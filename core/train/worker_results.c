@@ -14,7 +14,9 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
     COPSE_TRY(copse__slot_wait(t, slot, true));
     COPSE_TRY(copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL));
     unsigned char *own = copse__slot_message(t, slot, t->strategy->group.worker);
-    memcpy(own, &slot->step, COPSE_MESSAGE_HEAD);
+    uint64_t head[1 + COPSE_AUDIT_WORDS] = { slot->step };
+    copse__audit_words(&t->watches.audit, slot->step, head + 1);
+    memcpy(own, head, sizeof head);
     for (size_t row = 0; row < (size_t)slot->parts * st->replica_count; row++)
         for (uint32_t i = 0; i < COPSE_MESSAGE_VALUES; i++) {
             const float value = copse__slot_value(slot, row, i);
@@ -40,11 +42,13 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
     COPSE_TRY(wait ? copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL)
                    : copse__cluster_test(c, slot->recvs, t->strategy->group.workers));
     for (uint32_t v = 0; v < t->strategy->group.workers; v++) {
-        uint64_t step;
-        memcpy(&step, copse__slot_message(t, slot, v), sizeof step);
-        if (step != slot->step)
+        uint64_t head[1 + COPSE_AUDIT_WORDS];
+        memcpy(head, copse__slot_message(t, slot, v), sizeof head);
+        if (head[0] != slot->step)
             return copse_fail(COPSE_ERR_COMM, "trainer: worker %u is at step %llu, this one at step %llu", v,
-                              (unsigned long long)step, (unsigned long long)slot->step);
+                              (unsigned long long)head[0], (unsigned long long)slot->step);
+        if (v != t->strategy->group.worker)
+            COPSE_TRY(copse__audit_other(&t->watches.audit, slot->step, v, head + 1));
     }
     return COPSE_OK;
 }

@@ -206,6 +206,7 @@ static void training(struct probe *p)
     DOES_NOTHING(copse_trainer_cancel, NULL);
     ZERO(copse_trainer_steps, NULL);
     ZERO(copse_trainer_audits, NULL);
+    ZERO(copse_trainer_cross_checked, NULL);
     NOTHING(copse_trainer_strategy, NULL);
     RELEASE(copse_train_step_release, copse_train_step);
     NOTHING(copse_train_step_trainer, NULL);

@@ -344,16 +344,63 @@ static void stray(const struct fake_device *d, const struct copse_command *c)
         }
 }
 
-static copse_status run(copse_queue *q, const struct copse_command *c)
+/* Copies of the results of a command, from the first word that is cut on. */
+struct cut {
+    void *words[COPSE_MAX_BINDINGS];
+};
+
+static size_t cut_size(const struct fake_device *d, const struct copse_command *c, uint32_t i)
 {
+    const size_t from = 4 * (size_t)d->cut_from, size = c->bindings[i].size;
+    return c->kernel->row->args[i].is_written && size > from ? size - from : 0;
+}
+
+static bool is_cut(struct fake_device *d, const struct copse_command *c, bool is_replay)
+{
+    if (!names(d->cut, c) || c->kind != COPSE_COMMAND_DISPATCH || (d->cuts_replays && !is_replay))
+        return false;
+    const uint32_t n = atomic_fetch_add(&d->cut_runs, 1u) + 1;
+    return !d->cut_period || n % d->cut_period == 0;
+}
+
+static copse_status begin_cut(const struct fake_device *d, const struct copse_command *c, struct cut *to)
+{
+    for (uint32_t i = 0; i < c->binding_count; i++) {
+        const size_t size = cut_size(d, c, i);
+        to->words[i] = size > 0 ? malloc(size) : NULL;
+        if (size > 0 && !to->words[i])
+            return copse_fail(COPSE_ERR_NO_MEMORY, "fake: cut");
+        if (size > 0)
+            memcpy(to->words[i], floats_at(&c->bindings[i]) + d->cut_from, size);
+    }
+    return COPSE_OK;
+}
+
+static void end_cut(const struct fake_device *d, const struct copse_command *c, const struct cut *from)
+{
+    for (uint32_t i = 0; i < c->binding_count; i++) {
+        if (from->words[i])
+            memcpy(floats_at(&c->bindings[i]) + d->cut_from, from->words[i], cut_size(d, c, i));
+        free(from->words[i]);
+    }
+}
+
+static copse_status run(copse_queue *q, const struct copse_command *c, bool is_replay)
+{
+    struct cut cut;
+    const bool has_cut = is_cut(fake(q->dev), c, is_replay);
     use(q, c->bindings, c->binding_count);
     const bool is_folded = c->kind == COPSE_COMMAND_DISPATCH && c->groups_y > 1;
     const bool is_dropped =
         names(fake(q->dev)->dropped, c) || (is_folded && fake(q->dev)->drops_folded);
+    if (has_cut)
+        COPSE_TRY(begin_cut(fake(q->dev), c, &cut));
     if (!is_dropped && c->kind == COPSE_COMMAND_GEMM)
         gemm(c);
     else if (!is_dropped)
         COPSE_TRY(host->encode(q, c));
+    if (has_cut)
+        end_cut(fake(q->dev), c, &cut);
     perturb(fake(q->dev), c);
     stray(fake(q->dev), c);
     return COPSE_OK;
@@ -362,7 +409,7 @@ static copse_status run(copse_queue *q, const struct copse_command *c)
 static copse_status fake_encode(copse_queue *q, const struct copse_command *c)
 {
     COPSE_TRY(enter(fake(q->dev), FAKE_ENCODE));
-    return run(q, c);
+    return run(q, c, false);
 }
 
 static copse_status fake_segment_init(struct copse_segment *seg)
@@ -384,7 +431,7 @@ static copse_status fake_replay(struct copse_segment *seg)
 {
     COPSE_TRY(enter(fake(seg->queue->dev), FAKE_REPLAY));
     for (size_t i = 0; i < seg->count; i++)
-        COPSE_TRY(run(seg->queue, &seg->commands[i]));
+        COPSE_TRY(run(seg->queue, &seg->commands[i], true));
     return COPSE_OK;
 }
 

@@ -54,6 +54,11 @@ struct fake_device {
     ptrdiff_t stray_at; /* ... of its last result */
     const char *dropped; /* this kernel is not run */
     bool drops_folded;   /* a dispatch that core folded into several rows is not run */
+    const char *cut;     /* results of this kernel from this word on stay as they were ... */
+    uint32_t cut_from;
+    uint32_t cut_period; /* ... in every n-th run of it [0 = in every run] ... */
+    bool cuts_replays;   /* ... that is a replay of a segment */
+    atomic_uint cut_runs;
     size_t late_bytes;   /* reads of up to this size complete one ticket late, after their own ticket is reported as
                             reached */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "copse/distribute/parameter_server.h"
+#include "copse/train/audit.h"
 
 #include "core/base/random.h"
 #include "tests/rig/train_model.h"
@@ -139,6 +140,8 @@ float *run_model(copse_context *ctx, const struct run *r, size_t *count)
                          .optimizer = r->optimizer,
                          .seed = 3 },
                      &t));
+    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_off = r->is_unwatched,
+                                                                                .is_cross_check_off = r->is_unwatched }));
     COPSE_TRY_OR(done, s, train(r, st, &m, t));
     size_t at = 0;
     for (int v = 0; v < MODEL_VARIABLES; v++) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Drivers with faults, played by layers between the loaders and the real drivers (tests/layers): each fault is noticed by
-# conformance, by a self-test or by the audits of a training run, and no result is lost or changed without a word.
+# conformance, by a self-test, by the cross-check or by the audits of a training run, and no result is lost or changed
+# without a word.
 # usage: lying_layers.sh COPSE OPENCL_LAYER VULKAN_LAYER_FOLDER [full]      ("" = this API is not built)
 set -u
 copse=$1 opencl=$2 vulkan=$3 full=${4:-}
@@ -27,11 +28,13 @@ with() {
 train="train --model mlp:32 --epochs 6 --json"
 loss() { sed -n 's/.*"event":"done".*"loss":\([^,]*\),.*/\1/p' "$work/stdout"; }
 
-# trains DEVICE FAULT [DEVICES]: the audits stop the run, name device and variable, and leave the last checkpoint
+# trains DEVICE FAULT [DEVICES]: the cross-check or an audit stops the run, names device and tensor, and leaves the last
+# checkpoint
 trains() {
     with $1 $2 $train --devices "${3:-$1}" --save model.safetensors --checkpoint run --checkpoint-every 16
     code=$?
-    grep -qE "copse: trainer: audit of step [0-9]+: .*${1}.*'dense[0-9].(weight|bias)'.*copse conformance" "$work/stderr" ||
+    grep -qE "copse: trainer: (audit|cross-check) of step [0-9]+: .*${1}.*('dense[0-9].(weight|bias)'|result|loss).*copse conformance" \
+        "$work/stderr" ||
         no "$1 $2 ${3:-}: $(cat "$work/stderr")"
     [ $code -eq 1 ] || no "$1 $2 ${3:-}: exit code $code"
     [ ! -e "$work/out/model.safetensors" ] || no "$1 $2 ${3:-}: wrote a model"

@@ -64,9 +64,56 @@ static void a_loss_that_one_worker_finds_reaches_all(void **state)
     devices_back();
 }
 
+/* An update of the second worker is changed between two steps: all workers stop at the audit. */
+static copse_status differ(struct worker *w, copse_strategy *st)
+{
+    static const float one = 1, wrong = 1.5f;
+    const float x[4] = { 1, 2, 3, 4 };
+    copse_variable *v;
+    copse_trainer *t;
+    struct copse_step_result r;
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){
+                                       .loss = scaled_loss, .user = &v,
+                                       .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                   &t));
+    copse_status s = COPSE_OK;
+    for (uint32_t i = 0; i < 8 && s == COPSE_OK; i++) {
+        if (i == 5 && w->rank == 1) {
+            const struct copse_binding at = copse__variable_values(v, 0);
+            COPSE_TRY(copse_queue_write(st->replicas[0].queue, at.buffer, at.offset, &wrong, sizeof wrong));
+        }
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
+        if (s == COPSE_OK)
+            s = copse_trainer_result(t, true, &r);
+        w->seen[0] = i + 1;
+    }
+    if (s == COPSE_ERR_UNRELIABLE)
+        snprintf(w->path, sizeof w->path, "%.60s", copse_last_error());
+    w->seen[1] = s == COPSE_ERR_UNRELIABLE;
+    copse_trainer_release(&t);
+    return COPSE_OK;
+}
+
+static void values_that_differ_between_workers_are_found(void **state)
+{
+    struct worker w[3];
+    (void)state;
+    host_alone();
+    run_workers(w, 3, 1, differ);
+    assert_all_ok(w, 3);
+    for (uint32_t v = 0; v < 3; v++) {
+        if (!w[v].seen[1] || w[v].seen[0] != 6 || !strstr(w[v].path, "audit of step 6: this worker (host:0) and w"))
+            fail_msg("worker %u: step %u: %s", v, (unsigned)w[v].seen[0], w[v].path);
+    }
+    devices_back();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_that_differ_between_workers_are_found),
         cmocka_unit_test(a_loss_that_one_worker_finds_reaches_all),
     };
     return cmocka_run_group_tests(tests, open_workers, close_workers);

@@ -238,6 +238,7 @@ static void replicas_stay_equal_when_a_device_rounds_otherwise(void **state)
         copse_fake.devices[0].perturb = kernels[k];
         struct run r = { .after_step = check_replicas,
                          .steps = 5,
+                         .is_unwatched = true, /* sgd and tree_sum promise bits */
                          .device_count = 4,
                          .optimizer = { .kind = k == 1 ? COPSE_SGD : COPSE_ADAM } };
         memcpy(r.devices, devices, sizeof devices);

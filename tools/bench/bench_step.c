@@ -109,7 +109,7 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                           .optimizer = { .kind = COPSE_ADAM },
                                       },
                                       &steps.trainer));
-    COPSE_TRY_OR(done, s, copse_trainer_audit(steps.trainer, &(struct copse_audit_params){ .is_off = true }));
+    COPSE_TRY_OR(done, s, copse_trainer_audit(steps.trainer, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true }));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.02, bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
@@ -192,7 +192,7 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
                                 },
                                 out));
     /* Audits are rare in a long run, and frequent in its first steps. */
-    return copse_trainer_audit(*out, &(struct copse_audit_params){ .is_off = true });
+    return copse_trainer_audit(*out, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true });
 }
 
 static copse_status time_steps(const struct bench *b, const struct model *m,

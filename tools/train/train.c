@@ -159,7 +159,7 @@ static copse_status make_trainer(struct run *r)
         .prefetch = s->prefetch,
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
-    const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0 };
+    const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0, .is_cross_check_off = s->has_no_cross_check };
     COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
     if (is_talking(r) && !r->is_recovering) {
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,

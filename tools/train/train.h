@@ -36,6 +36,7 @@ struct train_settings {
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
     uint32_t prefetch;             /* batches uploaded ahead, for the other strategies */
     uint32_t audit;                /* steps between audits, 0: none */
+    bool has_no_cross_check;       /* the first step is not compared with the host */
     uint32_t batch, epochs, classes, worker_deadline; /* worker_deadline in seconds, 0 = default */
     uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
     bool is_default_data; /* `data` is the digits set */

@@ -363,6 +363,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "prefetch", OPTION_COUNT, &s->prefetch, "N",
           "upload up to N batches while earlier ones are computed; same bits [0]" },
         { "audit", OPTION_COUNT, &s->audit, "N", "steps between audits of the devices; 0: none; same bits [128]" },
+        { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
+          "do not compare the first step on a new device with the host; same bits" },
         { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
           "how gradients are summed: sharded, tree, to_one; same bits [auto]" },
         { "transfer", OPTION_CHOICE, &s->transfer, "NAME",

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/audit/bound.h"
+
+/* ---- limits ---- */
+
+/* A kernel without a row promises the bits of its host function. */
+struct limit {
+    uint32_t kernel;
+    double ulp, floor, ratio;
+    copse_host_fn *size;
+    bool has_activation, is_single;
+};
+
+#define SUM(kernel_, ...) { .kernel = COPSE_KERNEL_##kernel_, .ulp = 1, .ratio = __VA_ARGS__ }
+#define ULP(kernel_, ...) { .kernel = COPSE_KERNEL_##kernel_, .ulp = __VA_ARGS__ }
+
+static const struct limit limits[] = {
+    SUM(matmul, 16, .has_activation = true), SUM(matmul_texel, 16, .has_activation = true),
+    SUM(matmul_wide, 16, .has_activation = true),
+    SUM(conv, 16, .has_activation = true), SUM(conv_wide, 16, .has_activation = true), SUM(conv_weight, 16),
+    SUM(conv_weight_wide, 16), ULP(pool, 4, .ratio = 4), ULP(pool_grad, 6, .ratio = 4),
+    SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4),
+    SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
+    SUM(adam, 8, .size = copse__size_adam, .is_single = true),
+    ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
+    ULP(row_stats, 16), ULP(softmax, 16), ULP(cross_entropy, 4, .floor = 8),
+    ULP(cross_entropy_grad, 16, .ratio = 16, .size = copse__size_cross_entropy_grad),
+    ULP(unary, 1), ULP(unary_grad, 1, .size = copse__size_unary_grad),
+};
+
+/* Limits of the functions of one tensor. */
+static const struct function {
+    int32_t number;
+    double ulp, ulp_grad;
+} functions[] = {
+#define UNARY(name, number, f, g, ref, ref_g, low, high, ulp, ulp_g, class) { number, ulp, ulp_g },
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+static void take_function(uint32_t kernel, int32_t number, struct copse_bound *out)
+{
+    const bool is_grad = kernel == COPSE_KERNEL_unary_grad;
+    for (size_t i = 0; i < COPSE_COUNT(functions); i++)
+        if (functions[i].number == number)
+            out->ulp = is_grad ? functions[i].ulp_grad : functions[i].ulp;
+    if (is_grad)
+        out->ratio = out->ulp;
+}
+
+/* The host function of a kernel, or that of its self-test, which a variant shares with other kernels. */
+static copse_status find_truth(const struct copse_kernel *k, struct copse_bound *out)
+{
+    const struct copse_kernel_row *row = &copse_kernel_table[k->id];
+    out->truth = row->host;
+    if (out->truth || !row->self_test)
+        return COPSE_OK;
+    struct copse_self_test *t = copse__alloc(&k->dev->base->mem, 1, sizeof *t);
+    COPSE_TRY(copse_need_memory(t, "audit"));
+    row->self_test(k, t);
+    out->truth = t->truth;
+    copse__free(&k->dev->base->mem, t);
+    return COPSE_OK;
+}
+
+void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], struct copse_bound *out)
+{
+    *out = (struct copse_bound){ .is_single = true }; /* moves and integers: no double would be exact */
+    memcpy(out->spec, spec, sizeof out->spec);
+    for (size_t i = 0; i < COPSE_COUNT(limits); i++) {
+        const struct limit *l = &limits[i];
+        if (l->kernel != kernel)
+            continue;
+        out->ulp = l->ulp;
+        out->floor = l->floor;
+        out->ratio = l->ratio;
+        out->size = l->size;
+        out->is_single = l->is_single;
+        if (l->has_activation)
+            out->spec[1] = 0;
+    }
+    if (kernel == COPSE_KERNEL_unary || kernel == COPSE_KERNEL_unary_grad)
+        take_function(kernel, spec[0], out);
+    if (kernel == COPSE_KERNEL_softmax && spec[0]) /* of the logarithm */
+        out->floor = 8;
+}
+
+copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out)
+{
+    copse__bound_limits(c->kernel->id, c->kernel->spec, out);
+    return find_truth(c->kernel, out);
+}
+
+/* ---- work ---- */
+
+static uint64_t product(uint32_t m, uint32_t n, uint32_t k, uint32_t batch)
+{
+    return (uint64_t)m * n * COPSE_MAX(k, 1u) * batch;
+}
+
+uint64_t copse__bound_work(const struct copse_command *c)
+{
+    uint64_t words = 0;
+    for (uint32_t i = 0; i < c->binding_count; i++)
+        words += c->bindings[i].size / COPSE_WORD_BYTES;
+    if (c->kind == COPSE_COMMAND_GEMM)
+        return words + product(c->gemm.m, c->gemm.n, c->gemm.k, 1);
+    if (c->kind != COPSE_COMMAND_DISPATCH)
+        return words;
+    const void *params = c->params;
+    switch (c->kernel->id) {
+    case COPSE_KERNEL_matmul: {
+        const struct copse_params_matmul *p = params;
+        return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_matmul_texel: {
+        const struct copse_params_matmul_texel *p = params;
+        return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_matmul_wide: {
+        const struct copse_params_matmul_wide *p = params;
+        return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_conv: {
+        const struct copse_params_conv *p = params;
+        return words + product(p->count, p->taps_h * p->taps_w, p->c_end - p->c_begin, 1);
+    }
+    case COPSE_KERNEL_conv_weight: {
+        const struct copse_params_conv_weight *p = params;
+        return words + product(p->weights, 1, p->pixels, 1);
+    }
+    case COPSE_KERNEL_conv_wide: {
+        const struct copse_params_conv_wide *p = params;
+        return words + product(p->pixels, p->taps_h * p->taps_w, p->group_in, p->out_c);
+    }
+    case COPSE_KERNEL_conv_weight_wide: {
+        const struct copse_params_conv_weight_wide *p = params;
+        return words + product(p->pixels, p->rows, p->out_c, 1);
+    }
+    default:
+        return words;
+    }
+}

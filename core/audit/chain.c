@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/audit/chain.h"
+
+#include <stdio.h>
+
+#include "core/audit/bound.h"
+#include "core/device/host_launch.h"
+
+#define MOST_BYTES ((size_t)96 << 20) /* of the buffers of a launch */
+
+static bool is_compared(const struct copse_command *c, uint64_t most)
+{
+    return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES && copse__bound_work(c) <= most;
+}
+
+static uint64_t work_within(struct copse_segment *const *segments, uint32_t count, uint64_t most)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (const struct copse_segment *part = segments[i]; part; part = part->rest)
+            for (size_t k = 0; k < part->count; k++)
+                sum += is_compared(&part->commands[k], most) ? copse__bound_work(&part->commands[k]) : 0;
+    return sum;
+}
+
+uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count, uint64_t budget)
+{
+    uint64_t most = budget;
+    while (most > 0 && work_within(segments, count, most) > budget)
+        most /= 2;
+    return most;
+}
+
+static copse_status compare(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(copse__probe_queue(&c->probe, q, command));
+    COPSE_TRY(copse_queue_finish(q));
+    return copse__probe_judge(&c->probe, &c->fault);
+}
+
+static copse_status restore(struct copse_chain *c, copse_queue *q)
+{
+    COPSE_TRY(copse__probe_restore(&c->probe, q));
+    return copse_queue_finish(q);
+}
+
+/* With made-up numbers. */
+static copse_status run_restored(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    char text[COPSE_ERROR_BYTES];
+    COPSE_TRY(copse__probe_keep(&c->probe, q, command));
+    copse_status s = copse__probe_fill(&c->probe, q);
+    if (s == COPSE_OK)
+        s = compare(c, q, command);
+    if (s == COPSE_OK)
+        s = restore(c, q);
+    if (s == COPSE_OK)
+        return s;
+    snprintf(text, sizeof text, "%s", copse_last_error());
+    c->is_torn = restore(c, q) != COPSE_OK;
+    copse__fail_again(text);
+    return s;
+}
+
+/* On the numbers of the step. Where nothing changes, memory may hold the results of an earlier run. */
+static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(compare(c, q, command));
+    if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
+        return COPSE_OK;
+    COPSE_TRY(copse__probe_disturb(&c->probe, q));
+    COPSE_TRY(compare(c, q, command));
+    return restore(c, q);
+}
+
+static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    if (!is_compared(command, c->most)) {
+        c->skipped++;
+        return c->restores ? COPSE_OK : copse__queue_encode(q, command);
+    }
+    c->compared++;
+    c->work += copse__bound_work(command);
+    return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
+}
+
+copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)
+{
+    for (const struct copse_segment *part = segment; part; part = part->rest) {
+        for (size_t i = 0; i < part->count && !c->fault.is_found; i++)
+            COPSE_TRY(run_one(c, part->queue, &part->commands[i]));
+        if (part->host && !c->restores && !c->fault.is_found)
+            COPSE_TRY(copse__host_launch_run(part->queue, part->host));
+    }
+    return COPSE_OK;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* The results of a launch against those of its host function on the same words. */
+#include <math.h>
+
+#include "core/audit/bound.h"
+#include "core/audit/probe.h"
+
+#define UNIT     0x1p-24 /* u */
+#define TINY     0x1p-100 /* devices may flush subnormal numbers, and products of these */
+#define ENORMOUS 0x1p100 /* sums that overflow early */
+
+static float real_of(uint32_t word)
+{
+    float f;
+    memcpy(&f, &word, sizeof f);
+    return f;
+}
+
+static const uint32_t *words_of(const struct copse_probe *p, uint32_t i, bool is_after)
+{
+    return (const uint32_t *)(const void *)(p->memory + (is_after ? p->bytes : 0) + p->at[i]);
+}
+
+static size_t count_of(const struct copse_probe *p, uint32_t i)
+{
+    return p->command.bindings[i].size / COPSE_WORD_BYTES;
+}
+
+static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected, double tolerance,
+                 bool is_real, struct copse_probe_fault *out)
+{
+    const uint32_t got = words_of(p, i, true)[element];
+    *out = (struct copse_probe_fault){ .is_found = true, .result = p->command.bindings[i], .element = element,
+                                       .got = is_real ? (double)real_of(got) : (double)(int32_t)got,
+                                       .expected = expected, .tolerance = tolerance };
+}
+
+/* ---- the same bits ---- */
+
+static bool is_same(uint32_t got, uint32_t expected, bool is_real)
+{
+    if (got == expected || !is_real)
+        return got == expected;
+    const double a = (double)real_of(got), b = (double)real_of(expected);
+    return (isnan(a) && isnan(b)) || fabs(a - b) <= TINY;
+}
+
+static void compare_words(const struct copse_probe *p, uint32_t i, const uint32_t *expected, bool is_real,
+                          struct copse_probe_fault *out)
+{
+    const uint32_t *got = words_of(p, i, true);
+    for (size_t k = 0; k < count_of(p, i) && !out->is_found; k++)
+        if (!is_same(got[k], expected[k], is_real))
+            note(p, i, k, is_real ? (double)real_of(expected[k]) : (double)(int32_t)expected[k], 0, is_real, out);
+}
+
+static void compare_fill(const struct copse_probe *p, struct copse_probe_fault *out)
+{
+    for (size_t k = 0; k < count_of(p, 0) && !out->is_found; k++)
+        if (words_of(p, 0, true)[k] != p->command.word)
+            note(p, 0, k, (double)(int32_t)p->command.word, 0, false, out);
+}
+
+/* ---- evaluation on the host ---- */
+
+struct evaluation {
+    struct copse_host_arg args[COPSE_MAX_BINDINGS];
+};
+
+static void drop(const struct copse_probe *p, struct evaluation *e)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++)
+        copse__free(&p->dev->base->mem, e->args[i].data);
+}
+
+static bool is_real(const struct copse_probe *p, uint32_t i)
+{
+    return p->command.kind != COPSE_COMMAND_DISPATCH || p->command.kernel->row->args[i].kind != COPSE_ARG_I32;
+}
+
+/* The words before the launch, as the host function takes them. */
+static copse_status load(const struct copse_probe *p, const struct copse_bound *b, bool has_magnitudes,
+                         struct evaluation *e)
+{
+    *e = (struct evaluation){ .args = { { NULL, 0, false } } };
+    for (uint32_t i = 0; i < p->command.binding_count; i++) {
+        const size_t count = count_of(p, i);
+        const bool is_double = is_real(p, i) && !b->is_single;
+        const uint32_t *words = words_of(p, i, false);
+        const size_t each = is_double ? sizeof(double) : sizeof *words;
+        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), each);
+        COPSE_TRY(copse_need_memory(data, "audit"));
+        e->args[i] = (struct copse_host_arg){ data, count, is_double };
+        if (!is_double)
+            memcpy(data, words, count * sizeof *words);
+        for (size_t k = 0; is_double && k < count; k++) {
+            const double x = (double)real_of(words[k]);
+            ((double *)data)[k] = has_magnitudes ? fabs(x) : x;
+        }
+    }
+    return COPSE_OK;
+}
+
+/* C = A B of a vendor's library. */
+static void multiply(const struct copse_command *c, const struct copse_host_arg *args)
+{
+    const size_t m = c->gemm.m, n = c->gemm.n, k = c->gemm.k;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t l = 0; l < k; l++)
+                sum += copse__load(&args[0], c->gemm.a_transposed ? l * m + i : i * k + l) *
+                       copse__load(&args[1], c->gemm.b_transposed ? j * k + l : l * n + j);
+            copse__store(&args[2], i * n + j, sum);
+        }
+}
+
+static copse_status evaluate(const struct copse_probe *p, const struct copse_bound *b, bool is_size,
+                             struct evaluation *e)
+{
+    const struct copse_command *c = &p->command;
+    COPSE_TRY(load(p, b, is_size && !b->size, e));
+    if (c->kind == COPSE_COMMAND_GEMM)
+        multiply(c, e->args);
+    else if (is_size && b->size)
+        b->size(c->params, c->kernel->spec, e->args);
+    else
+        b->truth(c->params, is_size ? b->spec : c->kernel->spec, e->args);
+    return COPSE_OK;
+}
+
+/* ---- within a tolerance ---- */
+
+/* Root mean square of the finite ones. */
+static double norm_of(const struct copse_host_arg *y)
+{
+    double sum = 0;
+    size_t count = 0;
+    for (size_t k = 0; k < y->count; k++) {
+        const double x = copse__load(y, k);
+        if (fabs(x) < ENORMOUS) {
+            sum += x * x;
+            count++;
+        }
+    }
+    return count > 0 ? sqrt(sum / (double)count) : 0;
+}
+
+static void compare_real(const struct copse_probe *p, uint32_t i, const struct copse_bound *b,
+                         const struct copse_host_arg *y, const struct copse_host_arg *size,
+                         struct copse_probe_fault *out)
+{
+    const uint32_t *words = words_of(p, i, true);
+    const double least = fmax(norm_of(y), b->floor);
+    for (size_t k = 0; k < y->count && !out->is_found; k++) {
+        const double got = (double)real_of(words[k]), expected = copse__load(y, k);
+        if (!(fabs(expected) < ENORMOUS)) {
+            if (isnan(expected) && !isnan(got))
+                note(p, i, k, expected, 0, true, out);
+            continue;
+        }
+        const double basis = b->ratio > 0 ? copse__load(size, k) : 0;
+        const double tolerance =
+            COPSE_BOUND_MARGIN * UNIT * (b->ulp * fmax(fabs(expected), least) + b->ratio * basis) + TINY;
+        if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
+            note(p, i, k, expected, tolerance, true, out);
+    }
+}
+
+/* A library's product may add its terms in one chain. */
+static struct copse_bound bound_of_library(const struct copse_command *c)
+{
+    return (struct copse_bound){ .ulp = 1, .ratio = 16 + 2 * sqrt((double)c->gemm.k) };
+}
+
+static copse_status compare(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
+                            struct evaluation *size, struct copse_probe_fault *out)
+{
+    const struct copse_command *c = &p->command;
+    COPSE_TRY(evaluate(p, b, false, e));
+    if (b->ratio > 0)
+        COPSE_TRY(evaluate(p, b, true, size));
+    for (uint32_t i = 0; i < c->binding_count && !out->is_found; i++) {
+        if (c->kind == COPSE_COMMAND_GEMM ? i != 2 : !c->kernel->row->args[i].is_written)
+            continue;
+        if (copse__bound_is_exact(b) || !is_real(p, i))
+            compare_words(p, i, e->args[i].data, is_real(p, i), out);
+        else
+            compare_real(p, i, b, &e->args[i], &size->args[i], out);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_fault *out)
+{
+    const struct copse_command *c = &p->command;
+    struct copse_bound b = { .truth = NULL };
+    struct evaluation e = { .args = { { NULL, 0, false } } }, size = e;
+    *out = (struct copse_probe_fault){ .is_found = false };
+    if (c->kind == COPSE_COMMAND_COPY) {
+        compare_words(p, 1, words_of(p, 0, false), false, out);
+        return COPSE_OK;
+    }
+    if (c->kind == COPSE_COMMAND_FILL) {
+        compare_fill(p, out);
+        return COPSE_OK;
+    }
+    if (c->kind == COPSE_COMMAND_GEMM)
+        b = bound_of_library(c);
+    else
+        COPSE_TRY(copse__bound_of(c, &b));
+    const copse_status s = b.truth || c->kind == COPSE_COMMAND_GEMM ? compare(p, &b, &e, &size, out) : COPSE_OK;
+    drop(p, &e);
+    drop(p, &size);
+    return s;
+}

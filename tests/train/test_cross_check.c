@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* The cross-check of the first step: each wrong kernel of a step and of an update is found before anything changes,
+   what passed is remembered, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
+#include <unistd.h>
+
+#include "core/audit/bound.h"
+#include "core/conformance/launch.h"
+#include "tests/rig/watch_rig.h"
+
+/* The first step is refused with a line that names the device and `what`; nothing has changed. */
+static void refused(size_t replicas, copse_optimizer_kind kind, const char *device, const char *what)
+{
+    static float before[2048], after[2048];
+    char path[64];
+    struct job j;
+    snprintf(path, sizeof path, "/tmp/copse-cross-check-%ld.safetensors", (long)getpid());
+    open_job(&j, replicas, kind, NULL);
+    read_values(&j, before);
+    const copse_status s = step(&j, 0);
+    const char *text = copse_last_error();
+    if (s != COPSE_ERR_UNRELIABLE || !strstr(text, what) || !strstr(text, device) || !strstr(text, "step 1") ||
+        !strstr(text, "driver") || !strstr(text, "copse conformance") || strchr(text, '\n'))
+        fail_msg("%s on %s: %s: %s", what, device, copse_status_name(s), text);
+    read_values(&j, after);
+    assert_memory_equal(before, after, model_parameters() * sizeof *before);
+    assert_int_equal(copse_trainer_steps(j.t), 0);
+    assert_int_equal(step(&j, 1), COPSE_ERR_UNRELIABLE);
+    assert_int_not_equal(copse_trainer_checkpoint(j.t, path, NULL), COPSE_OK);
+    assert_int_not_equal(access(path, F_OK), 0);
+    close_job(&j);
+}
+
+/* Names of the kernels that a job has compiled. */
+static size_t kernels_of(const struct job *j, const char *names[64])
+{
+    size_t count = 0;
+    for (const struct copse_kernel *k = j->st->replicas[0].dev->kernels; k; k = k->next) {
+        bool is_known = strcmp(k->row->name, "digest") == 0;
+        for (size_t i = 0; i < count; i++)
+            is_known |= strcmp(names[i], k->row->name) == 0;
+        if (!is_known)
+            names[count++] = k->row->name;
+    }
+    return count;
+}
+
+static void each_wrong_kernel_is_found(void **state)
+{
+    static const copse_optimizer_kind kinds[] = { COPSE_SGD, COPSE_MOMENTUM, COPSE_ADAM };
+    (void)state;
+    for (size_t n = 1; n <= 2; n++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const char *names[64];
+            struct job j;
+            open_job(&j, n, kinds[k], NULL);
+            OK(step(&j, 0));
+            const size_t count = kernels_of(&j, names);
+            close_job(&j);
+            assert_true(count >= 8);
+            for (size_t i = 0; i < count; i++) {
+                struct fake_device *d = &copse_fake.devices[n - 1];
+                char what[64];
+                end(NULL);
+                begin(NULL);
+                snprintf(what, sizeof what, "kernel %s ", names[i]);
+                d->cut = names[i]; /* it writes nothing */
+                refused(n, kinds[k], n == 1 ? "fake:0" : "fake:1", what);
+            }
+            end(NULL);
+            begin(NULL);
+        }
+}
+
+static void lost_parts_of_updates_are_found(void **state)
+{
+    static const struct { copse_optimizer_kind kind; const char *kernel; } rows[] = {
+        { COPSE_SGD, "sgd" }, { COPSE_MOMENTUM, "momentum" }, { COPSE_ADAM, "adam" },
+    };
+    (void)state;
+    for (size_t n = 1; n <= 2; n++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            struct fake_device *d = &copse_fake.devices[n - 1];
+            d->cut = rows[i].kernel;
+            d->cut_from = n == 1 ? 1400 : 300; /* elements from there on are not updated */
+            refused(n, rows[i].kind, n == 1 ? "fake:0" : "fake:1", rows[i].kernel);
+            refused(n, rows[i].kind, "fake", "the new values of '");
+            end(NULL);
+            begin(NULL);
+        }
+}
+
+/* Results that are 2^-9 off. */
+static void wrong_numbers_are_found(void **state)
+{
+    static const char *const kernels[] = { "matmul", "cross_entropy_grad", "dense_grad", "adam" };
+    (void)state;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        copse_fake.devices[0].perturb = kernels[i];
+        copse_fake.devices[0].perturb_bits = 0x4000;
+        refused(1, COPSE_ADAM, "fake:0", kernels[i]);
+        end(NULL);
+        begin(NULL);
+    }
+}
+
+/* The last bit of a kernel that rounds is no fault. */
+static void rounding_is_accepted(void **state)
+{
+    static const char *const kernels[] = { "matmul", "cross_entropy_grad", "adam" };
+    (void)state;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        struct job j;
+        copse_fake.devices[0].perturb = kernels[i];
+        open_job(&j, 1, COPSE_ADAM, NULL);
+        OK(step(&j, 0));
+        assert_true(copse_trainer_cross_checked(j.t) > 0);
+        close_job(&j);
+        end(NULL);
+        begin(NULL);
+    }
+}
+
+/* A launch that is wrong only where it is queued with others. */
+static void replays_are_compared(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].cut = "matmul";
+    copse_fake.devices[0].cut_from = 4;
+    copse_fake.devices[0].cuts_replays = true;
+    refused(1, COPSE_ADAM, "fake:0", "queued together");
+}
+
+/* Gradients of a variable that the loss does not depend on are zeros, as the memory is before the launch. */
+static void a_launch_that_changes_nothing_is_compared(void **state)
+{
+    (void)state;
+    has_unused = true;
+    copse_fake.devices[0].cut = "fill";
+    refused(1, COPSE_ADAM, "fake:0", "kernel fill ");
+    refused(1, COPSE_ADAM, "fake:0", "the gradient of 'unused'");
+    has_unused = false;
+}
+
+static uint64_t checked_in_first_step(size_t replicas, size_t rows)
+{
+    struct copse_step_result r;
+    struct job j;
+    open_job(&j, replicas, COPSE_ADAM, NULL);
+    OK(copse_trainer_step(j.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = rows }));
+    OK(copse_trainer_result(j.t, true, &r));
+    const uint64_t count = copse_trainer_cross_checked(j.t);
+    close_job(&j);
+    return count;
+}
+
+static void what_passed_is_remembered(void **state)
+{
+    (void)state;
+    const uint64_t launches = checked_in_first_step(1, 32);
+    assert_true(launches > 10);
+    assert_int_equal(checked_in_first_step(1, 32), 0);
+    copse_context_release(&ctx);
+    open_context(); /* as another process with the same kernel cache */
+    assert_int_equal(checked_in_first_step(1, 32), 0);
+    assert_true(checked_in_first_step(1, 16) > 0); /* other launches */
+    assert_int_equal(checked_in_first_step(1, 16), 0);
+    copse_context_release(&ctx);
+    drop_kept();
+    open_context();
+    assert_int_equal(checked_in_first_step(1, 32), launches);
+}
+
+static void other_driver(struct copse_device_info *info)
+{
+    snprintf(info->driver, sizeof info->driver, "fake driver 2");
+}
+
+/* Each device and driver has its own list; a program that fails clears it. */
+static void another_driver_is_checked_again(void **state)
+{
+    (void)state;
+    assert_true(checked_in_first_step(1, 32) > 0);
+    copse_context_release(&ctx);
+    copse_fake.devices[0].describe = other_driver;
+    open_context();
+    assert_true(checked_in_first_step(1, 32) > 0);
+    copse_fake.devices[0].cut = "momentum"; /* a rule that was not checked yet */
+    refused(1, COPSE_MOMENTUM, "fake:0", "momentum");
+    copse_fake.devices[0].cut = NULL;
+    assert_true(checked_in_first_step(1, 32) > 0);
+}
+
+static void no_bit_changes(void **state)
+{
+    static const struct copse_audit_params off = { .is_off = true, .is_cross_check_off = true };
+    static float with[2048], without[2048];
+    (void)state;
+    for (size_t n = 1; n <= 2; n++)
+        for (int k = 0; k < 2; k++) {
+            struct job j;
+            open_job(&j, n, COPSE_ADAM, k ? &off : NULL);
+            for (uint64_t i = 0; i < 5; i++)
+                OK(step(&j, i));
+            assert_true((copse_trainer_cross_checked(j.t) > 0) == (k == 0));
+            read_values(&j, k ? without : with);
+            close_job(&j);
+            if (k)
+                assert_memory_equal(with, without, model_parameters() * sizeof *with);
+        }
+}
+
+static void it_can_be_switched_off(void **state)
+{
+    struct job j;
+    (void)state;
+    copse_fake.devices[0].cut = "adam";
+    open_job(&j, 1, COPSE_ADAM, &(struct copse_audit_params){ .is_cross_check_off = true });
+    OK(step(&j, 0));
+    assert_int_equal(copse_trainer_cross_checked(j.t), 0);
+    close_job(&j);
+}
+
+/* A kernel whose results may be rounded in conformance has limits in core/audit/bound.c, too. */
+static void bounds_are_those_of_conformance(void **state)
+{
+    (void)state;
+    for (size_t i = 0; copse_launch_lists[i]; i++)
+        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
+            const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
+            struct copse_bound b;
+            copse__bound_limits(f->kernel, f->spec, &b);
+            if (f->limit.ulp > COPSE_BOUND_MARGIN * b.ulp || f->limit.ratio > COPSE_BOUND_MARGIN * b.ratio)
+                fail_msg("%s, %s: the limits of core/audit/bound.c are smaller than those of mode launch",
+                         copse_kernel_table[f->kernel].name, f->name);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_wrong_kernel_is_found, begin, end),
+        cmocka_unit_test_setup_teardown(lost_parts_of_updates_are_found, begin, end),
+        cmocka_unit_test_setup_teardown(wrong_numbers_are_found, begin, end),
+        cmocka_unit_test_setup_teardown(rounding_is_accepted, begin, end),
+        cmocka_unit_test_setup_teardown(replays_are_compared, begin, end),
+        cmocka_unit_test_setup_teardown(a_launch_that_changes_nothing_is_compared, begin, end),
+        cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
+        cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
+        cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
+        cmocka_unit_test(bounds_are_those_of_conformance),
+        cmocka_unit_test_setup_teardown(it_can_be_switched_off, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
