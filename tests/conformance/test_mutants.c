@@ -46,7 +46,7 @@ static const struct mutant {
       "softmax", NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "one of four sums left out", "reduce/column_sum_wide", "(sum[2][v] + sum[3][v])", "sum[2][v]",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
-    { "a derivative without its mean", "row/layer_norm", "SELECT(CENTERED != 0, s / count, 0.0f), share", "0.0f, share",
+    { "rows whose mean is not subtracted", "row/layer_norm", "first = (s + t) / count;", "first = t / count;",
       "layer_norm", "layer_norm", COPSE_CONFORM_QUICK, NULL, false },
     { "zeros behind the row's end count", "row/layer_norm_wide", "#define KEEP(v) (tail_at <= k ? (v) * tail : (v))",
       "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK, NULL, false },
