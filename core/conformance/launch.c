@@ -213,7 +213,7 @@ static bool fits(const copse_device *dev, const struct copse_launch *l, const st
     const struct copse_limits *limits = dev->limits;
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const bool is_texel = row->args[a].kind == COPSE_ARG_TEXEL;
-        const unsigned long long size = is_texel ? bytes_of(l, a) / TEXEL_BYTES : room_of(l, a);
+        const unsigned long long size = is_texel ? bytes_of(l, a) / TEXEL_BYTES : copse__fence_room(dev, l->counts[a]);
         const unsigned long long most = is_texel ? limits->max_texel_elements
                                                  : COPSE_MIN(limits->max_binding_bytes, limits->max_buffer_bytes);
         if (size <= most)
