@@ -44,14 +44,37 @@ static void plan_unary_grad_set(struct copse_launch *l)
     memcpy(l->params, &p, sizeof p);
 }
 
-/* |dy| times the sum of the magnitudes of the two terms of the derivative of silu or gelu. */
+/* The two terms of the derivative of silu, gelu, gelu_tanh or mish: f'(x) = share + x bell. */
+static void slope_terms(int32_t op, double x, double *share, double *bell)
+{
+    const double u = 1.5957691216057308 * x * (1 + 0.044715 * x * x), e = exp(x > 300 ? 300 : x), n = e * (e + 2);
+    switch (op) {
+    case UNARY_gelu:
+        *share = 0.5 * erfc(-x * 0.70710678118654752);
+        *bell = exp(-0.5 * x * x) * 0.39894228040143268;
+        return;
+    case UNARY_gelu_tanh:
+        *share = 1 / (1 + exp(-u));
+        *bell = *share / (1 + exp(u)) * 1.5957691216057308 * (1 + 3 * 0.044715 * x * x);
+        return;
+    case UNARY_mish:
+        *share = n / (n + 2);
+        *bell = (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
+        return;
+    default:
+        *share = 1 / (1 + exp(-x));
+        *bell = *share / (1 + exp(x));
+    }
+}
+
+/* |dy| times the sum of the magnitudes of these terms. */
 static void size_slope(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_unary_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const double x = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
-        const double share = spec[0] == UNARY_silu ? 1 / (1 + exp(-x)) : 0.5 * erfc(-x * 0.70710678118654752);
-        const double bell = spec[0] == UNARY_silu ? share / (1 + exp(x)) : exp(-0.5 * x * x) * 0.39894228040143268;
+        double share, bell;
+        slope_terms(spec[0], x, &share, &bell);
         copse__store(&args[2], i, dy * (share + fabs(x) * bell));
     }
 }
@@ -148,20 +171,12 @@ PLAN_WHERE(where_i32)
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 #define ULP(x)   .limit = { .ulp = (x) }
 
-/* The limit of derivatives with a zero is relative to the sizes of their terms, or to the slope. */
-#define HAS_ZERO(op) (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu)
-#define FLOOR(op)    (UNARY_##op == UNARY_gelu_tanh || UNARY_##op == UNARY_mish ? 0.5 : 0)
+/* The limit of derivatives with a zero is relative to the sizes of their terms. */
+#define HAS_ZERO(op)                                                                                        \
+    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh ||               \
+     UNARY_##op == UNARY_mish)
 #define GRAD_LIMIT(op, ulp_g)                                                                               \
-    .limit = { .ulp = (ulp_g), .ratio = HAS_ZERO(op) ? (ulp_g) / 2.0 : 0, .floor = FLOOR(op) },              \
-    .size = HAS_ZERO(op) ? size_slope : NULL
-/* Known: the derivatives of the functions from sin on multiply in steps, so they overflow or vanish early for the largest and
-   smallest numbers, and return NaN for an infinite slope. */
-#define STEPWISE                                                                                            \
-    (COPSE_BIT(COPSE_VALUES_INFINITIES) | COPSE_BIT(COPSE_VALUES_SUBNORMALS) |                              \
-     COPSE_BIT(COPSE_VALUES_EXTREMES))
-#define EARLY(op)                                                                                           \
-    .no_values = UNARY_##op < UNARY_sin ? 0 : STEPWISE,                                                     \
-    .why = UNARY_##op < UNARY_sin ? NULL : "the derivative is computed in steps, which overflow early"
+    .limit = { .ulp = (ulp_g), .ratio = HAS_ZERO(op) ? (ulp_g) / 2.0 : 0 }, .size = HAS_ZERO(op) ? size_slope : NULL
 #define TIER(op)                                                                                            \
     .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu ||            \
                     UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                                    \
@@ -171,7 +186,7 @@ PLAN_WHERE(where_i32)
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
 #define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class)                                  \
-    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, GRAD_LIMIT(op, ulp_g), TIER(op), EARLY(op)),
+    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, GRAD_LIMIT(op, ulp_g), TIER(op)),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY

@@ -172,6 +172,15 @@ static void large_and_small_slopes(void **state)
     EXPECT_GRADIENT(silu, 6, 1, LIST(-120), LIST(3e38), { -2.73735036e-12 });
     EXPECT_GRADIENT(gelu, 16, 1, LIST(-15), LIST(3e38), { -2.4778064e-10 });
     EXPECT_GRADIENT(erf, 16, 2, LIST(0.25, -10), LIST(3.2e38, 3e38), { 3.39204521e38, 1.25929687e-5 });
+    EXPECT_GRADIENT(gelu_tanh, 16, 1, LIST(-10), LIST(3e38), { -827.291421 });
+    EXPECT_GRADIENT(mish, 16, 1, LIST(-120), LIST(3e38), { -2.73735037e-12 });
+    EXPECT_GRADIENT(selu, 5, 1, LIST(-120), LIST(3e38), { 4.04414611e-14 });
+    EXPECT_GRADIENT(sinh, 6, 2, LIST(100, -100), LIST(2e-38, 2e-38), { 268811.716, 268811.716 });
+    EXPECT_GRADIENT(cosh, 6, 2, LIST(100, -100), LIST(2e-38, 2e-38), { 268811.716, -268811.716 });
+    EXPECT_GRADIENT(atan, 6, 1, LIST(2e19), LIST(3e38), { 0.750000004 });
+    EXPECT_GRADIENT(asinh, 6, 1, LIST(2e19), LIST(3e38), { 1.50000001e+19 });
+    EXPECT_GRADIENT(acosh, 16, 1, LIST(3e38), LIST(3e38), { 1 });
+    EXPECT_GRADIENT(atanh, 6, 1, LIST(2e19), LIST(3e38), { -0.75 });
     EXPECT_GRADIENT(sqrt, 4, 1, LIST(1e-30), LIST(2e-38), { 1e-23 });
     EXPECT_GRADIENT(rsqrt, 6, 2, LIST(1e-20, 1e20), LIST(2e-38, 2e38), { -1e-8, -1e8 });
 }
@@ -308,10 +317,9 @@ static void logarithm_of_subnormals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(trigonometry),
-        cmocka_unit_test(functions_with_settings),
+        cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(functions_with_settings),
         cmocka_unit_test(functions_of_two_tensors), cmocka_unit_test(reductions),
-        cmocka_unit_test(logarithm_of_subnormals),  cmocka_unit_test(infinite_slopes),
+        cmocka_unit_test(logarithm_of_subnormals),  cmocka_unit_test(trigonometry), cmocka_unit_test(infinite_slopes),
         cmocka_unit_test(large_and_small_slopes),   cmocka_unit_test(gradients_with_settings),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
