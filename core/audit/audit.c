@@ -177,10 +177,8 @@ void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t wor
 }
 
 copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
-                                const uint64_t words[COPSE_AUDIT_WORDS])
+                                const uint64_t own[COPSE_AUDIT_WORDS], const uint64_t words[COPSE_AUDIT_WORDS])
 {
-    uint64_t own[COPSE_AUDIT_WORDS];
-    copse__audit_words(a, step, own);
     for (uint32_t i = 0; i < COPSE_MIN(a->count, COPSE_AUDIT_WORDS); i++) {
         if (own[i] == words[i] || own[i] == 0 || words[i] == 0)
             continue;

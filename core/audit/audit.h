@@ -63,6 +63,6 @@ copse_status copse__audit_compare(struct copse_audit *a, uint64_t step);
 void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t words[COPSE_AUDIT_WORDS]);
 /* The words of another worker: COPSE_ERR_UNRELIABLE where both workers audited the step and the words differ. */
 copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
-                                const uint64_t words[COPSE_AUDIT_WORDS]);
+                                const uint64_t own[COPSE_AUDIT_WORDS], const uint64_t words[COPSE_AUDIT_WORDS]);
 
 #endif

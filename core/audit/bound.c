@@ -83,6 +83,8 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
     }
     if (kernel == COPSE_KERNEL_unary || kernel == COPSE_KERNEL_unary_grad)
         take_function(kernel, spec[0], out);
+    if (copse__bound_is_exact(out)) /* words are compared, as those of abs, whose kernel has other functions that round */
+        out->is_single = true;
     if (kernel == COPSE_KERNEL_softmax && spec[0]) /* of the logarithm */
         out->floor = 8;
 }

@@ -41,6 +41,9 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
         return COPSE_OK;
     COPSE_TRY(wait ? copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL)
                    : copse__cluster_test(c, slot->recvs, t->strategy->group.workers));
+    /* Sent with the step: the digests of an audit that has begun since may be on their way to the memory of these. */
+    uint64_t own[1 + COPSE_AUDIT_WORDS];
+    memcpy(own, copse__slot_message(t, slot, t->strategy->group.worker), sizeof own);
     for (uint32_t v = 0; v < t->strategy->group.workers; v++) {
         uint64_t head[1 + COPSE_AUDIT_WORDS];
         memcpy(head, copse__slot_message(t, slot, v), sizeof head);
@@ -48,7 +51,7 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
             return copse_fail(COPSE_ERR_COMM, "trainer: worker %u is at step %llu, this one at step %llu", v,
                               (unsigned long long)head[0], (unsigned long long)slot->step);
         if (v != t->strategy->group.worker)
-            COPSE_TRY(copse__audit_other(&t->watches.audit, slot->step, v, head + 1));
+            COPSE_TRY(copse__audit_other(&t->watches.audit, slot->step, v, own + 1, head + 1));
     }
     return COPSE_OK;
 }

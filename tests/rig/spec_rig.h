@@ -13,8 +13,8 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     switch (id) {
     case COPSE_KERNEL_unary:
     case COPSE_KERNEL_unary_grad:
-        spec[0] = (int32_t)turn * 3 % 20;
-        return turn < 7;
+        spec[0] = (int32_t)turn * 5 % 36;
+        return turn < 8;
     case COPSE_KERNEL_binary:
     case COPSE_KERNEL_compare_i32:
         spec[0] = id == COPSE_KERNEL_compare_i32 ? 6 + (int32_t)turn % 3 : (int32_t)turn;
@@ -29,6 +29,12 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[3] = 1 + (int32_t)turn % 6;
         spec[4] = (int32_t)turn % 2;
         return turn < 6;
+    case COPSE_KERNEL_pool:
+    case COPSE_KERNEL_pool_grad:
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = 2 + (int32_t)turn % 3;
+        spec[2] = 3;
+        return turn < 3;
     case COPSE_KERNEL_copy:
     case COPSE_KERNEL_copy_i32:
         spec[0] = 1 + (int32_t)turn;

@@ -221,6 +221,16 @@ static void it_can_be_switched_off(void **state)
 }
 
 /* A kernel whose results may be rounded in conformance has limits in core/audit/bound.c, too. */
+/* The kernel of abs has other functions that round. */
+static void functions_that_do_not_round_are_compared_as_words(void **state)
+{
+    static const int32_t spec[COPSE_MAX_SPECS] = { 1 }; /* abs in unary.def */
+    struct copse_bound b;
+    (void)state;
+    copse__bound_limits(COPSE_KERNEL_unary, spec, &b);
+    assert_true(copse__bound_is_exact(&b) && b.is_single);
+}
+
 static void bounds_are_those_of_conformance(void **state)
 {
     (void)state;
@@ -248,6 +258,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
         cmocka_unit_test(bounds_are_those_of_conformance),
+        cmocka_unit_test(functions_that_do_not_round_are_compared_as_words),
         cmocka_unit_test_setup_teardown(it_can_be_switched_off, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

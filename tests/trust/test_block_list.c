@@ -495,7 +495,7 @@ static float *train(const struct copse_backend *const *backends, const char *blo
                                                     : NULL;
         if (block)
             OK(copse_device_block(ctx, "lying:0", block, "by the test"));
-        const struct run r = { .devices = { "lying:0" }, .device_count = 1 };
+        const struct run r = { .devices = { "lying:0" }, .device_count = 1, .is_unwatched = true };
         if (*variant)
             assert_non_null(values = run_model(ctx, &r, &count));
     }
