@@ -97,6 +97,16 @@ copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t 
     return COPSE_OK;
 }
 
+copse_status copse__audit_poison(const struct copse_audit *a, uint32_t r, copse_queue *queue)
+{
+    const uint32_t nan = 0x7fc00000u;
+    for (uint32_t i = 0; a->has[r] && i < a->count; i++) {
+        const struct copse_binding *at = &range_of(a, r, i)->gradient;
+        COPSE_TRY(copse_queue_fill(queue, at->buffer, at->offset, at->size, nan));
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step)
 {
     a->step = step;

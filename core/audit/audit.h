@@ -50,6 +50,8 @@ bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step);
 copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
 /* Queue those of the gradients of a bucket, in the first or in the second computation. */
 copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second);
+/* Queue NaN for the gradients, between the computations, so that a result of a launch that is lost does not stay. */
+copse_status copse__audit_poison(const struct copse_audit *a, uint32_t r, copse_queue *queue);
 /* The digests were read: the name of a variable of which the two gradients differ, or NULL. */
 const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r);
 /* Behind all of them: queue their read. */

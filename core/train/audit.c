@@ -34,6 +34,7 @@ copse_status copse__audit_first(struct copse_execution *e)
             COPSE_TRY(copse__spot_replay(t, r, copse__program_list(program)[i]));
             COPSE_TRY(copse__audit_gradients(&t->watches.audit, r, i, false));
         }
+        COPSE_TRY(copse__audit_poison(&t->watches.audit, r, t->strategy->replicas[r].queue));
     }
     return COPSE_OK;
 }

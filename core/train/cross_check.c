@@ -51,14 +51,10 @@ static copse_status fail_replay(const struct check *k, const char *what, const c
 /* NaN, so that a result of a launch that is lost does not stay. */
 static copse_status poison(const struct check *k)
 {
-    const uint32_t nan = 0x7fc00000u;
-    const struct copse_audit *a = &k->e->t->watches.audit;
-    copse_queue *q = k->e->t->strategy->replicas[k->replica].queue;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct copse_binding *at = &a->ranges[k->replica * a->count + i].gradient;
-        COPSE_TRY(copse_queue_fill(q, at->buffer, at->offset, at->size, nan));
-    }
-    return copse_queue_fill(q, k->e->t->reports.buffers[k->replica], 0, COPSE_REPORT_BYTES, nan);
+    copse_trainer *t = k->e->t;
+    copse_queue *q = t->strategy->replicas[k->replica].queue;
+    COPSE_TRY(copse__audit_poison(&t->watches.audit, k->replica, q));
+    return copse_queue_fill(q, t->reports.buffers[k->replica], 0, COPSE_REPORT_BYTES, 0x7fc00000u);
 }
 
 /* The same launches as they are recorded: loss, reports and gradients must have the same bits. */

@@ -31,7 +31,7 @@ loss() { sed -n 's/.*"event":"done".*"loss":\([^,]*\),.*/\1/p' "$work/stdout"; }
 # trains DEVICE FAULT [DEVICES]: the cross-check or an audit stops the run, names device and tensor, and leaves the last
 # checkpoint
 trains() {
-    with $1 $2 $train --devices "${3:-$1}" --save model.safetensors --checkpoint run --checkpoint-every 16
+    with $1 $2 $train --audit 8 --devices "${3:-$1}" --save model.safetensors --checkpoint run --checkpoint-every 16
     code=$?
     grep -qE "copse: trainer: (audit|cross-check) of step [0-9]+: .*${1}.*('dense[0-9].(weight|bias)'|result|loss).*copse conformance" \
         "$work/stderr" ||
