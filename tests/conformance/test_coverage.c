@@ -49,10 +49,11 @@ static void kernel_without_forms_has_empty_cells(void **state)
 {
     (void)state;
     static const struct copse_launch_list nothing = { NULL, 0 };
-    const struct copse_launch_list *lists[8] = { NULL };
-    size_t i = 0;
-    for (; copse_launch_lists[i]; i++)
+    const struct copse_launch_list *lists[32] = { NULL };
+    for (size_t i = 0; copse_launch_lists[i]; i++) {
+        assert_true(i + 1 < COPSE_COUNT(lists));
         lists[i] = copse_launch_lists[i] == &copse_launch_sorts ? &nothing : copse_launch_lists[i];
+    }
     struct count all = { 0 }, sort = { .kernel = "sort_place" };
     copse__launch_coverage(lists, take, &all);
     copse__launch_coverage(lists, take, &sort);
