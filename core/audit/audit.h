@@ -52,7 +52,7 @@ copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
 copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second);
 /* Queue NaN for the gradients, between the computations, so that a result of a launch that is lost does not stay. */
 copse_status copse__audit_poison(const struct copse_audit *a, uint32_t r, copse_queue *queue);
-/* The digests were read: the name of a variable of which the two gradients differ, or NULL. */
+/* The name of a variable whose two gradients differ, or NULL. Call it after the digests are read. */
 const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r);
 /* Behind all of them: queue their read. */
 copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step);

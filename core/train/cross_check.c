@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cross-check of a step: the launches of a replica's recording are executed one by one, and each result is
-   compared with that of the host function on the same words; then the recording is replayed, and must leave the same
-   bits. Launches of the update are compared likewise, and what they wrote is restored. (copse/train/audit.h) */
+   compared with that of the host function on the same words. Then the recording is replayed, and must leave the same
+   bits. The launches of the update are compared with the host in the same way. Then their results are overwritten with the
+   old values. (copse/train/audit.h) */
 #include <stdio.h>
 
 #include "core/audit/chain.h"

@@ -11,16 +11,7 @@ PARAMS(uint pixels; uint in_h; uint in_w; uint in_c; uint out_h; uint out_w; uin
        uint stride_h; uint stride_w; int step_h; int step_w; int first_h; int first_w; uint gap_h; uint gap_w;
        uint group_in; uint group_out; uint panel; uint step;)
 
-#define VECTORS (1u << LOG_VECTORS)
-#define ROWS    (LOG_VECTORS == 2 ? 6u : 12u)
-#define COLS    (16u * VECTORS)
-#define CHUNK   256u /* longest chain of additions */
-
-#define EACH_ROW    _Pragma("unroll") for (uint r = 0; r < ROWS; r++)
-#define EACH_VECTOR _Pragma("unroll") for (uint v = 0; v < VECTORS; v++)
-#define CLEAR(x)  EACH_ROW EACH_VECTOR x[r][v] = (float16)(0.0f);
-#define ADD(x, y) EACH_ROW EACH_VECTOR x[r][v] += y[r][v];
-
+#include "conv/tile_wide.clh"
 #include "part_wide.clh"
 #include "conv/window.clh"
 #include "elementwise/activation_wide.clh"
