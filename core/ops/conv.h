@@ -5,6 +5,7 @@
 
 #include "copse/ops/conv.h"
 #include "core/graph/op.h"
+#include "core/graph/variant.h"
 
 /* Along a spatial axis a tap reads x at the element with element * gap = position * stride + tap * step + first; nothing
    where there is no such element. `first` is at least -2^30, and all values of that sum are below 2^31. */
@@ -79,6 +80,12 @@ static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *
     return of->groups == 1 ? (out > 16) + (out > 32) : (out % 32 == 0) + (out % 64 == 0);
 }
 #define COPSE_CONV_WIDE_ROWS(log_vectors) ((log_vectors) == 2 ? 6u : 12u)
+
+/* Tuning (conv_tune.c): the size class of a convolution, and the geometry of job `index`; it sets all of the job but `work` and
+   in[1]. */
+enum { COPSE_CONV_JOBS = 9 };
+void copse__conv_size_class(const struct copse_conv_geometry *of, char name[COPSE_SIZE_CLASS]);
+struct copse_conv_geometry copse__conv_job(size_t index, struct copse_tune_job *j);
 
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
 copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,

@@ -3,7 +3,6 @@
    convolution of dy with the weights of transposed channels, so all of them are one family. */
 #include <stdio.h>
 
-#include "core/graph/variant.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/conv.h"
 #include "core/ops/ops.h"
@@ -92,31 +91,18 @@ static const struct copse_variant variants[] = {
 };
 
 /* Channels of x, and of y, are each rounded to one of these. */
-static const uint32_t sizes[] = { 4, 32, 128 };
-enum { SIZES = COPSE_COUNT(sizes) };
-
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_conv *c = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u-%u", (unsigned)copse__size_class(sizes, SIZES, c->of.in_channels / c->of.groups),
-             (unsigned)copse__size_class(sizes, SIZES, c->of.out_channels / c->of.groups));
+    copse__conv_size_class(&c->of, name);
     return c->of.batch > 0 && c->of.in_channels > 0 && !copse__conv_has_gaps(&c->of);
 }
 
-static const struct copse_conv_axis job_axis = { 14, 14, 3, 1, 1, 1, -1 };
-
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct copse_conv c = {
-        .of = { 8, sizes[index / SIZES], sizes[index % SIZES], 1, job_axis, job_axis },
-    };
+    const struct copse_conv c = { .of = copse__conv_job(index, j) };
     _Static_assert(sizeof c <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &c, sizeof c);
-    snprintf(j->name, sizeof j->name, "8 x 14 x 14, 3 x 3, %u to %u channels", (unsigned)c.of.in_channels,
-             (unsigned)c.of.out_channels);
-    j->operations = 2.0 * 8 * 14 * 14 * 9 * c.of.in_channels * c.of.out_channels;
-    j->in_count = 2;
-    j->in[0] = COPSE_SHAPE(8, 14, 14, c.of.in_channels);
     j->in[1] = COPSE_SHAPE(3, 3, c.of.in_channels, c.of.out_channels);
 }
 
@@ -131,7 +117,7 @@ const struct copse_family copse_family_conv = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .size_class = size_class,
-    .job_count = SIZES * SIZES,
+    .job_count = COPSE_CONV_JOBS,
     .job = job,
     .build = build,
 };

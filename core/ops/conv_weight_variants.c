@@ -3,7 +3,6 @@
    adds. */
 #include <stdio.h>
 
-#include "core/graph/variant.h"
 #include "core/ops/conv.h"
 #include "core/ops/ops.h"
 
@@ -90,29 +89,18 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, fits_wide, lower_wide, NULL, 0 },
 };
 
-static const uint32_t sizes[] = { 4, 32, 128 };
-enum { SIZES = COPSE_COUNT(sizes) };
-
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_conv_weight *c = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u-%u",
-             (unsigned)copse__size_class(sizes, SIZES, c->of.in_channels / c->of.groups),
-             (unsigned)copse__size_class(sizes, SIZES, c->of.out_channels / c->of.groups));
+    copse__conv_size_class(&c->of, name);
     return copse__conv_pixels(&c->of) > 0 && c->of.in_channels > 0;
 }
 
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct copse_conv_axis axis = { 14, 14, 3, 1, 1, 1, -1 };
-    const struct copse_conv_weight c = { .of = { 8, sizes[index / SIZES], sizes[index % SIZES], 1, axis, axis } };
+    const struct copse_conv_weight c = { .of = copse__conv_job(index, j) };
     _Static_assert(sizeof c <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &c, sizeof c);
-    snprintf(j->name, sizeof j->name, "8 x 14 x 14, 3 x 3, %u to %u channels", (unsigned)c.of.in_channels,
-             (unsigned)c.of.out_channels);
-    j->operations = 2.0 * 8 * 14 * 14 * 9 * c.of.in_channels * c.of.out_channels;
-    j->in_count = 2;
-    j->in[0] = COPSE_SHAPE(8, 14, 14, c.of.in_channels);
     j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
 }
 
@@ -127,7 +115,7 @@ const struct copse_family copse_family_conv_weight = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .size_class = size_class,
-    .job_count = SIZES * SIZES,
+    .job_count = COPSE_CONV_JOBS,
     .job = job,
     .build = build,
 };
