@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Whether conformance finds a faulty kernel. A case that does not end, and a report of oclgrind, count only where the kernel
 without the fault passes."""
+import json
 import os
 import re
+import subprocess
 import threading
 
 import process
 
 FACTOR = 10.0  # a case takes too long at this many times the longest case of the kernel without the fault
 LEAST = 20.0  # ... and at this many seconds of the processor
+MOST_KERNELS = 6  # that a mutant of an included file is tried in
 ICD = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
 FUNCTIONS = {"unary": "unary.def", "unary_grad": "unary.def", "binary": "binary.def", "binary_grad": "binary.def",
              "compare_i32": "binary.def"}
@@ -29,7 +32,7 @@ class Bench:
         self.tool, self.sources, self.folder = tool, sources, folder
         self.is_oclgrind = device == "oclgrind"
         self.device = "opencl:0" if self.is_oclgrind else device
-        self.right, self.lock, self.count = {}, threading.Lock(), 0
+        self.right, self.of_modes, self.lock, self.count = {}, {}, threading.Lock(), 0
         self.env = dict(os.environ, XDG_CACHE_HOME=cache,  # faulty kernels stay out of the user's cache
                         COPSE_DISABLE="vulkan" if self.device.startswith("opencl") else "opencl")
         if self.is_oclgrind:
@@ -52,7 +55,16 @@ class Bench:
         compares, others = (re.findall(rf"^(?:{kind})\((\w+)", self.sources.texts[path], re.M)
                             for kind in ("COMPARE", "UNARY|SCALED|BINARY"))
         names = compares if kernel == "compare_i32" else others + (compares if kernel == "binary" else [])
-        return ["--ops", ",".join(names)]
+        return ["--ops", ",".join(sorted(set(names) & self.listed(tuple(modes))))]
+
+    def listed(self, modes):
+        """The ops that have cases in these modes."""
+        if modes not in self.of_modes:
+            done = subprocess.run([self.tool, "conformance", "list", *modes, "--device", self.device, "--json"], env=self.env,
+                                  stdout=subprocess.PIPE, check=True)
+            events = [json.loads(line) for line in done.stdout.split(b"\n") if line.startswith(b"{")]
+            self.of_modes[modes] = {e["op"] for e in events if e.get("event") == "plan"}
+        return self.of_modes[modes]
 
     def run(self, stage, kernel, text, limit, case=()):
         path, log = self.name("cl"), self.name("log") if self.is_oclgrind else None
@@ -86,8 +98,8 @@ class Bench:
             if out.how == "refused":
                 return "stillborn", out.text
             why = f"{out.mode}/{out.op}/{out.case}: {out.text}" if out.case else f"{out.how}: {out.text}"
-            if out.how == "crashed" and out.text == "SIGKILL":
-                return "undecided", why  # no memory
+            if out.how == "error" or (out.how == "crashed" and out.text == "SIGKILL"): # bad arguments, no memory
+                return "undecided", why
             if out.how in ("failed", "crashed") and not self.is_oclgrind:
                 return "found", why
             right = self.right_one(stage, kernel, (out.mode, out.op, out.case) if out.how == "failed" else ())
@@ -98,11 +110,15 @@ class Bench:
             limit = FACTOR * right.longest
 
 
-def judge(bench, stage, kernels, mutant):
-    """As Bench.try_in, in each kernel in turn."""
-    verdict, why = "survived", ""
-    for kernel in kernels:
+def judge(bench, programs, stage, mutant):
+    """As Bench.try_in, in each kernel in turn whose program has the fault; "same": no program has it."""
+    is_shared, tried = len(mutant.kernels) > 1, 0
+    for kernel in mutant.kernels:
+        if tried == MOST_KERNELS or (is_shared and programs.is_same(kernel, mutant)):
+            continue
         verdict, why = bench.try_in(stage, kernel, mutant)
         if verdict != "survived":
-            break
-    return verdict, why
+            return verdict, why
+        tried += 1
+    is_same = tried == 0 if is_shared else programs.is_same(mutant.kernels[0], mutant)
+    return ("same", "the programs are the same") if is_same else ("survived", "")

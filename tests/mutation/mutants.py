@@ -22,8 +22,6 @@ import faults
 import judge
 import programs
 
-MOST_KERNELS = 3  # that a mutant of an included file is tried in
-
 
 class Results:
     """Verdicts by device, stage and faulty text, in lines of JSON."""
@@ -36,8 +34,8 @@ class Results:
                     row = json.loads(line)
                     self.rows[row["key"]] = row
 
-    def key(self, stage, kernels, mutant):
-        text = "\0".join([self.device, stage] + [k + mutant.text_in(k) for k in kernels])
+    def key(self, stage, mutant):
+        text = "\0".join([self.device, stage] + [k + mutant.text_in(k) for k in mutant.kernels])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def put(self, key, stage, mutant, verdict, why):
@@ -64,43 +62,21 @@ class Gate:
         cache = os.environ.get("COPSE_MUTATION_CACHE") or folder
         self.bench = judge.Bench(a.tool, a.device, self.sources, folder, cache)
 
-    def changed(self, mutant):
-        """The kernels whose programs have the fault, the first ones of them; None: no time is left."""
-        key = self.results.key("programs", mutant.kernels, mutant)
-        row = self.results.rows.get(key)
-        if not row and time.monotonic() > self.end:
-            return None
-        if not row:
-            kernels = []
-            for kernel in mutant.kernels:
-                if len(kernels) < MOST_KERNELS and not self.programs.is_same(kernel, mutant):
-                    kernels.append(kernel)
-            row = self.results.put(key, "programs", mutant, ",".join(kernels), "")
-        return [k for k in row["verdict"].split(",") if k]
-
     def take(self, mutant):
         """The verdict on a mutant, the tier that found it, and why."""
-        is_shared, verdict, why = len(mutant.kernels) > 1, "survived", ""
-        kernels = self.changed(mutant) if is_shared else mutant.kernels
-        if kernels is None:
-            return mutant, "left", "", ""
-        for stage in self.stages if kernels else ():
-            key = self.results.key(stage.text, kernels, mutant)
+        verdict, why = "survived", ""
+        for stage in self.stages:
+            key = self.results.key(stage.text, mutant)
             row = self.results.rows.get(key)
             if not row or row["verdict"] in self.again:
                 if time.monotonic() > self.end:
                     return mutant, "left", "", ""
-                row = self.results.put(key, stage.text, mutant, *judge.judge(self.bench, stage, kernels, mutant))
+                row = self.results.put(key, stage.text, mutant, *judge.judge(self.bench, self.programs, stage, mutant))
             verdict, why = row["verdict"], row["why"]
             if verdict != "survived":
                 return mutant, verdict, stage.tier if verdict == "found" else "", why
-            kernels = kernels if is_shared else self.changed(mutant)
-            if kernels is None:
-                return mutant, "left", "", ""
-            if not kernels or self.known.get(mutant.key, "").startswith("equivalent"):
-                break  # later stages are long, and nothing can be found
-        if not kernels:
-            return mutant, "same", "", "the programs are the same"
+            if self.known.get(mutant.key, "").startswith("equivalent"):
+                break  # later stages are long, and the entry says that they find nothing
         return mutant, verdict, "", why
 
     def tiers(self):

@@ -17,7 +17,7 @@ IDLE = 300.0  # seconds without a case and without use of the processor
 
 @dataclasses.dataclass
 class Outcome:
-    """`how`: passed, failed, refused (it does not compile), unused, crashed, slow, idle."""
+    """`how`: passed, failed, refused (it does not compile), unused, crashed, slow, idle, error (it did not run)."""
     how: str
     mode: str = ""
     op: str = ""
@@ -78,6 +78,10 @@ class Clock:
         return time.monotonic() - self.seen > IDLE and self.used - self.last < 0.01 * IDLE
 
 
+def is_refusal(text):
+    return "build" in text or "compil" in text
+
+
 def failure(event, log):
     """The outcome of a case that failed; None if it passed."""
     where = (event.get("mode", ""), event.get("op", ""), event.get("name", ""))
@@ -85,7 +89,7 @@ def failure(event, log):
     if event.get("verdict") == "TIMEOUT" or "did not answer" in event.get("text", ""):
         return Outcome("idle", *where, event["verdict"])  # a time of the wall
     if event.get("verdict") in FAILED:
-        is_refused = "build" in event.get("text", "") or "compil" in event.get("text", "")
+        is_refused = is_refusal(event.get("text", ""))
         return Outcome("refused" if is_refused else "failed", *where, event["text"] if is_refused else event["verdict"])
     return Outcome("failed", *where, f"oclgrind: {report}") if report else None
 
@@ -95,7 +99,8 @@ def ended(code, text):
         return Outcome("passed")
     if code < 0:
         return Outcome("crashed", text=signal.Signals(-code).name)
-    return Outcome("unused" if "none of the cases uses" in text else "refused", text=text[:200])
+    how = "unused" if "none of the cases uses" in text else "refused" if is_refusal(text) else "error"
+    return Outcome(how, text=text[:200])
 
 
 def run(command, env, limit, log=None):

@@ -33,7 +33,7 @@ class Programs:
     """Whether faulty kernels compile to the programs of the kernels without the fault."""
 
     def __init__(self, sources, is_opencl):
-        self.sources, self.is_opencl, self.right = sources, is_opencl, {}
+        self.sources, self.is_opencl, self.right, self.known = sources, is_opencl, {}, {}
         self.clang = find_clang() if is_opencl else None
 
     def cl(self, text):
@@ -57,6 +57,12 @@ class Programs:
 
     def is_same(self, kernel, mutant):
         """Whether the mutant leaves this kernel as it is."""
+        key = (kernel, mutant)
+        if key not in self.known:
+            self.known[key] = self.compare(kernel, mutant)
+        return self.known[key]
+
+    def compare(self, kernel, mutant):
         if self.is_opencl and not self.clang:
             return False
         compile_text = self.cl if self.is_opencl else self.glsl
