@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/audit/sample.h"
 
+#include "core/device/host_at.h"
+
 #define WORK  ((uint64_t)1 << 19)
 #define LEAST 16u
 #define MOST  1024u

@@ -5,11 +5,6 @@
 
 #include "core/device/device.h"
 
-/* Elements of products, beside the host functions of the kernels. The parameters of a vendor's product are those of the
-   command. */
-copse_host_at_fn copse_at_matmul, copse_at_matmul_wide, copse_at_matmul_texel, copse_at_conv, copse_at_conv_wide,
-    copse_at_conv_weight, copse_at_conv_weight_wide;
-
 struct copse_sample {
     copse_host_at_fn *at;
     const void *params;

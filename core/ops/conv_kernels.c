@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
-#include "core/audit/sample.h"
+#include "core/device/host_at.h"
 #include "core/ops/conv.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"

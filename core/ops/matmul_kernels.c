@@ -2,7 +2,7 @@
 /* References and self-tests of the kernels of matrix products. */
 #include <math.h>
 
-#include "core/audit/sample.h"
+#include "core/device/host_at.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
