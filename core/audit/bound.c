@@ -23,11 +23,15 @@ static const struct limit limits[] = {
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
-    ULP(row_stats, 16), ULP(softmax, 16), ULP(cross_entropy, 4, .floor = 8),
+    ULP(row_stats, 16), ULP(row_stats_wide, 16), ULP(softmax, 16), ULP(softmax_wide, 16),
+    SUM(softmax_grad, 16, .size = copse__size_softmax_grad), SUM(softmax_grad_wide, 16, .size = copse__size_softmax_grad),
+    ULP(cross_entropy, 4, .floor = 8),
     ULP(cross_entropy_grad, 16, .ratio = 16, .size = copse__size_cross_entropy_grad),
     SUM(class_loss, 16, .size = copse__size_class_loss), SUM(class_loss_grad, 16, .size = copse__size_class_loss_grad),
     SUM(pair_loss, 16, .size = copse__size_pair_loss), SUM(pair_loss_grad, 16, .size = copse__size_pair_loss_grad),
-    ULP(unary, 1), ULP(unary_grad, 1, .size = copse__size_unary_grad),
+    ULP(cross_entropy_grad_wide, 16, .ratio = 16, .size = copse__size_cross_entropy_grad_wide),
+    ULP(unary, 1), ULP(unary_wide, 1), ULP(unary_grad, 1, .size = copse__size_unary_grad),
+    ULP(unary_grad_wide, 1, .size = copse__size_unary_grad),
 };
 
 /* Limits of the functions of one tensor. */
@@ -42,9 +46,19 @@ static const struct function {
 #undef SCALED
 };
 
+static bool is_unary(uint32_t kernel)
+{
+    return kernel == COPSE_KERNEL_unary || kernel == COPSE_KERNEL_unary_wide;
+}
+
+static bool is_unary_grad(uint32_t kernel)
+{
+    return kernel == COPSE_KERNEL_unary_grad || kernel == COPSE_KERNEL_unary_grad_wide;
+}
+
 static void take_function(uint32_t kernel, int32_t number, struct copse_bound *out)
 {
-    const bool is_grad = kernel == COPSE_KERNEL_unary_grad;
+    const bool is_grad = is_unary_grad(kernel);
     for (size_t i = 0; i < COPSE_COUNT(functions); i++)
         if (functions[i].number == number)
             out->ulp = is_grad ? functions[i].ulp_grad : functions[i].ulp;
@@ -83,11 +97,11 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
         if (l->has_activation)
             out->spec[1] = 0;
     }
-    if (kernel == COPSE_KERNEL_unary || kernel == COPSE_KERNEL_unary_grad)
+    if (is_unary(kernel) || is_unary_grad(kernel))
         take_function(kernel, spec[0], out);
     if (copse__bound_is_exact(out)) /* words are compared, as those of abs, whose kernel has other functions that round */
         out->is_single = true;
-    if (kernel == COPSE_KERNEL_softmax && spec[0]) /* of the logarithm */
+    if ((kernel == COPSE_KERNEL_softmax || kernel == COPSE_KERNEL_softmax_wide) && spec[0]) /* of the logarithm */
         out->floor = 8;
 }
 

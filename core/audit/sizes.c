@@ -65,6 +65,24 @@ void copse__size_norm_wide(const void *params, const int32_t *spec, const struct
     copse__size_norm(&p, spec, args);
 }
 
+/* ---- softmax ---- */
+
+/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide vectors has the same first
+   parameters. */
+void copse__size_softmax_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax_grad *p = params;
+    for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
+        double sum = LEAST * p->cols;
+        for (size_t i = first; i < first + p->cols; i++)
+            sum += fabs(copse__load(&args[1], i)) * (spec[0] ? 1 : fabs(copse__load(&args[0], i)));
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double y = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
+            copse__store(&args[2], i, (spec[0] ? dy + exp(y) * sum : fabs(y) * (dy + sum)) + LEAST);
+        }
+    }
+}
+
 /* ---- derivatives: the slope ---- */
 
 static void put_slopes(const struct copse_host_arg *slope, const struct copse_host_arg *to)
@@ -80,12 +98,24 @@ void copse__size_unary_grad(const void *params, const int32_t *spec, const struc
     put_slopes(&args[1], &args[2]);
 }
 
+static void put_slope(size_t n, double divisor, const struct copse_host_arg *args)
+{
+    for (size_t i = 0; i < n; i++)
+        copse__store(&args[4], i, fabs(copse__load(&args[3], 0) / divisor));
+}
+
 void copse__size_cross_entropy_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_cross_entropy_grad *p = params;
     (void)spec;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[4], i, fabs(copse__load(&args[3], 0) / (double)p->divisor));
+    put_slope(p->n, (double)p->divisor, args);
+}
+
+void copse__size_cross_entropy_grad_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_cross_entropy_grad_wide *p = params;
+    (void)spec;
+    put_slope((size_t)p->rows * p->cols, (double)p->divisor, args);
 }
 
 /* ---- losses: the sum of the magnitudes of the terms ---- */

@@ -45,6 +45,19 @@ static void plan_unary_grad_set(struct copse_launch *l)
     memcpy(l->params, &p, sizeof p);
 }
 
+/* 32 elements to an invocation of the kernels for wide vectors. */
+static void plan_unary_wide(struct copse_launch *l)
+{
+    const struct copse_params_unary_wide p = { (uint32_t)copse__launch_extent(l, 32), -1.0f, 1.0f, 32 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+static void plan_unary_grad_wide(struct copse_launch *l)
+{
+    const struct copse_params_unary_grad_wide p = { (uint32_t)copse__launch_extent(l, 32), -1.0f, 1.0f, 32 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
+}
+
 /* The two terms of the derivative of silu, gelu, gelu_tanh or mish: f'(x) = share + x bell. */
 static void slope_terms(int32_t op, double x, double *share, double *bell)
 {
@@ -180,12 +193,12 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 
 /* ---- the forms ---- */
 
-#define ONE(op, ...)                                                                                        \
-    { .kernel = COPSE_KERNEL_unary, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT },    \
-      .plan = plan_unary, __VA_ARGS__ }
-#define ONE_GRAD(op, ...)                                                                                   \
-    { .kernel = COPSE_KERNEL_unary_grad, .name = #op, .spec = { UNARY_##op },                               \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad, __VA_ARGS__ }
+#define ONE(kernel_, op, ...)                                                                               \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT }, \
+      .plan = plan_##kernel_, __VA_ARGS__ }
+#define ONE_GRAD(kernel_, op, ...)                                                                          \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },                                \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, __VA_ARGS__ }
 #define ONE_GRAD_SET(op, label, ulp_g)                                                                      \
     { .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },                    \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, ULP(ulp_g) }
@@ -231,14 +244,22 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
                 ? COPSE_CONFORM_QUICK                                                                       \
                 : COPSE_CONFORM_STANDARD
 
+/* The kernels for wide vectors have the text of the others: these functions have all of its operations. */
+#define WIDE(op, ulp_, ulp_g)                                                                               \
+    ONE(unary_wide, op, ULP(ulp_), TIER_WIDE(op)), ONE_GRAD(unary_grad_wide, op, GRAD_LIMIT(op, ulp_g), TIER_WIDE(op))
+#define TIER_WIDE(op)                                                                                       \
+    .tier = UNARY_##op == UNARY_relu || UNARY_##op == UNARY_gelu ? COPSE_CONFORM_QUICK : COPSE_CONFORM_STANDARD
+
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
 #define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class)                                  \
-    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, GRAD_LIMIT(op, ulp_g), TIER(op)),
+    ONE(unary, op, ULP(ulp_), TIER(op)), ONE_GRAD(unary_grad, op, GRAD_LIMIT(op, ulp_g), TIER(op)),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
+    WIDE(relu, 0, 0), WIDE(gelu, 16, 16), WIDE(exp, 3, 4), WIDE(log, 3, 3), WIDE(sqrt, 3, 4), WIDE(sigmoid, 5, 6),
+    WIDE(tanh, 5, 6), WIDE(silu, 5, 6), WIDE(pow, 16, 16), WIDE(sin, 5, 6), WIDE(gelu_tanh, 16, 16), WIDE(mish, 16, 16),
     ONE_GRAD_SET(pow, "exponent -0.5", 16), ONE_GRAD_SET(elu, "alpha 0.3", 4),
     TWO(add, "", 2, 0, 0, ULP(1)), TWO(mul, ", scalar", 2, 0, 1, ULP(1)), TWO(div, ", 6 axes", 6, 2, 2, ULP(3)),
     TWO(sub, ", repeated", 2, 2, 0, ULP(1)), TWO(maximum, ", both repeated", 2, 2, 2, ULP(0)),

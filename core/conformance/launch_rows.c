@@ -131,17 +131,82 @@ static void plan_class_loss_grad(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, rows, 2 * rows, COLS, 1, rows, p.n);
 }
 
-/* ---- norms ---- */
-
-static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
-{
-    return l->spec[0] == FORWARD ? cols : rows * cols;
-}
+/* ---- rows for wide vectors ---- */
 
 /* A row of the regime of few groups takes several rounds of a group. */
 static uint32_t cols_of(const struct copse_launch *l)
 {
     return l->regime == COPSE_REGIME_FEW ? 1100 : l->regime == COPSE_REGIME_AXIS ? 5 : 37;
+}
+
+/* Two rows to a group; the last one has one. */
+static uint32_t rows_by_two(const struct copse_launch *l)
+{
+    return 2 * (uint32_t)l->want - 1;
+}
+
+static void plan_row_stats_wide(struct copse_launch *l)
+{
+    const struct copse_params_row_stats_wide p = { rows_by_two(l), cols_of(l), 2 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * p.cols, 2 * (size_t)p.rows);
+}
+
+static void plan_softmax_wide(struct copse_launch *l)
+{
+    const struct copse_params_softmax_wide p = { rows_by_two(l), cols_of(l), 2 };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n);
+}
+
+static void plan_softmax_grad(struct copse_launch *l)
+{
+    const struct copse_params_softmax_grad p = { (uint32_t)l->want, cols_of(l) };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n);
+}
+
+static void plan_softmax_grad_wide(struct copse_launch *l)
+{
+    const struct copse_params_softmax_grad_wide p = { rows_by_two(l), cols_of(l), 2 };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n);
+}
+
+static void plan_cross_entropy_grad_wide(struct copse_launch *l)
+{
+    const struct copse_params_cross_entropy_grad_wide p = { rows_by_two(l), cols_of(l), 4.0f, 2 };
+    const size_t n = (size_t)p.rows * p.cols;
+    l->range = p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.rows, 2 * (size_t)p.rows, 1, n);
+}
+
+/* Logarithms of probabilities are not positive. */
+static void arrange_softmax_grad(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; l->spec[0] && i < l->counts[0]; i++)
+        words[0][i] |= 0x80000000u;
+}
+
+/* m is the largest number of its row, or NaN. */
+static void arrange_loss_grad_wide(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t rows = l->counts[1], cols = l->counts[0] / rows;
+    arrange_loss_grad(l, words);
+    for (size_t row = 0; row < rows; row++) {
+        float m = -INFINITY, x;
+        for (size_t i = row * cols; i < (row + 1) * cols && !isnan(m); i++) {
+            memcpy(&x, &words[0][i], sizeof x);
+            m = x <= m ? m : x;
+        }
+        memcpy(&words[2][2 * row], &m, sizeof m);
+    }
+}
+
+/* ---- norms ---- */
+
+static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
+{
+    return l->spec[0] == FORWARD ? cols : rows * cols;
 }
 
 static void plan_norm(struct copse_launch *l)
@@ -151,10 +216,9 @@ static void plan_norm(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
-/* The last group has one row fewer than the others. */
 static void plan_norm_wide(struct copse_launch *l)
 {
-    const struct copse_params_layer_norm_wide p = { 2 * (uint32_t)l->want - 1, cols_of(l), 0.125f, 2 };
+    const struct copse_params_layer_norm_wide p = { rows_by_two(l), cols_of(l), 0.125f, 2 };
     const size_t n = (size_t)p.rows * p.cols;
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
@@ -169,6 +233,13 @@ static void plan_norm_wide(struct copse_launch *l)
     { .kernel = COPSE_KERNEL_softmax, .name = label, .spec = { is_logarithm },                              \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax, .arrange = arrange_softmax, .is_rare = true, \
       __VA_ARGS__ }
+#define SOFTMAX_WIDE(label, is_logarithm, ...)                                                              \
+    { .kernel = COPSE_KERNEL_softmax_wide, .name = label, .spec = { is_logarithm }, .contents = { VALUES, RESULT }, \
+      .plan = plan_softmax_wide, .is_rare = true, __VA_ARGS__ }
+#define SOFTMAX_GRAD(kernel_, label, is_logarithm)                                                          \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },                            \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .arrange = arrange_softmax_grad,      \
+      .size = copse__size_softmax_grad, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define NORM(label, op, is_centered)                                                                        \
@@ -213,6 +284,14 @@ static const struct copse_launch_form forms[] = {
       .is_rare = true },
     CLASS_LOSS("label", 0, 0), CLASS_LOSS("label, ignored", 0, 1), CLASS_LOSS("classes", 1, 1),
     CLASS_LOSS_GRAD("", 0), CLASS_LOSS_GRAD("ignored", 1),
+    { .kernel = COPSE_KERNEL_row_stats_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_row_stats_wide,
+      .limit = { .ulp = 16 }, .is_rare = true },
+    SOFTMAX_WIDE("softmax", 0, .limit = { .ulp = 16 }), SOFTMAX_WIDE("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    SOFTMAX_GRAD(softmax_grad, "softmax", 0), SOFTMAX_GRAD(softmax_grad, "logarithm", 1),
+    SOFTMAX_GRAD(softmax_grad_wide, "softmax", 0), SOFTMAX_GRAD(softmax_grad_wide, "logarithm", 1),
+    { .kernel = COPSE_KERNEL_cross_entropy_grad_wide, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
+      .plan = plan_cross_entropy_grad_wide, .arrange = arrange_loss_grad_wide, .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true },
     NORM("forward", FORWARD, 1), NORM("gradient", GRADIENT, 1), NORM("gradient of the scale", SCALE_GRADIENT, 1),
     NORM("RMS", FORWARD, 0), NORM("RMS, gradient", GRADIENT, 0),
     NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),

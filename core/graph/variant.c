@@ -204,6 +204,18 @@ static const struct copse_variant *by_prior(const struct copse_lowering *l,
     return best ? best : f->variants; /* cannot be launched; its error gives the reason */
 }
 
+/* The row whose kernel a user replaced; NULL = none. */
+static const struct copse_variant *replaced(const struct copse_lowering *l, const struct copse_family *f,
+                                            const void *work)
+{
+    for (size_t i = 0; l->dev && l->dev->overrides && i < f->count; i++) {
+        const struct copse_variant *v = &f->variants[i];
+        if (v->kernel != COPSE_LIBRARY_KERNEL && l->dev->overrides[v->kernel] && fits(l, v, work))
+            return v;
+    }
+    return NULL;
+}
+
 /* A measured row replaces the row chosen by prior if that one was measured too and is more than 3 % slower. */
 static const struct copse_variant *by_rate(const struct copse_lowering *l,
                                            const struct copse_family *f, const void *work,
@@ -243,7 +255,9 @@ copse_status copse__choose(const struct copse_lowering *l, const struct copse_fa
 {
     const char *forced = forced_of(l->choices, l->choice_count, f->name);
     if (!forced) {
-        *out = by_rate(l, f, work, by_prior(l, f, work));
+        *out = replaced(l, f, work);
+        if (!*out)
+            *out = by_rate(l, f, work, by_prior(l, f, work));
         return COPSE_OK;
     }
     const struct copse_variant *v = copse__variant(f, forced);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernel variants: several kernels that compute the same. A family is a table of variants, one row each, in
    core/ops/<family>_variants.c; the build finds the files. For all families copse__choose selects the row for a piece
-   of work: the forced row, otherwise the fastest one by measurement (copse/device/tuning.h), otherwise the one with
-   the lowest prior of the device's class. */
+   of work: the forced row, otherwise one whose kernel a user replaced (copse_own_kernel), otherwise the fastest one by
+   measurement (copse/device/tuning.h), otherwise the one with the lowest prior of the device's class. */
 #ifndef COPSE_VARIANT_H
 #define COPSE_VARIANT_H
 

@@ -33,38 +33,11 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                rows, copse__of(y));
 }
 
-static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
-{
-    *shape = y->in[0]->shape;
-    *type = COPSE_F32;
-    return COPSE_OK;
-}
-
-static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
-{
-    const struct loss_attr *a = y->attr;
-    const uint32_t rows = y->shape.dims[0], cols = y->shape.dims[1];
-    struct copse_params_cross_entropy_grad p = {
-        .n = rows * cols, .cols = cols, .divisor = a->is_mean ? (float)rows : 1.0f
-    };
-    copse__divisor(cols, &p.m, &p.h);
-    return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p,
-                        copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
-                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
-                        copse__of(y->in[3]), copse__of(y));
-}
-
-static const struct copse_op op_grad = {
-    .name = "sparse_cross_entropy_grad",
-    .attr_size = sizeof(struct loss_attr),
-    .infer = grad_infer,
-    .lower = grad_lower,
-};
-
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                              copse_tensor **dx)
 {
-    return COPSE_NODE(g, &op_grad, y->attr, &dx[0], y->in[0], y->in[1], y->in[2], dy);
+    const struct loss_attr *a = y->attr;
+    return copse__cross_entropy_grad(g, y->in[0], y->in[1], y->in[2], dy, a->is_mean, &dx[0]);
 }
 
 static const struct copse_op op_loss = {
@@ -117,22 +90,6 @@ void copse_host_cross_entropy(const void *params, const int32_t *spec,
     }
 }
 
-void copse_host_cross_entropy_grad(const void *params, const int32_t *spec,
-                                   const struct copse_host_arg *args)
-{
-    (void)spec;
-    const struct copse_params_cross_entropy_grad *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t row = i / p->cols, col = i % p->cols;
-        const int32_t label = copse__load_i(&args[1], row);
-        const double m = copse__load(&args[2], 2 * row), t = copse__load(&args[2], 2 * row + 1);
-        const double e = exp(copse__load(&args[0], i) - m);
-        const double d = ((int64_t)col == label ? e - 1 - t : e) / (1 + t);
-        const bool is_class = label >= 0 && (uint32_t)label < p->cols;
-        copse__store(&args[4], i, is_class ? d * copse__load(&args[3], 0) / p->divisor : NAN);
-    }
-}
-
 /* ---- self-tests ---- */
 
 #define R COPSE_TEST_ROWS
@@ -142,15 +99,6 @@ void copse_self_test_cross_entropy(const struct copse_kernel *k, struct copse_se
 {
     const struct copse_params_cross_entropy p = { R, C };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, R), R * C, R, 2 * R, R);
-    copse__test_quarters(t, 2);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-void copse_self_test_cross_entropy_grad(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    struct copse_params_cross_entropy_grad p = { .n = R * C, .cols = C, .divisor = 4.0f };
-    copse__divisor(C, &p.m, &p.h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, R, 2 * R, 1, p.n);
     copse__test_quarters(t, 2);
     t->slack = COPSE_SELF_TEST_SLACK;
 }

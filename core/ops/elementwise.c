@@ -6,61 +6,21 @@
 #include "copse/ops/functions.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
-
-struct unary_attr {
-    int32_t id;
-    float alpha, beta;
-};
-
-static copse_status unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
-{
-    for (uint32_t i = 0; i < y->in_count; i++)
-        if (y->in[i]->type != COPSE_F32)
-            return copse__shape_error(y, "expected f32");
-    *shape = y->in[0]->shape;
-    *type = COPSE_F32;
-    return COPSE_OK;
-}
-
-static copse_status unary_lower(struct copse_lowering *l, const copse_tensor *y)
-{
-    const struct unary_attr *a = y->attr;
-    const struct copse_params_unary p = { (uint32_t)copse__elements(y->shape), a->alpha, a->beta };
-    const int32_t spec[COPSE_MAX_SPECS] = { a->id };
-    return COPSE_LAUNCH(l, unary, spec, p, copse__groups_for(l, COPSE_KERNEL_unary, p.n),
-                        copse__of(y->in[0]), copse__of(y));
-}
-
-static copse_status unary_grad_lower(struct copse_lowering *l, const copse_tensor *y)
-{
-    const struct unary_attr *a = y->attr;
-    const struct copse_params_unary_grad p = { (uint32_t)copse__elements(y->shape), a->alpha,
-                                               a->beta };
-    const int32_t spec[COPSE_MAX_SPECS] = { a->id };
-    return COPSE_LAUNCH(l, unary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_unary_grad, p.n),
-                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
-}
-
-static const struct copse_op op_unary_grad = {
-    .name = "unary_grad",
-    .attr_size = sizeof(struct unary_attr),
-    .infer = unary_infer,
-    .lower = unary_grad_lower,
-};
+#include "core/ops/unary.h"
 
 static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                    copse_tensor **dx)
 {
-    return COPSE_NODE(g, &op_unary_grad, y->attr, &dx[0], y->in[0], dy);
+    return copse__unary_grad(g, y->attr, y->in[0], dy, &dx[0]);
 }
 
 #define UNARY(op, ...)                                                                             \
     static const struct copse_op op_##op = {                                                       \
         .name = #op,                                                                               \
-        .attr_size = sizeof(struct unary_attr),                                                    \
-        .infer = unary_infer,                                                                      \
+        .attr_size = sizeof(struct copse_unary_attr),                                                    \
+        .infer = copse__unary_infer,                                                                      \
         .gradient = unary_gradient,                                                                \
-        .lower = unary_lower,                                                                      \
+        .lower = copse__unary_lower,                                                                      \
     };
 #define SCALED(op, ...) UNARY(op, 0)
 #include "kernels/elementwise/unary.def"
@@ -70,14 +30,14 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
 #define UNARY(op, number, ...)                                                                     \
     copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out)                   \
     {                                                                                              \
-        const struct unary_attr a = { number, 0.0f, 0.0f };                                        \
+        const struct copse_unary_attr a = { number, 0.0f, 0.0f };                                        \
         return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
     }
 #define SCALED(op, number, ...)                                                                    \
     static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta,      \
                                     copse_tensor **out)                                            \
     {                                                                                              \
-        const struct unary_attr a = { number, alpha, beta };                                       \
+        const struct copse_unary_attr a = { number, alpha, beta };                                       \
         COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                           \
         if (isnan(alpha) || isnan(beta))                                                           \
             return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
@@ -258,4 +218,25 @@ void copse_self_test_unary_grad(const struct copse_kernel *k, struct copse_self_
     t->slack = unary_slack(k->spec[0], true);
     if (t->slack > 0.0f)
         copse__test_quarters(t, 0);
+}
+
+/* The first parameters are those of the kernels for all devices. */
+void copse_self_test_unary_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
+    COPSE_SELF_TEST(t, p, 3, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], false);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+    t->truth = copse_host_unary;
+}
+
+void copse_self_test_unary_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_grad_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
+    COPSE_SELF_TEST(t, p, 3, p.n, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], true);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+    t->truth = copse_host_unary_grad;
 }

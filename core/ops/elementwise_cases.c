@@ -80,9 +80,10 @@ static void refusals(struct copse_refusals *r)
 
 /* Groups have 256 invocations. */
 #define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g, class)                                \
-    ROW(op, "usual range", UNIFORM(from, to, DIMS(5, 1001)), ulp, ulp_g, QUICK)                    \
+    ROW(op, "usual range", UNIFORM(from, to, DIMS(5, 1001)), ulp, ulp_g, .family = "unary_grad",   \
+        .family_is_of_gradient = true, QUICK)                    \
     ROW(op, "special values", FILL(SPECIAL, DIMS(128)), ulp, ulp_g, QUICK)                      \
-    ROW(op, "2^16 bit patterns", FILL(PATTERNS, DIMS(65536)), ulp, 0, .has_no_gradient = true,     \
+    ROW(op, "2^16 bit patterns", FILL(PATTERNS, DIMS(65536)), ulp, 0, .has_no_gradient = true, .family = "unary", \
         STANDARD)                                                                                  \
     ROW(op, "2^20 bit patterns", FILL(PATTERNS, DIMS(1048576)), ulp, 0, .has_no_gradient = true,   \
         FULL)                                                                                      \

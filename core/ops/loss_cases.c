@@ -56,10 +56,13 @@ static void refusals(struct copse_refusals *r)
 
 /* The loss of a row is not negative, so sums do not cancel: 8 ULP. The derivative is a softmax: 8 ULP, one more for
    each unit of distance, and the products after it. */
-#define ROW(way, label, logits, labels, distance, ...)                                             \
+#define PLAIN(way, label, logits, labels, distance, ...)                                           \
     { .op = "sparse_cross_entropy", .name = #way ", " label, .build = build_##way,                 \
       .in = { UNWRAP logits, UNWRAP labels }, .in_count = 2, .forward = { .ulp = 8 },              \
       .backward = { .ulp = 11 + (distance) }, __VA_ARGS__ },
+#define ROW(way, label, logits, labels, distance, ...)                                             \
+    PLAIN(way, label, logits, labels, distance, .family = "row_stats", __VA_ARGS__)
+#define GRADIENT .family = "cross_entropy_grad", .family_is_of_gradient = true
 #define ROWS(label, rows, cols, range, ...)                                                        \
     ROW(mean, label, UNIFORM(-range, range, DIMS(rows, cols)),                                     \
         I32_UNIFORM(0, cols - 1, DIMS(rows)), 2 * range, __VA_ARGS__)                              \
@@ -90,6 +93,10 @@ static const struct copse_case cases[] = {
     /* The loss and the derivative of those rows are NaN; the other rows stay right. */
     ROW(sum, "labels out of range", VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)),
         14, QUICK, .skips_differences = true)
+    PLAIN(mean, "gradients of short rows", UNIFORM(-4, 4, DIMS(300, 10)), I32_UNIFORM(0, 9, DIMS(300)), 8, QUICK, GRADIENT)
+    PLAIN(sum, "gradients of rows of 37", UNIFORM(-4, 4, DIMS(7, 37)), I32_UNIFORM(0, 36, DIMS(7)), 8, STANDARD, GRADIENT)
+    PLAIN(sum, "gradients of labels out of range", VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)),
+        14, STANDARD, GRADIENT, .skips_differences = true)
     ROWS("a batch of one", 1, 10, 4, STANDARD)
     ROWS("one class", 1, 1, 4, STANDARD, .is_poor = true)
     ROWS("two classes", 3, 2, 4, STANDARD)

@@ -1,11 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* The row statistics shared by softmax and the cross-entropy. */
+/* Shared by softmax and the cross-entropy: rows, which are the last axis, and their statistics. */
 #ifndef COPSE_CORE_SOFTMAX_H
 #define COPSE_CORE_SOFTMAX_H
 
 #include "core/ops/ops.h"
 
-/* For each row of f32 x (its last axis): (m, t), as [rows, 2]. */
+/* A scalar is a row of one element. */
+static inline uint32_t copse__row_cols(copse_shape s)
+{
+    return s.rank ? s.dims[s.rank - 1] : 1;
+}
+
+static inline uint32_t copse__row_count(copse_shape s)
+{
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i + 1 < s.rank; i++)
+        rows *= s.dims[i];
+    return rows;
+}
+
+/* Rows that an invocation of a kernel for wide vectors processes, and the groups of a launch. */
+static inline uint32_t copse__rows_each(uint32_t cols)
+{
+    enum { ENOUGH = 4096 }; /* elements */
+    return COPSE_MAX(ENOUGH / COPSE_MAX(cols, 1u), 1u);
+}
+static inline uint64_t copse__row_groups(uint32_t rows, uint32_t cols, uint32_t each)
+{
+    return cols > 0 ? ((uint64_t)rows + each - 1) / each : 0;
+}
+
+/* Sums of three levels in the kernels for wide vectors: chains of 64, 64 and 256 additions. */
+#define COPSE_WIDE_COLS (1u << 24)
+
+/* For each row of f32 x: (m, t), as [rows, 2]. */
 copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out);
+/* The launches of row_stats alone: its kernel for all devices. */
+copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, struct copse_operand from,
+                                    struct copse_operand to);
+
+/* The derivative of softmax, or of its logarithm, of rows from y and dy. */
+copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
+                                 copse_tensor **out);
+/* The derivative of the cross-entropy from logits, labels, (m, t) and dy. */
+copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels, copse_tensor *stats,
+                                       copse_tensor *dy, bool is_mean, copse_tensor **out);
 
 #endif

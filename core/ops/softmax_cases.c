@@ -38,7 +38,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(function)                                                                            \
     { .op = #function, .name = OF_SQUARE, .build = build_##function, .in = { SQUARE }, .in_count = 1, \
-      .bytes = 3 * MATRIX },
+      .family = "softmax", .bytes = 2 * MATRIX },
 static const struct copse_case speeds[] = { SPEED(softmax) SPEED(log_softmax) };
 
 static const double level[] = { 3 };
@@ -56,13 +56,18 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "softmax: operand 0 is NULL", copse_softmax(r->graph, NULL, &y));
 }
 
-#define ROW(function, label, in_, ulp_, ...)                                                       \
+#define PLAIN(function, label, in_, ulp_, ...)                                                     \
     { .op = #function, .name = label, .build = build_##function,                              \
       .in = { UNWRAP in_ }, .in_count = 1, .forward = { .ulp = ulp_ },                             \
       .backward = { .ulp = 16, .of_max = 4.8e-7 }, __VA_ARGS__ },
+#define ROW(function, label, in_, ulp_, ...)                                                       \
+    PLAIN(function, label, in_, ulp_, .family = "softmax", __VA_ARGS__)
 #define BOTH(label, in_, distance, ...)                                                            \
     ROW(softmax, label, in_, 8 + (distance), __VA_ARGS__)                                          \
     ROW(log_softmax, label, in_, 8 + (distance), __VA_ARGS__)
+#define GRADIENTS(label, in_, distance, ...)                                                       \
+    PLAIN(softmax, label, in_, 8 + (distance), .family = "softmax_grad", .family_is_of_gradient = true, __VA_ARGS__) \
+    PLAIN(log_softmax, label, in_, 8 + (distance), .family = "softmax_grad", .family_is_of_gradient = true, __VA_ARGS__)
 
 #define I   INFINITY
 #define N   NAN
@@ -82,6 +87,10 @@ static const struct copse_case cases[] = {
     ROW(log_softmax, "confident rows keep their digits", VALUES(confident, DIMS(3, 3)), 8, QUICK,
         .skips_differences = true)
     BOTH("normal numbers, rows of 300", FILL(NORMAL, DIMS(2, 3, 300)), 8, STANDARD)
+    GRADIENTS("gradients of short rows", UNIFORM(-4, 4, DIMS(300, 10)), 8, QUICK)
+    GRADIENTS("gradients of rows of 37", FILL(NORMAL, DIMS(7, 37)), 8, STANDARD)
+    GRADIENTS("gradients of rows of 4097", UNIFORM(-3, 3, DIMS(3, 4097)), 6, STANDARD, .skips_differences = true)
+    GRADIENTS("gradients of rows of 70,001", UNIFORM(-3, 3, DIMS(2, 70001)), 6, FULL, .skips_differences = true)
     BOTH("distances of 80", UNIFORM(-40, 40, DIMS(30, 10)), 80, STANDARD)
     BOTH("distances of 200, results underflow", UNIFORM(-100, 100, DIMS(30, 10)), 200, STANDARD,
          .has_no_gradient = true)

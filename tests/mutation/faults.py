@@ -12,7 +12,8 @@ PAIRS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" 
 DECLARATION = re.compile(r"\s*(#include|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#pragma|KERNEL\d|#define (float|int|uint|bool"
                          r"|INF|NAN_|AS_|IS_|TO_)|#undef)|.*GROUP_ARRAY")
 # The columns of the tables of functions that a kernel computes; the others are the host's.
-COLUMNS = {("unary.def", "unary"): (2,), ("unary.def", "unary_grad"): (3,), ("binary.def", "binary"): (2,),
+COLUMNS = {("unary.def", "unary"): (2,), ("unary.def", "unary_grad"): (3,),
+           ("unary.def", "unary_wide"): (2,), ("unary.def", "unary_grad_wide"): (3,), ("binary.def", "binary"): (2,),
            ("binary.def", "binary_grad"): (3, 4), ("binary.def", "compare_i32"): (2,)}
 PRELUDES = ("prelude.clh", "prelude.glsl")
 CL_ONLY = "/* only: opencl */"

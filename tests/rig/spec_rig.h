@@ -11,6 +11,10 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     const uint32_t count = copse_kernel_table[id].spec_count;
     memset(spec, 0, COPSE_MAX_SPECS * sizeof *spec);
     switch (id) {
+    case COPSE_KERNEL_unary_wide:
+    case COPSE_KERNEL_unary_grad_wide:
+        spec[0] = (int32_t)turn * 12 % 36;
+        return turn < 3;
     case COPSE_KERNEL_unary:
     case COPSE_KERNEL_unary_grad:
         spec[0] = (int32_t)turn * 5 % 37;

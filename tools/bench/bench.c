@@ -52,6 +52,7 @@ static copse_status run_all(struct bench *b)
             continue;
         report_device(is_json, &infos[i], 1);
         COPSE_TRY(bench_device(b, infos[i], &copy_rate));
+        COPSE_TRY(bench_rows(b, infos[i]));
         COPSE_TRY(bench_update(b, infos[i], copy_rate));
         COPSE_TRY(bench_steps(b, &infos[i], 1));
     }
@@ -78,8 +79,8 @@ int cmd_bench(int argc, char **argv)
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                             "Measures matrix products, copies, updates and training steps on each "
-                             "device and on all\ndevices together, and the limits of the machine.");
+                             "Measures matrix products, copies, functions of rows, updates and training steps on "
+                             "each device and on\nall devices together, and the limits of the machine.");
     if (code >= 0)
         return code;
     b.has_peer = !s->no_peer && peer_open();

@@ -68,7 +68,7 @@ double peer_matmul(uint32_t size, double seconds);
 /* One row. Rates are per second in base units; times in seconds. */
 struct figure {
     const char *device; /* ids, with commas between them */
-    const char *what;   /* "matmul", "copy", "update", "step", "run", "ahead" */
+    const char *what;   /* "matmul", "copy", "row", "update", "step", "run", "ahead" */
     char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
     bool is_time;       /* best and median are times, not rates */
     double best, median;
@@ -85,7 +85,7 @@ void report_figure(bool is_json, const struct figure *f);
 void report_skipped(bool is_json, const char *device, const char *what, const char *why);
 void report_done(bool is_json, double seconds);
 
-/* ---- the measurements (bench_device.c, bench_step.c) ---- */
+/* ---- the measurements (bench_device.c, bench_rows.c, bench_step.c) ---- */
 
 struct bench {
     struct bench_settings settings;
@@ -101,6 +101,8 @@ bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
 copse_status bench_device(struct bench *b, const struct copse_device_info *info,
                           double *copy_rate);
+/* Functions of rows and of elements. */
+copse_status bench_rows(struct bench *b, const struct copse_device_info *info);
 /* The update of a large variable. On a device that is not the processor the limit is `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);

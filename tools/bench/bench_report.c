@@ -14,6 +14,7 @@ static const struct row {
 } rows[] = {
     { "matmul", "matrix product", "GFLOP/s", 1e-9 },
     { "copy", "copy", "GB/s", 1e-9 },
+    { "row", "", "GB/s", 1e-9 },
     { "update", "Adam update", "GB/s", 1e-9 },
     { "step", "step", "ms", 1e3 },
     { "run", "step", "ms", 1e3 },
@@ -128,7 +129,7 @@ static void machine_table(const struct limits *l, const char *peer, bool is_want
 static void figure_table(const struct figure *f, const struct row *row)
 {
     char left[96], limit[32] = "-", percent[32] = "-", note[96] = "";
-    snprintf(left, sizeof left, "%s %s", row->title, f->size);
+    snprintf(left, sizeof left, "%s%s%s", row->title, *row->title ? " " : "", f->size);
     if (f->limit > 0.0) {
         snprintf(limit, sizeof limit, "%.*f", f->is_time ? 3 : 1, row->scale * f->limit);
         snprintf(percent, sizeof percent, "%.0f %%", 100.0 * share(f));
