@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of update rules: see bound.h. The sum of the magnitudes of the terms of each result, from the
-   magnitudes of the words. Divisors are the least ones: a gradient may cancel with the weight decay. */
+/* The bases of tolerances of update rules: see bound.h. The sum of the magnitudes of the terms of each result, from words
+   or their magnitudes. Divisors are the least ones: a gradient may cancel with the weight decay. */
 #include <math.h>
 
 #include "core/audit/bound.h"
@@ -46,7 +46,7 @@ typedef double size_fn(const struct sizes *c, const struct element *e, float *co
 
 static double grow(float *s, double beta, double rest, double term)
 {
-    const double sum = beta * (double)*s + rest * term;
+    const double sum = beta * fabs((double)*s) + rest * term;
     *s = (float)sum;
     return sum;
 }

