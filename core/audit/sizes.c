@@ -172,27 +172,3 @@ void copse__size_pair_loss_grad(const void *params, const int32_t *spec, const s
         copse__store(&args[4], i, factor * fabs(copse__load(&args[3], i)));
     }
 }
-
-/* ---- Adam ---- */
-
-/* The sum of the magnitudes of the terms of each result. */
-void copse__size_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_adam *p = params;
-    const float *step = args[3].data, *grad = args[0].data;
-    float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
-    const double rate = (double)step[COPSE_STEP_RATE], scale = (double)step[COPSE_STEP_SCALE];
-    const double root = sqrt((double)step[COPSE_STEP_BIAS2]);
-    const double pace = rate * root / (double)step[COPSE_STEP_BIAS1];
-    for (size_t i = 0; i < p->n; i++) {
-        const double x = fabs((double)value[i]), decay = (double)p->decay * x;
-        const double g = fabs(scale * (double)grad[i]) + (spec[2] == 1 ? decay : 0.0);
-        const double m = (double)p->beta1 * fabs((double)mean[i]) + (double)p->rest1 * g;
-        const double v = (double)p->beta2 * (double)square[i] + (double)p->rest2 * g * g;
-        const double least = (double)p->beta2 * (double)square[i]; /* g may cancel with the decay */
-        mean[i] = (float)m;
-        square[i] = (float)v;
-        value[i] = (float)(pace * m / (sqrt(spec[2] == 1 ? least : v) + (double)p->epsilon * root) +
-                           (spec[2] == 2 ? rate * decay : 0.0));
-    }
-}

@@ -22,7 +22,7 @@ static uint32_t blocks_of(uint32_t n)
 
 static void plan_sgd(struct copse_launch *l)
 {
-    const struct copse_params_sgd p = { extent(l), DECAY };
+    const struct copse_params_sgd p = { extent(l), DECAY, 1.0f };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, COPSE_STEP_WORDS);
 }
 
@@ -49,6 +49,63 @@ static void arrange_adam(const struct copse_launch *l, uint32_t *const *words)
         if (i % 5 == 3)
             words[0][i] = words[2][i] = words[2][n + i] = 0;
     }
+}
+
+/* The slots of each rule of kernel `adaptive`. */
+static uint32_t slots_of(const struct copse_launch *l)
+{
+    switch (l->spec[2]) {
+    case COPSE_ADAPTIVE_AMSGRAD:
+        return 3;
+    case COPSE_ADAPTIVE_RMSPROP:
+        return 1u + (l->spec[4] != 0) + (l->spec[5] != 0);
+    case COPSE_ADAPTIVE_ADADELTA:
+    case COPSE_ADAPTIVE_ADAMAX:
+    case COPSE_ADAPTIVE_NADAM:
+    case COPSE_ADAPTIVE_FTRL:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static void plan_adaptive(struct copse_launch *l)
+{
+    const struct copse_params_adaptive p = {
+        .n = extent(l), .decay = DECAY, .momentum = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f,
+        .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f), .epsilon = 1e-8f, .l1 = 0.5f,
+        .l2 = 0.25f,
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, slots_of(l) * (size_t)p.n, COPSE_STEP_WORDS);
+}
+
+/* Slots that hold sums or means of squares, of each rule: a bit for each slot. */
+static const unsigned squares[] = {
+    [COPSE_ADAPTIVE_ADAGRAD] = 1, [COPSE_ADAPTIVE_ADADELTA] = 3, [COPSE_ADAPTIVE_RMSPROP] = 1,
+    [COPSE_ADAPTIVE_AMSGRAD] = 6, [COPSE_ADAPTIVE_ADAMAX] = 2,   [COPSE_ADAPTIVE_NADAM] = 2,
+    [COPSE_ADAPTIVE_FTRL] = 1,    [COPSE_ADAPTIVE_PROXIMAL] = 1,
+};
+
+/* Squares are positive; those of FTRL and of proximal Adagrad are not zero, because they begin with a positive number.
+   A mean of squares exceeds the square of the mean. A fifth of the elements has zero gradient and zero slots. */
+static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t n = l->counts[0], count = slots_of(l);
+    const bool begins = l->spec[2] == COPSE_ADAPTIVE_FTRL || l->spec[2] == COPSE_ADAPTIVE_PROXIMAL;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < count; k++) {
+            uint32_t *at = &words[2][k * n + i];
+            if (i % 5 == 3)
+                words[0][i] = *at = 0;
+            if (squares[l->spec[2]] >> k & 1)
+                *at &= 0x7fffffffu;
+            if (begins && k == 0 && *at < 0x3dcccccdu)
+                *at = 0x3dcccccdu; /* 0.1f */
+            if (l->spec[4] && k == 1) /* a mean below half of the root of v */
+                *at = 0x3d800000u | (*at & 0x80000000u);
+            if (l->spec[4] && k == 0 && *at < 0x3f800000u)
+                *at = 0x3f800000u;
+        }
 }
 
 /* ---- averages, clipping, norms ---- */
@@ -94,19 +151,31 @@ static void plan_block_scale(struct copse_launch *l)
 #define STREAM(kernel_, label, ...)                                                                         \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .plan = plan_##kernel_, .is_stream = true,           \
       .is_single = true, __VA_ARGS__ }
-#define SGD(label, decays)                                                                                  \
-    STREAM(sgd, label, .spec = { 0, 0, decays }, .contents = { VALUES, VALUES, STEP })
+#define SGD(label, decays, proximal)                                                                        \
+    STREAM(sgd, label, .spec = { 0, 0, decays, proximal }, .contents = { VALUES, VALUES, STEP })
 #define MOMENTUM(label, decays, nesterov)                                                                   \
     STREAM(momentum, label, .spec = { 0, 0, decays, nesterov }, .contents = { VALUES, VALUES, VALUES, STEP })
 /* The limit of one step: 8 half-ULPs of the change and the rounding of the result. The host's own errors are in it. */
 #define ADAM(label, decay)                                                                                  \
     STREAM(adam, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP },              \
            .arrange = arrange_adam, .size = copse__size_adam, .limit = { .ulp = 1, .ratio = 8 })
+/* Roots and quotients of roots: twice as many roundings as in Adam. */
+#define ADAPTIVE(label, rule, decay, centred, momentum)                                                     \
+    STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum },              \
+           .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,                       \
+           .size = copse__size_adaptive, .limit = { .ulp = 1, .ratio = 16 })
 
 static const struct copse_launch_form forms[] = {
-    SGD("", 0), SGD("decay", 1),
+    SGD("", 0, 0), SGD("decay", 1, 0), SGD("proximal", 0, 1), SGD("proximal, decay", 1, 1),
     MOMENTUM("", 0, 0), MOMENTUM("decay", 1, 0), MOMENTUM("nesterov", 0, 1), MOMENTUM("nesterov, decay", 1, 1),
     ADAM("", 0), ADAM("decay", 1), ADAM("adamw", 2),
+    ADAPTIVE("adagrad", ADAGRAD, 0, 0, 0), ADAPTIVE("adagrad, decay", ADAGRAD, 1, 0, 0),
+    ADAPTIVE("adadelta", ADADELTA, 0, 0, 0), ADAPTIVE("rmsprop", RMSPROP, 0, 0, 0),
+    ADAPTIVE("rmsprop, centred", RMSPROP, 0, 1, 0), ADAPTIVE("rmsprop, momentum", RMSPROP, 0, 0, 1),
+    ADAPTIVE("rmsprop, centred, momentum", RMSPROP, 0, 1, 1), ADAPTIVE("amsgrad", AMSGRAD, 0, 0, 0),
+    ADAPTIVE("adamax", ADAMAX, 0, 0, 0), ADAPTIVE("nadam", NADAM, 0, 0, 0), ADAPTIVE("lion", LION, 0, 0, 0),
+    ADAPTIVE("lion, decay", LION, 2, 0, 0), ADAPTIVE("ftrl", FTRL, 0, 0, 0),
+    ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0),
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
     { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,

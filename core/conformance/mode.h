@@ -53,10 +53,11 @@ struct copse_timed {
    (timed.c). */
 copse_status copse__conform_time(const struct copse_timed *t, double enough, double *best);
 
-/* The definition of every update rule (opt.c): the decrease of a parameter x with gradient g in step t (from 1),
-   defaults filled in. *size is the same with the magnitudes of all terms added; relative to it, errors do not depend
-   on cancellation. */
-double copse__conform_change(const struct copse_optimizer_params *p, double t, double g, double x,
-                             double *first, double *second, double *size);
+/* The definition of every update rule (opt_rules.c): a value x with gradient g after step t (from 1), and its slots; the
+   settings have their defaults. *size is the change with the magnitudes of all terms added; relative to it, errors do
+   not depend on cancellation. Infinite: rounding decides the sign of the change. */
+struct copse_rule;
+double copse__conform_update(const struct copse_rule *rule, double t, double g, double x, double *const slots[3],
+                             double *size);
 
 #endif

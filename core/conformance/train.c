@@ -227,10 +227,9 @@ static copse_status descend(copse_graph *g, struct reference *f, uint32_t steps,
         losses[f->step] = f->results[0][0];
         for (int v = 0; v < VARIABLES; v++)
             for (uint32_t i = 0; i < elements(v); i++)
-                f->values[v][i] -=
-                    copse__conform_change(&rule.params, f->step, f->results[1 + v][i],
-                                          f->values[v][i], &f->first[v][i], &f->second[v][i],
-                                          &size);
+                f->values[v][i] = copse__conform_update(
+                    &rule, f->step, f->results[1 + v][i], f->values[v][i],
+                    (double *const[]){ &f->first[v][i], &f->second[v][i], NULL }, &size);
     }
     return COPSE_OK;
 }

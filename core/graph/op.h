@@ -115,6 +115,9 @@ enum copse_step_word {
     COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
     COPSE_STEP_AVERAGE,      /* float bits: weight of the new values in moving averages of the variables */
     COPSE_STEP_IS_FIRST,     /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
+    COPSE_STEP_NESTEROV_GRADIENT, /* float bits: NAdam's factors on the gradient and on the mean of gradients */
+    COPSE_STEP_NESTEROV_MEAN,
+    COPSE_STEP_SHRINK,       /* float bits: 1 / (1 + rate l2) */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 

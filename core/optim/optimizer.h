@@ -18,6 +18,8 @@
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
 
+_Static_assert(COPSE_RULE_SLOTS == COPSE_EXCHANGE_SLOTS, "an exchange keeps the slots of every rule");
+
 #define COPSE_NO_BUCKET UINT32_MAX
 #define COPSE_OPTIMIZER_NAME 64     /* bytes, with the zero */
 #define COPSE_SLOT_VALUE UINT32_MAX /* as a slot's number: the variable's values */
@@ -49,7 +51,7 @@ enum copse_pull {
 struct copse_optimizer_table {
     const char *name;
     bool is_sharing; /* every worker updates when it wants: the counts are of all, and one worker saves and restores */
-    /* Slots, at zero, and buckets for these variables, which have places in the store and no bucket. In order of
+    /* Slots, at their first values, and buckets for these variables, which have places in the store and no bucket. In order of
        creation. */
     copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
     /* Reduce, update and broadcast; `ps`, and where the rule measures: reduce and keep the sums for `commit`. The

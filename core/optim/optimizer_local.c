@@ -34,7 +34,7 @@ static copse_status clip_norm(void *user, copse_device *dev, const struct copse_
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
     const struct copse_optimizer_params *p = &o->rule.params;
-    const struct copse_exchange_rule rule = {
+    struct copse_exchange_rule rule = {
         .slots = o->rule.slots,
         .measure = o->rule.measures ? measure : NULL,
         .before = p->clip_value > 0.0f ? clip : p->clip_norm > 0.0f ? clip_norm : NULL,
@@ -42,6 +42,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
         .behind = p->average > 0.0f ? average : NULL,
         .user = &o->rule,
     };
+    memcpy(rule.starts, o->rule.slot_starts, sizeof rule.starts);
     const size_t before = o->buckets.count;
     COPSE_TRY(copse__optimizer_cut(o, list, count, &rule));
     const copse_status s = o->rule.measures ? copse__norms_plan(o, before) : COPSE_OK;

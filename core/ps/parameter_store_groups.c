@@ -27,7 +27,9 @@ bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *
     return p->kind == as.params.kind && p->momentum == as.params.momentum &&
            p->beta1 == as.params.beta1 && p->beta2 == as.params.beta2 &&
            p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay &&
-           p->average == as.params.average;
+           p->average == as.params.average && p->initial == as.params.initial && p->l1 == as.params.l1 &&
+           p->l2 == as.params.l2 && p->momentum_decay == as.params.momentum_decay &&
+           p->is_centred == as.params.is_centred;
 }
 
 static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
@@ -43,6 +45,16 @@ static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
 static bool has_average(const struct copse_rule *rule)
 {
     return rule->params.average > 0.0f;
+}
+
+static copse_status start_slots(struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i, size_t bytes)
+{
+    for (uint32_t k = 0; k < g->rule.slots; k++) {
+        uint32_t word;
+        memcpy(&word, &g->rule.slot_starts[k], sizeof word);
+        COPSE_TRY(copse_queue_fill(s->queue, g->slots[i], k * bytes, bytes, word));
+    }
+    return COPSE_OK;
 }
 
 /* `out`: the update, then the moving average. */
@@ -67,7 +79,7 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
     if (slots > 0) {
         COPSE_TRY(copse_buffer_create(s->dev, &(struct copse_buffer_params){ .size = slots },
                                       &g->slots[i]));
-        COPSE_TRY(copse_queue_fill(s->queue, g->slots[i], 0, slots, 0));
+        COPSE_TRY(start_slots(s, g, i, bytes));
         slot = (struct copse_binding){ g->slots[i], 0, slots };
     }
     const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
@@ -130,9 +142,8 @@ static copse_status write_step(struct copse_pstore *s, const struct copse_pstore
                                const struct copse_server_push *p)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    copse__rule_step(&g->rule, g->updates + 1, words);
+    copse__rule_words(&g->rule, g->updates + 1, p->rate, words);
     words[COPSE_STEP_NUMBER] = (uint32_t)(g->updates + 1);
-    memcpy(&words[COPSE_STEP_RATE], &p->rate, sizeof p->rate);
     memcpy(&words[COPSE_STEP_SCALE], &p->scale, sizeof p->scale);
     return copse_queue_write(s->queue, s->step, 0, words, sizeof words);
 }

@@ -219,8 +219,12 @@ static copse_status client_group(struct copse_server *server, uint64_t key, cons
                                  uint32_t count, const struct copse_optimizer_params *p, uint32_t *group)
 {
     struct ps_client *client = client_of(server);
-    const struct copse_server_rule rule = { (uint32_t)p->kind, p->learning_rate, p->momentum, p->beta1,
-                                            p->beta2, p->epsilon, p->weight_decay, p->average };
+    const struct copse_server_rule rule = {
+        .kind = (uint32_t)p->kind, .is_centred = p->is_centred, .learning_rate = p->learning_rate,
+        .momentum = p->momentum, .beta1 = p->beta1, .beta2 = p->beta2, .epsilon = p->epsilon,
+        .weight_decay = p->weight_decay, .average = p->average, .initial = p->initial, .l1 = p->l1, .l2 = p->l2,
+        .momentum_decay = p->momentum_decay,
+    };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(client, size));
     memcpy(client->scratch, &rule, sizeof rule);

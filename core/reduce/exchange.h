@@ -25,9 +25,12 @@ struct copse_update {
 #define COPSE_MEASURE_WORDS 2
 #define COPSE_MEASURE_BYTES (COPSE_MEASURE_WORDS * COPSE_WORD_BYTES)
 
+#define COPSE_EXCHANGE_SLOTS 4u
+
 /* The use of the sums of a bucket. */
 struct copse_exchange_rule {
-    uint32_t slots; /* optimizer words per element, 0..3; they start at zero */
+    uint32_t slots; /* optimizer words per element, 0..COPSE_EXCHANGE_SLOTS */
+    float starts[COPSE_EXCHANGE_SLOTS]; /* first value of each */
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
     void *user; /* used while the bucket is recorded only */

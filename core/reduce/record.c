@@ -120,7 +120,13 @@ static copse_status make_slots(struct copse_recorder *r, const struct copse_move
     copse_exchange *x = r->x;
     COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, r->rule->slots * copse__record_bytes(m), out));
     x->slot_bytes[m->dst] += copse_buffer_size(out->buffer);
-    return copse_queue_fill(x->ranks[m->dst].queue, out->buffer, 0, out->size, 0);
+    const size_t each = copse__record_bytes(m);
+    for (uint32_t k = 0; k < r->rule->slots; k++) {
+        uint32_t word;
+        memcpy(&word, &r->rule->starts[k], sizeof word);
+        COPSE_TRY(copse_queue_fill(x->ranks[m->dst].queue, out->buffer, k * each, each, word));
+    }
+    return COPSE_OK;
 }
 
 static copse_status call(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
@@ -373,9 +379,9 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: elements %llu to %llu are not in piece %u",
                           (unsigned long long)first, (unsigned long long)(first + count), piece);
 
-    if (rule->slots > 3 || !rule->update)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 3 and an update are needed",
-                          rule->slots);
+    if (rule->slots > COPSE_EXCHANGE_SLOTS || !rule->update)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to %u and an update are needed",
+                          rule->slots, COPSE_EXCHANGE_SLOTS);
 
     copse_status s = COPSE_OK;
     struct copse_bucket b = { .is_used = true };

@@ -30,11 +30,6 @@ static copse_status fraction(const char *name, float *value, float fallback)
                                           : bad(name, *value, "a number between 0 and 1 is needed");
 }
 
-static bool is_adam(const struct copse_rule *rule)
-{
-    return rule->params.kind == COPSE_ADAM || rule->params.kind == COPSE_ADAMW;
-}
-
 /* Zero means off. */
 static copse_status limit(const char *name, float value)
 {
@@ -67,42 +62,82 @@ static copse_status check_scaling(struct copse_optimizer_params *p)
     return fraction("loss_scale_backoff", &p->loss_scale_backoff, 0.5f);
 }
 
+/* Settings that the rule does not have must be 0. */
+static copse_status check_own(const struct copse_rule_row *row, const struct copse_optimizer_params *p)
+{
+    const struct {
+        unsigned bit;
+        const char *name;
+        float value;
+    } own[] = {
+        { COPSE_HAS_INITIAL, "initial", p->initial },
+        { COPSE_HAS_L1, "l1", p->l1 },
+        { COPSE_HAS_L2, "l2", p->l2 },
+        { COPSE_HAS_MOMENTUM_DECAY, "momentum_decay", p->momentum_decay },
+        { COPSE_HAS_CENTRED, "is_centred", (float)p->is_centred },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(own); i++) {
+        COPSE_TRY(limit(own[i].name, own[i].value));
+        if (own[i].value > 0.0f && !(row->has & own[i].bit))
+            return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s has no such setting; set it to 0", own[i].name,
+                              (double)own[i].value, row->info.name);
+    }
+    if (p->is_centred > 1)
+        return bad("is_centred", (float)p->is_centred, "0 or 1 is needed");
+    return p->pad == 0 ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "optimizer: pad is %u: 0 is needed", p->pad);
+}
+
+static float or_else(float x, float fallback)
+{
+    return x > 0.0f ? x : fallback;
+}
+
+/* The rule's default; of a setting that the rule does not use that of Adam. */
+static copse_status set_defaults(const struct copse_optimizer_rule *d, struct copse_optimizer_params *p)
+{
+    COPSE_TRY(positive("learning rate", &p->learning_rate, d->learning_rate));
+    if (p->kind != COPSE_RMSPROP || p->momentum != 0.0f)
+        COPSE_TRY(fraction("momentum", &p->momentum, or_else(d->momentum, 0.9f)));
+    COPSE_TRY(fraction("beta1", &p->beta1, or_else(d->beta1, 0.9f)));
+    COPSE_TRY(fraction("beta2", &p->beta2, or_else(d->beta2, 0.999f)));
+    COPSE_TRY(positive("epsilon", &p->epsilon, or_else(d->epsilon, 1e-8f)));
+    p->initial = or_else(p->initial, d->initial);
+    p->momentum_decay = or_else(p->momentum_decay, d->momentum_decay);
+    return COPSE_OK;
+}
+
+static void add_slots(struct copse_rule *rule)
+{
+    const struct copse_optimizer_params *p = &rule->params;
+    for (size_t i = 0; i < COPSE_RULE_OWN_SLOTS && rule->row->slots[i].name; i++) {
+        const enum copse_slot_need need = rule->row->slots[i].need;
+        if ((need == COPSE_SLOT_CENTRED && !p->is_centred) || (need == COPSE_SLOT_MOMENTUM && p->momentum == 0.0f))
+            continue;
+        rule->slot_names[rule->slots] = rule->row->slots[i].name;
+        rule->slot_starts[rule->slots++] = rule->row->slots[i].is_initial ? p->initial : 0.0f;
+    }
+    rule->update_slots = rule->slots;
+    if (p->average != 0.0f)
+        rule->slot_names[rule->slots++] = "average";
+}
+
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out)
 {
     *out = (struct copse_rule){ .slots = 0 };
     if (params)
         out->params = *params;
     struct copse_optimizer_params *p = &out->params;
-    switch (p->kind) {
-    case COPSE_ADAM:
-    case COPSE_ADAMW:
-        out->slots = 2;
-        out->slot_names[0] = "m";
-        out->slot_names[1] = "v";
-        break;
-    case COPSE_MOMENTUM:
-    case COPSE_NESTEROV:
-        out->slots = 1;
-        out->slot_names[0] = "v";
-        break;
-    case COPSE_SGD:
-        break;
-    default:
+    out->row = copse__rule_row(p->kind);
+    if (!out->row)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: there is no kind %d", (int)p->kind);
-    }
-    out->update_slots = out->slots;
-    if (p->average != 0.0f)
-        out->slot_names[out->slots++] = "average";
+    COPSE_TRY(check_own(out->row, p));
     COPSE_TRY(check_clipping(p));
     COPSE_TRY(check_scaling(p));
     out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
-    COPSE_TRY(positive("learning rate", &p->learning_rate, is_adam(out) ? 1e-3f : 1e-2f));
-    COPSE_TRY(fraction("momentum", &p->momentum, 0.9f));
-    COPSE_TRY(fraction("beta1", &p->beta1, 0.9f));
-    COPSE_TRY(fraction("beta2", &p->beta2, 0.999f));
-    COPSE_TRY(positive("epsilon", &p->epsilon, 1e-8f));
+    COPSE_TRY(set_defaults(&out->row->info, p));
+    add_slots(out);
     return limit("weight decay", p->weight_decay);
 }
 
@@ -110,21 +145,19 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
 {
     snprintf(text, COPSE_RULE_TEXT,
              "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
-             "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n",
+             "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n"
+             "own %.9g %.9g %.9g %.9g %u\n",
              (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
              (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
              (double)p->clip_global_norm, (double)p->loss_scale, p->loss_scale_interval, (double)p->loss_scale_growth,
-             (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL);
+             (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL, (double)p->initial,
+             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred);
     return text;
 }
 
 const char *copse__rule_name(const struct copse_rule *rule)
 {
-    static const char *const names[] = {
-        [COPSE_ADAM] = "adam",         [COPSE_ADAMW] = "adamw",       [COPSE_SGD] = "sgd",
-        [COPSE_MOMENTUM] = "momentum", [COPSE_NESTEROV] = "nesterov",
-    };
-    return names[rule->params.kind];
+    return rule->row->info.name;
 }
 
 /* ---- commands ---- */
@@ -153,8 +186,8 @@ static copse_status dispatch(const struct request *r, enum copse_kernel_id id, i
 static copse_status sgd(const struct request *r, struct copse_command *out)
 {
     const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_sgd p = { .n = (uint32_t)r->count, .decay = s->weight_decay };
-    return dispatch(r, COPSE_KERNEL_sgd, (int32_t[]){ 0, 0, s->weight_decay > 0.0f }, &p, out);
+    const struct copse_params_sgd p = { .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1 };
+    return dispatch(r, COPSE_KERNEL_sgd, (int32_t[]){ 0, 0, s->weight_decay > 0.0f, r->rule->row->number }, &p, out);
 }
 
 static copse_status momentum(const struct request *r, struct copse_command *out)
@@ -163,8 +196,13 @@ static copse_status momentum(const struct request *r, struct copse_command *out)
     const struct copse_params_momentum p = { .n = (uint32_t)r->count,
                                              .decay = s->weight_decay,
                                              .momentum = s->momentum };
-    int32_t spec[] = { 0, 0, s->weight_decay > 0.0f, s->kind == COPSE_NESTEROV };
+    int32_t spec[] = { 0, 0, s->weight_decay > 0.0f, r->rule->row->number };
     return dispatch(r, COPSE_KERNEL_momentum, spec, &p, out);
+}
+
+static int32_t decay_of(const struct copse_rule *rule)
+{
+    return rule->params.weight_decay == 0.0f ? 0 : rule->row->decay;
 }
 
 static copse_status adam(const struct request *r, struct copse_command *out)
@@ -177,8 +215,40 @@ static copse_status adam(const struct request *r, struct copse_command *out)
                                          .rest1 = (float)(1.0 - (double)s->beta1),
                                          .rest2 = (float)(1.0 - (double)s->beta2),
                                          .epsilon = s->epsilon };
-    const int32_t decay = s->weight_decay == 0.0f ? 0 : s->kind == COPSE_ADAM ? 1 : 2;
-    return dispatch(r, COPSE_KERNEL_adam, (int32_t[]){ 0, 0, decay }, &p, out);
+    return dispatch(r, COPSE_KERNEL_adam, (int32_t[]){ 0, 0, decay_of(r->rule) }, &p, out);
+}
+
+static copse_status adaptive(const struct request *r, struct copse_command *out)
+{
+    const struct copse_optimizer_params *s = &r->rule->params;
+    const struct copse_params_adaptive p = { .n = (uint32_t)r->count,
+                                             .decay = s->weight_decay,
+                                             .momentum = s->momentum,
+                                             .beta1 = s->beta1,
+                                             .beta2 = s->beta2,
+                                             .rest1 = (float)(1.0 - (double)s->beta1),
+                                             .rest2 = (float)(1.0 - (double)s->beta2),
+                                             .epsilon = s->epsilon,
+                                             .l1 = s->l1,
+                                             .l2 = s->l2 };
+    int32_t spec[] = { 0, 0, r->rule->row->number, decay_of(r->rule), (int32_t)s->is_centred,
+                       s->kind == COPSE_RMSPROP && s->momentum > 0.0f };
+    return dispatch(r, COPSE_KERNEL_adaptive, spec, &p, out);
+}
+
+/* By kernel of the rule. */
+static copse_status update(const struct request *r, struct copse_command *out)
+{
+    switch (r->rule->row->kernel) {
+    case COPSE_KERNEL_sgd:
+        return sgd(r, out);
+    case COPSE_KERNEL_momentum:
+        return momentum(r, out);
+    case COPSE_KERNEL_adam:
+        return adam(r, out);
+    default:
+        return adaptive(r, out);
+    }
 }
 
 copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
@@ -193,7 +263,7 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                          .bindings = { *gradients, *values },
                          .binding_count = 2,
                          .count = count };
-    if (count > UINT32_MAX / 3)
+    if (count > UINT32_MAX / COPSE_RULE_SLOTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range",
                           (unsigned long long)count);
     if (rule->update_slots > 0) {
@@ -201,7 +271,7 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
         r.bindings[r.binding_count++].size = (size_t)(4 * rule->update_slots * count);
     }
     r.bindings[r.binding_count++] = *step;
-    return is_adam(rule) ? adam(&r, out) : rule->update_slots > 0 ? momentum(&r, out) : sgd(&r, out);
+    return update(&r, out);
 }
 
 copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
@@ -256,15 +326,46 @@ static uint32_t bits(double value)
     return word;
 }
 
-void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[])
+/* mu of step t: beta1 (1 - 0.96^(t momentum_decay) / 2). */
+static double nadam_momentum(const struct copse_optimizer_params *p, double t)
+{
+    return (double)p->beta1 * (1.0 - 0.5 * pow(0.96, t * (double)p->momentum_decay));
+}
+
+/* The product of mu over all steps until t: 0 from where it does not change 1 - product. */
+static double nadam_product(const struct copse_optimizer_params *p, uint64_t step)
+{
+    double product = 1.0;
+    for (uint64_t t = 1; t <= step && product > 0x1p-60; t++)
+        product *= nadam_momentum(p, (double)t);
+    return product > 0x1p-60 ? product : 0.0;
+}
+
+static void nadam_words(const struct copse_optimizer_params *p, uint64_t step, uint32_t words[])
+{
+    const double now = nadam_momentum(p, (double)step), next = nadam_momentum(p, (double)step + 1.0);
+    const double product = nadam_product(p, step);
+    words[COPSE_STEP_NESTEROV_GRADIENT] = bits((1.0 - now) / (1.0 - product));
+    words[COPSE_STEP_NESTEROV_MEAN] = bits(next / (1.0 - product * next));
+}
+
+void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate, uint32_t words[])
 {
     const struct copse_optimizer_params *p = &rule->params;
     const double t = (double)step;
-    words[COPSE_STEP_RATE] =
-        bits((double)(p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate));
+    words[COPSE_STEP_RATE] = bits((double)rate);
     words[COPSE_STEP_BIAS1] = bits(1.0 - pow((double)p->beta1, t));
     words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
     words[COPSE_STEP_AVERAGE] = bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
+    words[COPSE_STEP_SHRINK] = bits(1.0 / (1.0 + (double)rate * (double)p->l2));
+    if (p->kind == COPSE_NADAM)
+        nadam_words(p, step, words);
+}
+
+void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[])
+{
+    const struct copse_optimizer_params *p = &rule->params;
+    copse__rule_words(rule, step, p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate, words);
 }
 
 copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[])

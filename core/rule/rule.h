@@ -3,18 +3,19 @@
 #ifndef COPSE_RULE_H
 #define COPSE_RULE_H
 
-#include "copse/optimizer.h"
-#include "core/graph/op.h"
+#include "core/rule/rows.h"
 
 #define COPSE_RULE_PER 32 /* elements of an invocation: a group of 64 then takes about 10 us on a CPU */
 #define COPSE_RULE_BLOCK 128u /* elements that share a sum of squares and a factor */
 
 struct copse_rule {
     struct copse_optimizer_params params; /* with defaults */
+    const struct copse_rule_row *row;
     uint32_t slots;                       /* words per element: the slots of the update, then the average */
     uint32_t update_slots;                /* only the slots of the update */
     bool measures;                        /* the update depends on norms of the sums of all variables */
-    const char *slot_names[3];            /* in a checkpoint: "<variable>/<name>" */
+    const char *slot_names[COPSE_RULE_SLOTS]; /* in a checkpoint: "<variable>/<name>" */
+    float slot_starts[COPSE_RULE_SLOTS];      /* first values */
 };
 
 /* Check the settings and set the defaults. COPSE_ERR_ARGUMENT names the setting. */
@@ -54,8 +55,10 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
 #define COPSE_RULE_TEXT 512
 char *copse__rule_text(const struct copse_optimizer_params *params, char text[COPSE_RULE_TEXT]);
 
-/* Set the step words that depend on the rule: rate and bias corrections of a step (from 1). */
+/* Set the step words that depend on the rule: rate, bias corrections and other factors of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
+/* The same with a rate that is given. */
+void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate, uint32_t words[]);
 /* The same for a rule that may have a schedule: `owner` is the object of the call in progress; the schedule must not
    call functions on it (core/base/callback.h). */
 copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[]);

@@ -3,49 +3,40 @@
    host has the same values as the devices. They are never nodes of a graph: arguments are float. */
 #include <math.h>
 
+#include "core/rule/host.h"
 #include "core/rule/rule.h"
 
 copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_average, copse_host_clip, copse_host_square_sum,
     copse_host_block_scale;
 
-static float word(const struct copse_host_arg *step, enum copse_step_word index)
-{
-    float value;
-    memcpy(&value, (const uint32_t *)step->data + index, sizeof value);
-    return value;
-}
-
-/* Same as SETTLED in kernels/stream.clh. */
-static float settled(float x, float below)
-{
-    return fabsf(x) < below ? 0.0f : x;
-}
-
 void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sgd *p = params;
-    const float rate = word(&args[2], COPSE_STEP_RATE), scale = word(&args[2], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE), scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data;
     for (size_t i = 0; i < p->n; i++) {
         float g = scale * grad[i];
         if (spec[2])
             g = g + p->decay * value[i];
-        value[i] = value[i] - rate * g;
+        float x = value[i] - rate * g;
+        if (spec[3])
+            x = copse__rule_shrunk(x, rate * p->l1) * copse__rule_word(&args[2], COPSE_STEP_SHRINK);
+        value[i] = x;
     }
 }
 
 void copse_host_momentum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_momentum *p = params;
-    const float rate = word(&args[3], COPSE_STEP_RATE), scale = word(&args[3], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data, *slot = args[2].data;
     for (size_t i = 0; i < p->n; i++) {
         float g = scale * grad[i];
         if (spec[2])
             g = g + p->decay * value[i];
-        float v = settled(p->momentum * slot[i] + g, 1e-30f);
+        float v = copse__rule_settled(p->momentum * slot[i] + g, 1e-30f);
         slot[i] = v;
         if (spec[3])
             v = g + p->momentum * v;
@@ -56,9 +47,9 @@ void copse_host_momentum(const void *params, const int32_t *spec, const struct c
 void copse_host_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam *p = params;
-    const float rate = word(&args[3], COPSE_STEP_RATE), scale = word(&args[3], COPSE_STEP_SCALE);
-    const float root = sqrtf(word(&args[3], COPSE_STEP_BIAS2));
-    const float pace = rate * root / word(&args[3], COPSE_STEP_BIAS1);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
+    const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
+    const float pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1);
     const float epsilon = p->epsilon * root, decay = rate * p->decay;
     const float *grad = args[0].data;
     float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
@@ -66,8 +57,8 @@ void copse_host_adam(const void *params, const int32_t *spec, const struct copse
         float g = scale * grad[i];
         if (spec[2] == 1)
             g = g + p->decay * value[i];
-        const float m = settled(p->beta1 * mean[i] + p->rest1 * g, 1e-30f);
-        const float v = settled(p->beta2 * square[i] + p->rest2 * g * g, 1e-36f);
+        const float m = copse__rule_settled(p->beta1 * mean[i] + p->rest1 * g, 1e-30f);
+        const float v = copse__rule_settled(p->beta2 * square[i] + p->rest2 * g * g, 1e-36f);
         float d = pace * m / (sqrtf(v) + epsilon);
         if (spec[2] == 2)
             d = d + decay * value[i];
@@ -80,7 +71,7 @@ void copse_host_adam(const void *params, const int32_t *spec, const struct copse
 void copse_host_average(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_average *p = params;
-    const float weight = word(&args[2], COPSE_STEP_AVERAGE);
+    const float weight = copse__rule_word(&args[2], COPSE_STEP_AVERAGE);
     const float *value = args[0].data;
     float *mean = (float *)args[1].data + p->at;
     (void)spec;
@@ -93,7 +84,7 @@ void copse_host_average(const void *params, const int32_t *spec, const struct co
 void copse_host_clip(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_clip *p = params;
-    const float most = p->limit / word(&args[0], COPSE_STEP_SCALE);
+    const float most = p->limit / copse__rule_word(&args[0], COPSE_STEP_SCALE);
     float *grad = args[1].data;
     (void)spec;
     for (size_t i = 0; i < p->n; i++)

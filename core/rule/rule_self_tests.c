@@ -28,11 +28,12 @@ static void prepare(const struct copse_kernel *k, struct copse_self_test *t, con
     set(t, step, COPSE_STEP_SCALE, 2.0f);
     set(t, step, COPSE_STEP_BIAS1, 0.5f);
     set(t, step, COPSE_STEP_BIAS2, 0.25f);
+    set(t, step, COPSE_STEP_SHRINK, 0.5f);
 }
 
 void copse_self_test_sgd(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_sgd p = { .n = N, .decay = 0.25f };
+    const struct copse_params_sgd p = { .n = N, .decay = 0.25f, .l1 = 0.5f };
     prepare(k, t, &p, 0);
 }
 
@@ -103,4 +104,15 @@ void copse_self_test_block_scale(const struct copse_kernel *k, struct copse_self
     t->counts[1] = 300;
     for (uint32_t i = 0; i < 300; i++)
         set(t, 1, i, (float)(1 + i % 8));
+}
+
+/* Roots and quotients are rounded, as those of Adam. The rule is that of k->spec. */
+void copse_self_test_adaptive(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_adaptive p = { .n = N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
+                                             .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f, .l1 = 0.5f, .l2 = 0.25f };
+    prepare(k, t, &p, 3);
+    set(t, 3, COPSE_STEP_NESTEROV_GRADIENT, 0.5f);
+    set(t, 3, COPSE_STEP_NESTEROV_MEAN, 2.0f);
+    t->slack = 1e-3f;
 }

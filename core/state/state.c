@@ -244,13 +244,25 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         copse__state_set_text(s, "learning_rate", "scheduled");
     else
         set_float(s, "learning_rate", p->learning_rate);
-    if (rule->update_slots == 1)
-        set_float(s, "momentum", p->momentum);
-    if (rule->update_slots == 2) {
-        set_float(s, "beta1", p->beta1);
-        set_float(s, "beta2", p->beta2);
-        set_float(s, "epsilon", p->epsilon);
-    }
+    const struct copse_optimizer_rule *row = &rule->row->info;
+    const struct {
+        const char *name;
+        bool has;
+        float value;
+    } own[] = {
+        { "momentum", row->momentum > 0.0f || (p->kind == COPSE_RMSPROP && p->momentum > 0.0f), p->momentum },
+        { "beta1", row->beta1 > 0.0f, p->beta1 },
+        { "beta2", row->beta2 > 0.0f, p->beta2 },
+        { "epsilon", row->epsilon > 0.0f, p->epsilon },
+        { "initial", p->initial > 0.0f, p->initial },
+        { "l1", p->l1 > 0.0f, p->l1 },
+        { "l2", p->l2 > 0.0f, p->l2 },
+        { "momentum_decay", row->momentum_decay > 0.0f, p->momentum_decay },
+        { "centred", p->is_centred > 0, (float)p->is_centred },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(own); i++)
+        if (own[i].has)
+            set_float(s, own[i].name, own[i].value);
     set_float(s, "weight_decay", p->weight_decay);
     if (p->clip_norm > 0.0f)
         set_float(s, "clip_norm", p->clip_norm);

@@ -32,7 +32,7 @@ struct copse_setting {
     const char *key;
     char value[COPSE_CHOICES_TEXT];
 };
-#define COPSE_SETTINGS 16
+#define COPSE_SETTINGS 24
 
 struct copse_state {
     copse_strategy *strategy; /* NULL: an empty state */

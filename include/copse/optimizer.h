@@ -13,50 +13,61 @@
 extern "C" {
 #endif
 
-/** Update rule; p = parameter, g = gradient, r = learning rate, t = step number from 1. */
+/** Update rule: formulas, sources and defaults are in docs/optimizers.md. p = parameter, g = gradient, r = rate. */
 typedef enum copse_optimizer_kind {
-    COPSE_ADAM,     /**< Kingma and Ba, "Adam", ICLR 2015, algorithm 1; weight decay adds to g */
-    COPSE_ADAMW,    /**< Loshchilov and Hutter, "Decoupled weight decay", ICLR 2019, algorithm 2 */
+    COPSE_ADAM,     /**< weight decay adds to g */
+    COPSE_ADAMW,
     COPSE_SGD,      /**< p -= r (g + decay p) */
-    COPSE_MOMENTUM, /**< v = momentum v + g; p -= r v (Polyak) */
-    COPSE_NESTEROV, /**< v = momentum v + g; p -= r (g + momentum v) (Sutskever et al., 2013) */
+    COPSE_MOMENTUM, /**< v = momentum v + g; p -= r v */
+    COPSE_NESTEROV, /**< v = momentum v + g; p -= r (g + momentum v) */
+    COPSE_ADAGRAD,
+    COPSE_ADADELTA,
+    COPSE_RMSPROP,
+    COPSE_AMSGRAD,
+    COPSE_ADAMAX,
+    COPSE_NADAM,
+    COPSE_LION,
+    COPSE_FTRL,
+    COPSE_PROXIMAL_SGD,
+    COPSE_PROXIMAL_ADAGRAD,
 } copse_optimizer_kind;
 
 /** Settings of an optimizer. */
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
-    float learning_rate; /**< > 0                                       [0 = 1e-3; SGD kinds 1e-2] */
-    float momentum;      /**< of the momentum kinds, < 1; for none use COPSE_SGD  [0 = 0.9] */
+    float learning_rate; /**< > 0                      [0 = the rule's, as of Adam 1e-3, SGD kinds 1e-2] */
+    float momentum;      /**< < 1; for none use COPSE_SGD                [0 = 0.9; rmsprop: off] */
     float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
-    float beta2;         /**< decay of the mean of squares, < 1         [0 = 0.999] */
-    float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */
+    float beta2;         /**< decay of the mean of squares, < 1         [0 = the rule's, as 0.999] */
+    float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = the rule's, as 1e-8] */
     float weight_decay;  /**< per step, times the learning rate         [0 = off] */
-    /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once per step, in its thread.
-        [NULL = constant] */
+    /** Learning rate of `step` (from 1) instead of `learning_rate`; called once per step, in its thread [NULL] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
-    /* Clipping, of which one at most is set: acts on the gradients' sum over micro-batches, replicas and workers; with
-       parameter servers over one worker. */
+    /* Clipping, one at most, of the gradients' sum over micro-batches, replicas and workers; with parameter servers over
+       one worker. For norms the host waits once per step, within runs of steps too. */
     float clip_value; /**< limit on the magnitude of each element  [0 = off] */
-    /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c), tf.clip_by_norm. An infinite norm gives NaN
-        where g is infinite, else 0. The host waits for the sums once per step, within runs of steps too. [0 = off] */
+    /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c). An infinite norm gives NaN where g is
+        infinite, else 0. [0 = off] */
     float clip_norm;
-    /** Limit c on the norm n over all variables of the update: g c / max(n, c), tf.clip_by_global_norm. If n is not finite
-        all gradients become NaN. The host waits likewise. [0 = off] */
-    float clip_global_norm;
+    float clip_global_norm; /**< limit on the norm over all variables; all become NaN if it is not finite  [0 = off] */
     /** Gradient scaling by s >= 1: derivatives start from s, updates divide by s; transforms see scaled gradients. An update
-        with a sum that is not finite, on any replica or worker, is skipped: variables, slots and count of updates stay.
-        The host waits likewise. [0 = off] */
+        with a sum that is not finite is skipped: variables, slots and count of updates stay. The host waits likewise.
+        [0 = off] */
     float loss_scale;
     /** n > 0: s adapts as in torch.cuda.amp.GradScaler: times loss_scale_backoff, to 1 at least, after a skipped update,
         times loss_scale_growth after n others in a row. Saved in checkpoints. [0 = constant] */
     uint32_t loss_scale_interval;
     float loss_scale_growth;  /**< > 1  [0 = 2] */
     float loss_scale_backoff; /**< < 1  [0 = 0.5] */
-    /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
-        w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
-    float average;
-    uint64_t reserved[8]; /**< 0 */
+    float average; /**< decay d of a moving average of each variable, slot "average": docs/optimizers.md  [0 = off] */
+    /* Settings of some rules; refused for others. */
+    float initial;         /**< first value of sums of squares  [0 = 0; ftrl and proximal_adagrad 0.1] */
+    float l1, l2;          /**< of ftrl and the proximal rules  [0 = off] */
+    float momentum_decay;  /**< of nadam  [0 = 4e-3] */
+    uint32_t is_centred;   /**< of rmsprop: 1 subtracts the squared mean of gradients  [0] */
+    uint32_t pad;          /**< 0 */
+    uint64_t reserved[5];  /**< 0 */
 };
 
 #if defined(__cplusplus)

@@ -28,6 +28,8 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
+#include "copse/optim/rules.h"
+#include "copse/optim/schedule.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"

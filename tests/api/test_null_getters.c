@@ -22,6 +22,7 @@
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
 #include "copse/loop/monitor.h"
+#include "copse/optim/schedule.h"
 
 #include "tests/rig/null_rig.h"
 
@@ -45,6 +46,10 @@
 
 static void jobs_and_devices(struct probe *p)
 {
+    char state[COPSE_SCHEDULE_STATE];
+    RELEASE(copse_schedule_release, copse_schedule);
+    ZERO(copse_schedule_rate, NULL, 1);
+    DOES_NOTHING(copse_schedule_state, NULL, state);
     RETAIN(copse_context_retain);
     RELEASE(copse_context_release, copse_context);
     DOES_NOTHING(copse_context_memory, NULL, NULL);

@@ -25,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/optim/schedule.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
@@ -252,6 +253,8 @@ static void training(void)
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
+    copse_schedule *schedule;
+    REFUSED(copse_schedule_params, copse_schedule_create(ctx, &p, &schedule), .text = "cosine", .rate = 1);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
     REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer., copse_trainer_create(st, &p, &second),
                .loss = squares);

@@ -75,6 +75,14 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         for (uint32_t i = count; i < COPSE_MAX_SPECS; i++)
             spec[i] = 0;
         return turn < 3;
+    case COPSE_KERNEL_adaptive: /* each rule, and the centred one */
+        spec[0] = turn % 2 ? 32 : 7;
+        spec[1] = (int32_t)turn % 2;
+        spec[2] = turn < 9 ? (int32_t)turn : 2;
+        spec[3] = (int32_t)turn % 3;
+        spec[4] = turn == 9;
+        spec[5] = turn == 9;
+        return turn < 10;
     case COPSE_KERNEL_mean: /* f32, i32, f32 by a power of two */
         spec[0] = turn ? 32 : 7;
         spec[1] = (int32_t)turn % 2;

@@ -171,7 +171,7 @@ static bool setting(const struct info_model *m, const char *name, char *text, si
 
 static void print_settings(const struct info_model *m)
 {
-    static const char *const names[] = { "data", "optimizer", "lr", "schedule", "momentum", "weight-decay", "dropout", "batch",
+    static const char *const names[] = { "data", "optimizer", "optimizer-settings", "lr", "schedule", "momentum", "weight-decay", "dropout", "batch",
                                          "epochs", "seed" };
     char text[200];
     int count = 0;

@@ -122,19 +122,18 @@ static copse_status open_devices(struct run *r)
     return COPSE_OK;
 }
 
-static float cosine(void *user, uint64_t step)
+static copse_status make_schedule(struct run *r)
 {
-    const struct run *r = user;
-    const double all = (double)run_updates(r), at = (double)(step - 1) < all ? (double)(step - 1) / all : 1.0;
-    return (float)(0.5 * r->settings.lr * (1.0 + cos(3.14159265358979323846 * at)));
-}
-
-/* The library treats a momentum of 0 as its default; without momentum both rules are SGD. */
-static copse_optimizer_kind optimizer_of(const struct train_settings *s)
-{
-    const copse_optimizer_kind kind = (copse_optimizer_kind)s->optimizer.at->value;
-    const bool has_momentum = kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV;
-    return has_momentum && s->momentum == 0.0f ? COPSE_SGD : kind;
+    const struct train_settings *s = &r->settings;
+    copse_schedule_release(&r->schedule);
+    if (strcmp(s->schedule, "constant") == 0)
+        return COPSE_OK;
+    if (run_is_apart(r) && strstr(s->schedule, "plateau"))
+        return session_set_error(COPSE_ERR_ARGUMENT, "--schedule plateau: only the first worker of a job with parameter "
+                                                     "servers evaluates; choose another schedule");
+    return copse_schedule_create(
+        r->ctx, &(struct copse_schedule_params){ .text = s->schedule, .rate = s->lr, .steps = run_updates(r) },
+        &r->schedule);
 }
 
 static copse_status make_trainer(struct run *r)
@@ -144,27 +143,25 @@ static copse_status make_trainer(struct run *r)
     r->progress.steps = run_steps(r);
     COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
                              s->network ? s->network : s->model, s->dropout, s->seed));
-    const struct copse_trainer_params params = {
+    COPSE_TRY(make_schedule(r));
+    struct copse_trainer_params params = {
         .loss = copse_model_loss,
         .user = r->model.model,
         .optimizer = {
-            .kind = optimizer_of(s),
-            .learning_rate = s->lr,
-            .momentum = s->momentum,
-            .weight_decay = s->weight_decay,
-            .schedule = s->schedule.at->value == SCHEDULE_COSINE ? cosine : NULL,
-            .schedule_user = r,
+            .schedule = r->schedule ? copse_schedule_rate : NULL,
+            .schedule_user = r->schedule,
         },
         .seed = s->seed,
         .prefetch = s->prefetch,
     };
+    train_optimizer_fill(s, &params.optimizer);
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0, .is_cross_check_off = s->has_no_cross_check };
     COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
     if (is_talking(r) && !r->is_recovering) {
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
-               s->schedule.at->name, s->batch);
+               s->schedule, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -185,6 +182,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
+    copse_schedule_release(&r->schedule);
     copse_model_release(&r->model.model);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
@@ -261,6 +259,8 @@ static copse_status end_epoch(struct run *r)
     if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
+    if (r->schedule)
+        COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     r->epoch++;
     COPSE_TRY(run_save_parameters(r));
     r->clock = run_now();

@@ -8,10 +8,9 @@
 
 #include "tools/tool.h"
 
-/* Values of `strategy` and `schedule`; the other choices use the library's enums. */
+/* Values of `strategy`; the other choices use the library's enums. */
 enum { STRATEGY_AUTO, STRATEGY_MIRRORED, STRATEGY_ONE_DEVICE, STRATEGY_COLLECTIVE,
        STRATEGY_PARAMETER_SERVER, STRATEGY_ACCELERATOR };
-enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 
 /* Exit code after the loss of other workers; tool.h has the others. */
 enum { EXIT_LOST = 3 };
@@ -31,7 +30,9 @@ struct train_settings {
     struct option_choice scale, task, missing, header;
     struct option_choice tokens; /* of a text */
     uint32_t context, stride;    /* 0 = default */
-    struct option_choice strategy, optimizer, schedule, reduction, transfer, engine, on_loss, one_sided;
+    struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided;
+    const char *schedule; /* copse/optim/schedule.h */
+    const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
     uint32_t prefetch;             /* batches uploaded ahead, for the other strategies */
@@ -69,6 +70,19 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 
 /* Decide the defaults that depend on the number of rows for training. */
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
+
+/* ---- the optimizer (train_optimizer.c) ---- */
+
+#define UNSET_MOMENTUM (-1e30f)
+
+/* The rules of the library. Static. */
+const struct option_name *train_optimizers(void);
+/* Decide rate and momentum; `rate`: what was given, or NULL. */
+void train_optimizer_settle(struct train_settings *s, const float *rate);
+/* An error text, or NULL. */
+const char *train_optimizer_check(const struct train_settings *s);
+/* Set kind, rate and settings. */
+void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
 
 /* ---- texts (train_text.c) ---- */
 

@@ -4,6 +4,7 @@
 #define TRAIN_RUN_H
 
 #include "copse/data/checkpoint.h"
+#include "copse/optim/schedule.h"
 
 #include "tools/train/train.h"
 
@@ -22,6 +23,7 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
+    copse_schedule *schedule; /* NULL: the rate is constant */
     struct network model;
     struct history history;
     struct progress progress;

@@ -33,16 +33,6 @@ static const char strategies_help[] =
     "                    not wait for others. Without a job one device of this process serves.\n"
     "  accelerator       One replica on each core, several steps per submission. A device that is\n"
     "                    named n times has n cores. For short steps.";
-static const struct option_name optimizers[] = {
-    { "adam", COPSE_ADAM },         { "adamw", COPSE_ADAMW },
-    { "sgd", COPSE_SGD },           { "momentum", COPSE_MOMENTUM },
-    { "nesterov", COPSE_NESTEROV }, { NULL, 0 },
-};
-static const struct option_name schedules[] = {
-    { "cosine", SCHEDULE_COSINE },
-    { "constant", SCHEDULE_CONSTANT },
-    { NULL, 0 },
-};
 static const struct option_name reductions[] = {
     { "auto", COPSE_REDUCE_AUTO },
     { "sharded", COPSE_REDUCE_SHARDED },
@@ -249,6 +239,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = check_strategy(s);
     if (!wrong)
         wrong = text_check(s);
+    if (!wrong)
+        wrong = train_optimizer_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -303,8 +295,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 {
     *s = (struct train_settings){
         .devices = "auto", .strategy = CHOICE(strategies), .tokens = CHOICE(text_tokens),
-        .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
-        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
+        .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = UNSET_MOMENTUM,
         .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .audit = 128, .engine = CHOICE(engines),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
@@ -345,11 +337,12 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
-          "adam, adamw, sgd, momentum, nesterov [adam]" },
-        { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
-        { "schedule", OPTION_CHOICE, &s->schedule, "NAME",
-          "cosine (down to 0 over the run) or constant [cosine]" },
-        { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
+          "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
+        { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: docs/optimizers.md" },
+        { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
+        { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
+          "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
+        { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
         { "", OPTION_GROUP, NULL, NULL, "Devices" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
@@ -435,11 +428,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = default_data();
-    const int kind = s->optimizer.at->value;
-    if (lr != UNSET_RATE)
-        s->lr = lr;
-    else
-        s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;
+    train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return check(s, every);
 }
 
@@ -449,7 +438,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
 {
     *s = (struct train_settings){
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
-        .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
+        .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
         .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = CHOICE(text_tokens),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
@@ -536,8 +525,10 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->seed = strtoull(value, NULL, 10);
     else if (strcmp(name, "--optimizer") == 0)
         return take_choice(&s->optimizer, value);
+    else if (strcmp(name, "--optimizer-settings") == 0)
+        s->rule = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
-        return take_choice(&s->schedule, value);
+        s->schedule = value;
     else if (strcmp(name, "--scale") == 0)
         return take_choice(&s->scale, value);
     else if (strcmp(name, "--task") == 0)

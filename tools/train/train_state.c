@@ -76,7 +76,9 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
-    add(t, "--schedule", s->schedule.at->name);
+    if (s->rule)
+        add(t, "--optimizer-settings", s->rule);
+    add(t, "--schedule", s->schedule);
     add_number(t, "--lr", (double)s->lr);
     add_number(t, "--momentum", (double)s->momentum);
     add_number(t, "--weight-decay", (double)s->weight_decay);
@@ -321,11 +323,15 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
     }
     const size_t columns = epoch_columns(r);
     x = rows_of(file, EPOCHS, columns, &count);
+    if (r->schedule)
+        COPSE_TRY(copse_schedule_restore(r->schedule, ""));
     for (size_t i = 0; ok && i < count; i++, x += columns) {
         r->test.loss = x[1];
         r->test.accuracy = x[2];
         r->test.mae = columns > 3 ? x[3] : 0.0;
         ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
+        if (r->schedule)
+            COPSE_TRY(copse_schedule_observe(r->schedule, x[1]));
     }
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
@@ -351,14 +357,15 @@ static uint32_t epochs_of(const copse_checkpoint *file)
     return at ? (uint32_t)strtoul(at + strlen("--epochs="), NULL, 10) : 0;
 }
 
-/* A cosine then follows the curve of the new length from the next step on. */
+/* A schedule then follows the curve of the new length from the next step on. */
 static void show_length(const struct run *r, uint32_t before)
 {
     const uint32_t epochs = r->settings.epochs;
-    const bool is_cosine = r->settings.schedule.at->value == SCHEDULE_COSINE;
+    const char *schedule = r->settings.schedule;
     if (is_talking(r) && before > 0 && before != epochs)
-        printf("         %u epochs instead of %u%s\n", epochs, before,
-               is_cosine ? "; the learning rate follows the cosine of the new length" : "");
+        printf("         %u epochs instead of %u%s%s%s\n", epochs, before,
+               r->schedule ? "; the learning rate follows the " : "",
+               !r->schedule ? "" : strcmp(schedule, "cosine") == 0 ? "cosine" : "schedule", r->schedule ? " of the new length" : "");
 }
 
 static copse_status show(struct run *r, const char *path, const struct copse_position *at, uint32_t epochs)

@@ -58,6 +58,32 @@ class Training(unittest.TestCase):
         self.assertEqual(types[0], ("uint8", "int32", (4, 4)))
         self.assertLess(last, first / 100)
 
+    def test_every_optimizer_trains(self):
+        x, y = toy()
+        names = ("adam", "adamw", "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "amsgrad", "adamax",
+                 "nadam", "lion", "ftrl", "proximal_sgd", "proximal_adagrad")
+        for name in names:
+            strategy = copse.Strategy("host")
+            schedule = copse.Schedule("warmup for 5; cosine", 0.02, 30)
+            trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer=name, learning_rate=schedule)
+            losses = [trainer.step({"x": x, "y": y}).loss for _ in range(30)]
+            self.assertLess(losses[-1], losses[0], name)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "l1 is 0.5: adam has no such setting"):
+            copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), l1=0.5)
+
+    def test_schedules_of_a_text(self):
+        schedule = copse.Schedule("warmup for 10; step 0.5 20 * plateau 0.1 1", 2.0, 100)
+        self.assertAlmostEqual(schedule.rate(5), 1.0)
+        self.assertAlmostEqual(schedule.rate(31), 1.0)
+        schedule.observe(1.0)
+        schedule.observe(1.0)
+        self.assertAlmostEqual(schedule.rate(31), 0.1)
+        other = copse.Schedule("plateau 0.1 1", 2.0)
+        other.restore(schedule.state)
+        self.assertAlmostEqual(other.rate(1), 0.2)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "at \"warm\""):
+            copse.Schedule("warm", 1.0)
+
     def test_operators_equal_numpy(self):
         rng = np.random.default_rng(2)
         a, b = rng.uniform(0.5, 2, (2, 3, 4)).astype(np.float32)

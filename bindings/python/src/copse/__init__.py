@@ -11,6 +11,7 @@ from .errors import Error
 from .inputs import Inputs
 from .model import Evaluation, Model
 from .monitor import Monitor
+from .schedule import Schedule
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .trainer import Loaded, StepResult, Trainer
@@ -23,6 +24,6 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 
 __all__ = [
     "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Loaded", "Model", "Monitor",
-    "StepResult", "Strategy", "Tensor", "Trainer", "Variable", "conformance", "context", "devices", "errors", "nn", "ops",
-    "safetensors", "select", "version",
+    "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Variable", "conformance", "context", "devices", "errors",
+    "nn", "ops", "safetensors", "select", "version",
 ]

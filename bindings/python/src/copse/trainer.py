@@ -14,13 +14,19 @@ from .data import Batches, HostBatch
 from .errors import ArgumentError
 from .inputs import Inputs
 from .model import Model
+from .schedule import Schedule
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 
-OPTIMIZERS = {
-    "adam": lib.COPSE_ADAM, "adamw": lib.COPSE_ADAMW, "sgd": lib.COPSE_SGD, "momentum": lib.COPSE_MOMENTUM,
-    "nesterov": lib.COPSE_NESTEROV,
-}
+def _optimizers() -> dict[str, int]:
+    """The update rules of the library by name."""
+    rules: dict[str, int] = {}
+    while (rule := lib.copse_optimizer_rule_at(len(rules))) != ffi.NULL:
+        rules[text(rule.name)] = rule.kind
+    return rules
+
+
+OPTIMIZERS = _optimizers()
 LOSS_REDUCTIONS = {"mean": lib.COPSE_LOSS_MEAN, "sum": lib.COPSE_LOSS_SUM}
 LAYOUTS = {"auto": lib.COPSE_LAYOUT_AUTO, "copse": lib.COPSE_LAYOUT_COPSE, "torch": lib.COPSE_LAYOUT_TORCH}
 
@@ -126,7 +132,7 @@ class Trainer:
 
     loss: a Model, or a function that is called with the inputs of one replica and builds the loss, a mean over its
     examples, from ops. It is called once for each size of share, not for each step.
-    learning_rate: a number, or a function of the step number (from 1).
+    learning_rate: a number, a Schedule, or a function of the step number (from 1).
     accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
     of a share that are kept.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
@@ -136,7 +142,7 @@ class Trainer:
     """
 
     def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
-                 learning_rate: Union[float, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
+                 learning_rate: Union[float, Schedule, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
                  transform: Optional[Transform] = None, **options: float) -> None:
@@ -148,6 +154,9 @@ class Trainer:
         schedule = _Schedule(learning_rate, self._loss) if callable(learning_rate) else None
         if schedule:
             rule["schedule"] = schedule.pointer
+        elif isinstance(learning_rate, Schedule):
+            rule["schedule"] = ffi.addressof(lib, "copse_schedule_rate")
+            rule["schedule_user"] = learning_rate._pointer
         else:
             rule["learning_rate"] = learning_rate
         try:
@@ -165,7 +174,7 @@ class Trainer:
             "transform": changes.pointer if changes else ffi.NULL,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
-                             keep=(self._loss, schedule, changes, self._predictors))
+                             keep=(self._loss, schedule, learning_rate, changes, self._predictors))
         if schedule:
             schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
         if strategy.cluster is not None:

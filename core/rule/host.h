@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Arithmetic that host functions of update kernels share. */
+#ifndef COPSE_RULE_HOST_H
+#define COPSE_RULE_HOST_H
+
+#include <math.h>
+
+#include "core/graph/op.h"
+
+static inline float copse__rule_word(const struct copse_host_arg *step, enum copse_step_word index)
+{
+    float value;
+    memcpy(&value, (const uint32_t *)step->data + index, sizeof value);
+    return value;
+}
+
+/* Same as SETTLED in kernels/stream.clh. */
+static inline float copse__rule_settled(float x, float below)
+{
+    return fabsf(x) < below ? 0.0f : x;
+}
+
+/* x moved towards 0 by `by`, and not beyond; NaN stays. */
+static inline float copse__rule_shrunk(float x, float by)
+{
+    return x > by ? x - by : x < -by ? x + by : isnan(x) ? x : 0.0f;
+}
+
+#endif

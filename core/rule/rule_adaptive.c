@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Host function and self-test of kernel `adaptive`: the operations of the kernel in single precision. */
+#include "core/rule/host.h"
+#include "core/rule/rows.h"
+
+copse_host_fn copse_host_adaptive;
+
+/* What all elements of a launch share. */
+struct shared {
+    const struct copse_params_adaptive *p;
+    float rate, scale, pace, epsilon, slow, quick, nesterov_gradient, nesterov_mean;
+    bool is_centred, has_momentum;
+};
+
+/* Returns the change of the value; `s` are the slots. */
+typedef float change_fn(const struct shared *c, float g, float *const s[3]);
+
+static float mean(float beta, float rest, float before, float g)
+{
+    return copse__rule_settled(beta * before + rest * g, 1e-30f);
+}
+
+static float mean_square(float beta, float rest, float before, float g)
+{
+    return copse__rule_settled(beta * before + rest * g * g, 1e-36f);
+}
+
+static float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static float adagrad(const struct shared *c, float g, float *const s[3])
+{
+    *s[0] = copse__rule_settled(*s[0] + g * g, 1e-36f);
+    return c->rate * g / (sqrtf(*s[0]) + c->p->epsilon);
+}
+
+static float adadelta(const struct shared *c, float g, float *const s[3])
+{
+    *s[0] = mean_square(c->p->beta2, c->p->rest2, *s[0], g);
+    const float change = sqrtf(*s[1] + c->p->epsilon) / sqrtf(*s[0] + c->p->epsilon) * g;
+    *s[1] = mean_square(c->p->beta2, c->p->rest2, *s[1], change);
+    return c->rate * change;
+}
+
+static float rmsprop(const struct shared *c, float g, float *const s[3])
+{
+    float *buffer = s[c->is_centred ? 2 : 1];
+    *s[0] = mean_square(c->p->beta2, c->p->rest2, *s[0], g);
+    float w = *s[0];
+    if (c->is_centred) {
+        *s[1] = mean(c->p->beta2, c->p->rest2, *s[1], g);
+        const float square = *s[1] * *s[1];
+        w = *s[0] - square;
+        w = w < 0.0f ? 0.0f : w;
+    }
+    const float u = g / (sqrtf(w) + c->p->epsilon);
+    if (!c->has_momentum)
+        return c->rate * u;
+    *buffer = copse__rule_settled(c->p->momentum * *buffer + u, 1e-30f);
+    return c->rate * *buffer;
+}
+
+static float amsgrad(const struct shared *c, float g, float *const s[3])
+{
+    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[1] = mean_square(c->p->beta2, c->p->rest2, *s[1], g);
+    *s[2] = larger(*s[2], *s[1]);
+    return c->pace * *s[0] / (sqrtf(*s[2]) + c->epsilon);
+}
+
+static float adamax(const struct shared *c, float g, float *const s[3])
+{
+    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[1] = larger(c->p->beta2 * *s[1], fabsf(g) + c->p->epsilon);
+    return c->slow * *s[0] / *s[1];
+}
+
+static float nadam(const struct shared *c, float g, float *const s[3])
+{
+    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[1] = mean_square(c->p->beta2, c->p->rest2, *s[1], g);
+    const float ahead = c->nesterov_gradient * g + c->nesterov_mean * *s[0];
+    return c->quick * ahead / (sqrtf(*s[1]) + c->epsilon);
+}
+
+static float lion(const struct shared *c, float g, float *const s[3])
+{
+    const float ahead = c->p->beta1 * *s[0] + c->p->rest1 * g;
+    *s[0] = mean(c->p->beta2, c->p->rest2, *s[0], g);
+    return ahead > 0.0f ? c->rate : ahead < 0.0f ? -c->rate : isnan(ahead) ? ahead : 0.0f;
+}
+
+static change_fn *const changes[] = {
+    [COPSE_ADAPTIVE_ADAGRAD] = adagrad, [COPSE_ADAPTIVE_ADADELTA] = adadelta, [COPSE_ADAPTIVE_RMSPROP] = rmsprop,
+    [COPSE_ADAPTIVE_AMSGRAD] = amsgrad, [COPSE_ADAPTIVE_ADAMAX] = adamax,     [COPSE_ADAPTIVE_NADAM] = nadam,
+    [COPSE_ADAPTIVE_LION] = lion,
+};
+
+/* Rules that return the value, whatever it was. */
+static float ftrl(const struct shared *c, float g, float x, float *const s[3])
+{
+    const float square = g * g, before = *s[0];
+    *s[0] = before + square;
+    const float deviation = sqrtf(*s[0]);
+    const float sigma = square / (deviation + sqrtf(before)) / c->rate;
+    *s[1] = *s[1] + g - sigma * x;
+    return -copse__rule_shrunk(*s[1], c->p->l1) / (deviation / c->rate + 2.0f * c->p->l2);
+}
+
+static float proximal(const struct shared *c, float g, float x, float *const s[3])
+{
+    *s[0] = *s[0] + g * g;
+    const float r = c->rate / sqrtf(*s[0]);
+    const float y = x - r * g;
+    return copse__rule_shrunk(y, r * c->p->l1) / (1.0f + r * c->p->l2);
+}
+
+void copse_host_adaptive(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_adaptive *p = params;
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE);
+    const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
+    const struct shared c = {
+        .p = p, .rate = rate, .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),
+        .pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1), .epsilon = p->epsilon * root,
+        .slow = rate / copse__rule_word(&args[3], COPSE_STEP_BIAS1), .quick = rate * root,
+        .nesterov_gradient = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_GRADIENT),
+        .nesterov_mean = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_MEAN),
+        .is_centred = spec[4] != 0, .has_momentum = spec[5] != 0,
+    };
+    const float decay = rate * p->decay, *grad = args[0].data;
+    float *value = args[1].data, *slots = args[2].data;
+    const size_t n = p->n, last = args[2].count / COPSE_MAX(n, 1);
+    for (size_t i = 0; i < n; i++) {
+        float *const s[3] = { slots + i, slots + (last > 1 ? n : 0) + i, slots + (last > 2 ? 2 * n : 0) + i };
+        float g = c.scale * grad[i], d;
+        if (spec[3] == 1)
+            g = g + p->decay * value[i];
+        if (spec[2] == COPSE_ADAPTIVE_FTRL || spec[2] == COPSE_ADAPTIVE_PROXIMAL) {
+            value[i] = (spec[2] == COPSE_ADAPTIVE_FTRL ? ftrl : proximal)(&c, g, value[i], s);
+            continue;
+        }
+        d = changes[spec[2]](&c, g, s);
+        if (spec[3] == 2)
+            d = d + decay * value[i];
+        value[i] = value[i] - d;
+    }
+}

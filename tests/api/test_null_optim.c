@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/. */
+#include "copse/context.h"
+#include "copse/optim/rules.h"
+#include "copse/optim/schedule.h"
+
+#include "tests/rig/null_rig.h"
+
+static void check(const struct probe *p, copse_status s)
+{
+    if (s != COPSE_ERR_ARGUMENT)
+        complain(p, copse_status_name(s), s ? copse_last_error() : "");
+    else if (!strstr(copse_last_error(), "NULL"))
+        complain(p, "the text does not say NULL: ", copse_last_error());
+}
+
+#define ROW(fn, ...)                            \
+    while (next_call(p, #fn, #__VA_ARGS__))     \
+        check(p, fn(__VA_ARGS__))
+
+static copse_context *ctx;
+static copse_schedule *schedule;
+
+static void all_rows(struct probe *p)
+{
+    const struct copse_optimizer_rule *rule;
+    copse_schedule *made;
+    ROW(copse_optimizer_rule_find, NEED("adam"), NEED(&rule));
+    ROW(copse_schedule_create, NEED(ctx), NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
+    ROW(copse_schedule_create, ctx, &(struct copse_schedule_params){ .text = NEED("constant"), .rate = 1 }, &made);
+    ROW(copse_schedule_check, NEED("constant"));
+    ROW(copse_schedule_observe, NEED(schedule), 1.0);
+    ROW(copse_schedule_restore, NEED(schedule), NEED(""));
+}
+
+static void required_pointers_are_checked(void **state)
+{
+    int calls;
+    (void)state;
+    OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    OK(copse_schedule_create(ctx, &(struct copse_schedule_params){ .text = "constant", .rate = 1 }, &schedule));
+    const int wrong = run_rows(all_rows, &calls);
+    printf("%d calls\n", calls);
+    copse_schedule_release(&schedule);
+    copse_context_release(&ctx);
+    if (wrong)
+        fail_msg("%d of %d calls with NULL are not refused as they should be", wrong, calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(required_pointers_are_checked) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
