@@ -25,6 +25,8 @@ static const struct limit limits[] = {
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
     ULP(row_stats, 16), ULP(softmax, 16), ULP(cross_entropy, 4, .floor = 8),
     ULP(cross_entropy_grad, 16, .ratio = 16, .size = copse__size_cross_entropy_grad),
+    SUM(class_loss, 16, .size = copse__size_class_loss), SUM(class_loss_grad, 16, .size = copse__size_class_loss_grad),
+    SUM(pair_loss, 16, .size = copse__size_pair_loss), SUM(pair_loss_grad, 16, .size = copse__size_pair_loss_grad),
     ULP(unary, 1), ULP(unary_grad, 1, .size = copse__size_unary_grad),
 };
 

@@ -88,6 +88,61 @@ void copse__size_cross_entropy_grad(const void *params, const int32_t *spec, con
         copse__store(&args[4], i, fabs(copse__load(&args[3], 0) / (double)p->divisor));
 }
 
+/* ---- losses: the sum of the magnitudes of the terms ---- */
+
+void copse__size_class_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_class_loss *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = spec[0] ? i / p->cols : i;
+        const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
+        const size_t col = spec[0] ? i % p->cols : COPSE_MIN(label, p->cols - 1);
+        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        const double size = fabs(copse__load(&args[0], row * p->cols + col)) + fabs(copse__load(&args[2], 2 * row)) +
+                            fabs(log1p(fabs(copse__load(&args[2], 2 * row + 1))));
+        copse__store(&args[4], i, q == 0 ? 0 : q * size);
+    }
+}
+
+void copse__size_class_loss_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_class_loss_grad *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = i / p->cols, col = i % p->cols;
+        const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
+        const double share = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row)) /
+                             (1 + copse__load(&args[2], 2 * row + 1));
+        const double all = fabs(copse__load(&args[3], COPSE_MIN(label, p->cols - 1)) * (double)p->keep) +
+                           fabs(copse__load(&args[4], 0) * (double)p->smoothing);
+        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        copse__store(&args[6], i, (all * (1 + share) + q) * fabs(copse__load(&args[5], row)));
+    }
+}
+
+enum { BINARY }; /* of kernels/elementwise/pair_loss.cl; the other one is the divergence */
+
+void copse__size_pair_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = fabs(copse__load(&args[0], i)), y = copse__load(&args[1], i);
+        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        const double size = x + (spec[0] == BINARY ? log1p(exp(-x)) : fabs(log(fabs(y))));
+        copse__store(&args[3], i, factor == 0 ? 0 : factor * size);
+    }
+}
+
+void copse__size_pair_loss_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double y = copse__load(&args[1], i);
+        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        copse__store(&args[4], i, factor * fabs(copse__load(&args[3], i)));
+    }
+}
+
 /* ---- Adam ---- */
 
 /* The sum of the magnitudes of the terms of each result. */

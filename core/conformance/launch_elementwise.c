@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
+#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -138,6 +139,27 @@ static void plan_bias(struct copse_launch *l)
 PLAN_WHERE(where)
 PLAN_WHERE(where_i32)
 
+/* ---- losses of pairs ---- */
+
+#define PLAN_PAIR(kernel, ...)                                                                              \
+    static void plan_##kernel(struct copse_launch *l)                                                       \
+    {                                                                                                       \
+        uint32_t m, h;                                                                                      \
+        copse__divisor(INNER, &m, &h);                                                                      \
+        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                       \
+        const struct copse_params_##kernel p = { n, INNER, m, h };                                          \
+        COPSE_LAUNCH_PLAN(l, p, l->want, n, n, INNER, __VA_ARGS__);                                         \
+    }
+PLAN_PAIR(pair_loss, n)
+PLAN_PAIR(pair_loss_grad, n, n)
+
+/* Targets are not negative. */
+static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[1]; i++)
+        words[1][i] &= 0x7fffffffu;
+}
+
 /* ---- the forms ---- */
 
 #define ONE(op, ...)                                                                                        \
@@ -165,6 +187,11 @@ PLAN_WHERE(where_i32)
 #define WHERE_I32(label, c_mode, a_mode, b_mode)                                                            \
     { .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode },                  \
       .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32 }
+/* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
+#define PAIR(kernel_, label, kind, ...)                                                                     \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { kind }, .contents = { __VA_ARGS__, RESULT }, \
+      .plan = plan_##kernel_, .arrange = arrange_pair, .size = copse__size_##kernel_,                       \
+      .limit = { .ulp = 1, .ratio = 16 }, .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
 #define BIAS(label, has_bias, activation, ...)                                                              \
     { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, __VA_ARGS__ }
@@ -200,6 +227,9 @@ static const struct copse_launch_form forms[] = {
     TWO_WHOLE(equal, 0, 0), TWO_WHOLE(less, 0, 2), TWO_WHOLE(greater_equal, 2, 1),
     WHERE("", 0, 0, 0), WHERE("repeated", 1, 0, 1), WHERE("repeated operands", 0, 1, 0),
     WHERE_I32("", 0, 0, 0), WHERE_I32("repeated", 1, 0, 1),
+    PAIR(pair_loss, "binary", 0, VALUES, VALUES, VALUES), PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
+    PAIR(pair_loss_grad, "binary", 0, VALUES, VALUES, VALUES, VALUES),
+    PAIR(pair_loss_grad, "divergence", 1, VALUES, VALUES, VALUES, VALUES),
     BIAS("bias", 1, COPSE_LINEAR, ULP(1)), BIAS("relu", 0, COPSE_RELU, ULP(0)),
     BIAS("bias, relu", 1, COPSE_RELU, ULP(1)), BIAS("sigmoid", 0, COPSE_SIGMOID, ULP(5)),
     BIAS("tanh", 0, COPSE_TANH, ULP(5)),

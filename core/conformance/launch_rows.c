@@ -7,7 +7,7 @@
 #include "core/ops/ops.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
-       INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
+       USUAL = COPSE_CONTENT_USUAL, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
 enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/row/layer_norm.cl */
 
 #define COLS 5u
@@ -109,6 +109,28 @@ static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *wor
     memcpy(words[3], &slope, sizeof slope);
 }
 
+#define IGNORED 2u
+
+static void plan_class_loss(struct copse_launch *l)
+{
+    struct copse_params_class_loss p = { .n = extent(l), .cols = COLS, .ignored = IGNORED, .at_label = 0.75f,
+                                         .share = 0.25f };
+    const size_t rows = l->spec[0] ? (p.n + COLS - 1) / COLS : p.n;
+    copse__divisor(p.cols, &p.m, &p.h);
+    l->range = COLS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, rows * COLS, rows, 2 * rows, COLS, p.n);
+}
+
+static void plan_class_loss_grad(struct copse_launch *l)
+{
+    struct copse_params_class_loss_grad p = { .n = extent(l), .cols = COLS, .ignored = IGNORED, .at_label = 0.75f,
+                                              .share = 0.25f, .keep = 0.5f, .smoothing = 0.5f };
+    const size_t rows = (p.n + COLS - 1) / COLS;
+    copse__divisor(p.cols, &p.m, &p.h);
+    l->range = COLS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, rows, 2 * rows, COLS, 1, rows, p.n);
+}
+
 /* ---- norms ---- */
 
 static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
@@ -158,6 +180,25 @@ static void plan_norm_wide(struct copse_launch *l)
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
       .size = copse__size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 
+/* A weight of 0 where the class has other numbers than usual ones. */
+static void arrange_weights(const struct copse_launch *l, uint32_t *const *words)
+{
+    arrange_loss(l, words);
+    if (l->values != COPSE_VALUES_USUAL)
+        words[3][1] = 0;
+}
+
+/* Weights are usual numbers: a product with a subnormal one has few digits. */
+#define CLASS_LOSS(label, is_wide, has_ignored)                                                             \
+    { .kernel = COPSE_KERNEL_class_loss, .name = label, .spec = { is_wide, has_ignored },                   \
+      .contents = { VALUES, INDEX, VALUES, USUAL, RESULT }, .plan = plan_class_loss, .arrange = arrange_weights, \
+      .size = copse__size_class_loss, .limit = { .ulp = 1, .ratio = 16 }, .cap = 65536, .is_rare = true, APART }
+#define CLASS_LOSS_GRAD(label, has_ignored)                                                                 \
+    { .kernel = COPSE_KERNEL_class_loss_grad, .name = label, .spec = { has_ignored },                       \
+      .contents = { VALUES, INDEX, VALUES, USUAL, USUAL, VALUES, RESULT }, .plan = plan_class_loss_grad,    \
+      .arrange = arrange_weights, .size = copse__size_class_loss_grad, .limit = { .ulp = 1, .ratio = 16 },  \
+      .cap = 65536, .is_rare = true, APART }
+
 static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_argmax, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
       .plan = plan_argmax },
@@ -170,6 +211,8 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_cross_entropy_grad, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
       .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 },
       .is_rare = true },
+    CLASS_LOSS("label", 0, 0), CLASS_LOSS("label, ignored", 0, 1), CLASS_LOSS("classes", 1, 1),
+    CLASS_LOSS_GRAD("", 0), CLASS_LOSS_GRAD("ignored", 1),
     NORM("forward", FORWARD, 1), NORM("gradient", GRADIENT, 1), NORM("gradient of the scale", SCALE_GRADIENT, 1),
     NORM("RMS", FORWARD, 0), NORM("RMS, gradient", GRADIENT, 0),
     NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),

@@ -63,6 +63,7 @@ enum copse_accuracy {
     COPSE_ACCURACY_dense,
     COPSE_ACCURACY_softmax,
     COPSE_ACCURACY_cross_entropy,
+    COPSE_ACCURACY_loss,   /* of the other losses: several functions, a sum, a quotient */
     COPSE_ACCURACY_squared_error,
     COPSE_ACCURACY_norm,
     COPSE_ACCURACY_gather, /* moves; the derivative is a sum */

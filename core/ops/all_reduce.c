@@ -103,8 +103,7 @@ copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging o
     return COPSE_NODE(g, &op_mean_over_replicas, &attr, out, sum);
 }
 
-/* The mean over all replicas of each replica's mean over its examples. */
-static copse_status weighted_mean(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
     copse_tensor *part;
     if (g->replicas < 2)
@@ -127,11 +126,11 @@ static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axe
         return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "
                                               "the axes");
     COPSE_TRY(copse_mean(g, x, axes, axis_count, true, mean));
-    COPSE_TRY(weighted_mean(g, *mean, mean));
+    COPSE_TRY(copse__mean_over_batch(g, *mean, mean));
     COPSE_TRY(copse_sub(g, x, *mean, centred));
     COPSE_TRY(copse_square(g, *centred, variance));
     COPSE_TRY(copse_mean(g, *variance, axes, axis_count, true, variance));
-    return weighted_mean(g, *variance, variance);
+    return copse__mean_over_batch(g, *variance, variance);
 }
 
 copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,

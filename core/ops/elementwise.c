@@ -124,6 +124,11 @@ copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, co
     return scaled_divide_by(g, x, divisor, 0.0f, out);
 }
 
+copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out)
+{
+    return scaled_huber(g, x, delta, 0.0f, out);
+}
+
 /* ---- references ---- */
 
 /* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy times such a derivative

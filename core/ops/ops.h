@@ -67,6 +67,18 @@ copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_ten
 copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out);
 /* x / divisor. */
 copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out);
+/* Huber's loss of each element; delta is finite and above 0. */
+copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out);
+
+/* x, a mean over this replica's examples, becomes that over the examples of all replicas (all_reduce.c). */
+copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tensor **out);
+
+/* ---- losses (averaging.c) ---- */
+
+/* COPSE_ERR_ARGUMENT if it is no averaging. */
+copse_status copse__check_averaging(const char *op, copse_averaging averaging);
+/* The losses as their averaging says: their mean or sum, or themselves. */
+copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging, copse_tensor **out);
 
 /* Add x to the values at the location of the result: only for programs that place the result (add_in_place.c). */
 copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);

@@ -25,6 +25,7 @@ static const struct copse_case_op ops[] = {
     OP(pow, erf, copse_pow, 2.0f, 0)
     OP(clip, exact, NULL, 0.0f, 1.0f)
     OP(multiply_by, rounded, copse_multiply_by, 2.0f, 0)
+    { .name = "huber", .accuracy = COPSE_ACCURACY_division }, /* not public: a part of losses */
     { .name = "divide_by", .accuracy = COPSE_ACCURACY_division }, /* not public: the division of means */
 };
 
@@ -94,6 +95,8 @@ static const struct copse_case cases[] = {
     SETTING_CASES(QUICK, "clip", "-0.5003 to 1.5003", (NULL, -0.5003f, 1.5003f), -4, 4, 0, 0)
     ROW("clip", "equal ends", (NULL, 0.25f, 0.25f), UNIFORM(-4, 4, DIMS(300)), 0, 0,
         .is_poor = true, STANDARD)
+    SETTING_CASES(QUICK, "huber", "delta 1", (copse__huber, 1.0f, 0), -4, 4, 3, 3)
+    SETTING_CASES(STANDARD, "huber", "delta 0.3", (copse__huber, 0.3f, 0), -1, 1, 3, 3)
     SETTING_CASES(STANDARD, "divide_by", "3", (copse__divide_by, 3.0f, 0), -4, 4, 3, 3)
 };
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 GROUPS = [
     ("Everyday headers", "copse", "`#include <copse/copse.h>` includes them all."),
-    ("Convolutions and pooling", "copse/ops", ""),
+    ("Convolutions, pooling, losses", "copse/ops", ""),
     ("Layers, loops and files", "copse/loop", ""),
     ("Data", "copse/data", ""),
     ("Devices", "copse/device", ""),

@@ -29,6 +29,7 @@ extern "C" {
 typedef enum copse_averaging {
     COPSE_MEAN, /**< their mean; NaN when there are none */
     COPSE_SUM,  /**< their sum; 0 when there are none */
+    COPSE_EACH, /**< not at all; in copse/ops/losses.h only */
 } copse_averaging;
 
 /* ---- elementwise, with settings ---- */

@@ -29,6 +29,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/ops/conv.h"
+#include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/train/weights.h"
 #include "copse/loop/monitor.h"

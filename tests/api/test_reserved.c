@@ -26,6 +26,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/ops/conv.h"
+#include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -121,7 +122,7 @@ static void devices(void)
     copse_buffer *buf;
     copse_function *fn;
     copse_graph *g;
-    copse_tensor *x, *y;
+    copse_tensor *x, *y, *labels;
     struct copse_conformance_summary summary;
     copse_conformance_job *job;
     REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
@@ -129,6 +130,7 @@ static void devices(void)
     OK(copse_device_open(ctx, ids[0], NULL, &dev));
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
+    OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
     REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .shares = 1);
     REFUSED(copse_buffer_params, copse_buffer_create(dev, &p, &buf), .size = 8);
     REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x, .output_count = 1);
@@ -140,6 +142,7 @@ static void devices(void)
     REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
     REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
+    REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
 #if defined(COPSE_HAVE_OPENCL)

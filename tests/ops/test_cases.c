@@ -78,6 +78,7 @@ static void every_public_op_has_a_quick_case(void **state)
     (void)state;
     assert_true(check_header("include/copse/ops.h") >= 24);
     assert_true(check_header("include/copse/matmul.h") >= 2);
+    assert_true(check_header("include/copse/ops/losses.h") >= 7);
     static const char *const elementwise[] = {
 #define UNARY(op, ...) #op,
 #define SCALED(...)
@@ -224,6 +225,7 @@ static const struct law {
     [COPSE_ACCURACY_dense] = { .ulp = 16, .of_max = 1e-6, .gradient_ulp = 4, .gradient_of_max = 1e-6 },
     [COPSE_ACCURACY_softmax] = { .ulp = 208, .gradient_ulp = 16, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_cross_entropy] = { .ulp = 8, .gradient_ulp = 111 },
+    [COPSE_ACCURACY_loss] = { .ulp = 16, .ratio = 16, .gradient_ulp = 16, .gradient_of_max = 1e-6 },
     [COPSE_ACCURACY_squared_error] = { .ulp = 8, .gradient_ulp = 5, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },

@@ -13,7 +13,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     switch (id) {
     case COPSE_KERNEL_unary:
     case COPSE_KERNEL_unary_grad:
-        spec[0] = (int32_t)turn * 5 % 36;
+        spec[0] = (int32_t)turn * 5 % 37;
         return turn < 8;
     case COPSE_KERNEL_binary:
     case COPSE_KERNEL_compare_i32:

@@ -26,7 +26,21 @@ def norm(x, centre):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
 
 
+def smoothed(x, labels, e, weights, ignored):
+    q = weights * ((1 - e) * np.eye(x.shape[1])[labels] + e / x.shape[1])
+    return np.where(labels == ignored, 0, -(q * np.log(softmax(x))).sum(-1))
+
+
+def binary_loss(x, y, w):
+    return w * y * np.log1p(np.exp(-x)) + (1 - y) * np.log1p(np.exp(x))
+
+
+def cosine(a, b):
+    return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+
+
 erf = np.vectorize(math.erf)
+WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
 KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
 # name: what the op computes of x [n, 3, 2], y of the same shape above 0 and i [n]; and the same in NumPy
@@ -117,6 +131,22 @@ CASES = {
     "sparse_cross_entropy": (
         lambda x, y, i: ops.fill((x.shape[0], 1), 1) * ops.sparse_cross_entropy(ops.reshape(x, (-1, 6)), i, "sum"),
         lambda x, y, i: np.full((4, 1), -np.log(softmax(x.reshape(4, 6)))[range(4), i].sum())),
+    "cross_entropy": (
+        lambda x, y, i: ops.reshape(ops.cross_entropy(ops.reshape(x, (-1, 6)), i, "none", 0.3, ops.constant(WEIGHTS), 1), (-1, 1)),
+        lambda x, y, i: smoothed(x.reshape(4, 6), i, 0.3, WEIGHTS, 1)[:, None]),
+    "binary_cross_entropy": (lambda x, y, i: ops.binary_cross_entropy(x, ops.sigmoid(y), ops.constant(SCALE), "none"),
+                             lambda x, y, i: binary_loss(x, 1 / (1 + np.exp(-y)), SCALE)),
+    "huber_loss": (lambda x, y, i: ops.huber_loss(x, y, 0.5, "none"),
+                   lambda x, y, i: np.where(np.abs(x - y) <= 0.5, (x - y) ** 2 / 2, (np.abs(x - y) - 0.25) / 2)),
+    "smooth_l1_loss": (lambda x, y, i: x * 0 + ops.smooth_l1_loss(x, y, 0.0), lambda x, y, i: x * 0 + np.abs(x - y).mean()),
+    "kl_divergence": (lambda x, y, i: ops.kl_divergence(ops.log_softmax(x), ops.softmax(y), "none"),
+                      lambda x, y, i: (softmax(y) * np.log(softmax(y) / softmax(x))).sum(-1)),
+    "cosine_similarity": (lambda x, y, i: ops.cosine_similarity(x, y), lambda x, y, i: cosine(x, y)),
+    "cosine_embedding_loss": (
+        lambda x, y, i: ops.cosine_embedding_loss(ops.reshape(x, (-1, 6)), ops.reshape(y, (-1, 6)),
+                                                  ops.cast(1 - 2 * ops.equal(i, 1), "int32"), 0.1, "none"),
+        lambda x, y, i: np.where(i == 1, np.maximum(0, cosine(x.reshape(4, 6), y.reshape(4, 6)) - 0.1),
+                                 1 - cosine(x.reshape(4, 6), y.reshape(4, 6)))),
     "mean_squared_error": (lambda x, y, i: x * 0 + ops.mean_squared_error(x, y),
                            lambda x, y, i: x * 0 + ((x - y) ** 2).mean()),
     "gradients": (lambda x, y, i: ops.gradients(ops.sum(ops.square(x)), [x])[0], lambda x, y, i: 2 * x),

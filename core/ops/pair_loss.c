@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Losses of a tensor and a target of its shape: binary cross-entropy with logits, Kullback-Leibler divergence. */
+#include <math.h>
+
+#include "copse/ops/losses.h"
+#include "core/graph/type.h"
+#include "core/ops/self_tests.h"
+
+enum { BINARY, DIVERGENCE }; /* KIND of the kernels */
+
+struct pair_attr {
+    int32_t kind;
+};
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+/* Parameters of both kernels: the weights repeat. */
+#define PARAMS(x, weight)                                                                                           \
+    { (uint32_t)copse__elements((x)->shape), (uint32_t)COPSE_MAX(copse__elements((weight)->shape), 1), 0, 0 }
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    struct copse_params_pair_loss p = PARAMS(y, y->in[2]);
+    const int32_t spec[COPSE_MAX_SPECS] = { ((const struct pair_attr *)y->attr)->kind };
+    copse__divisor(p.d, &p.m, &p.h);
+    return COPSE_LAUNCH(l, pair_loss, spec, p, copse__groups_for(l, COPSE_KERNEL_pair_loss, p.n), copse__of(y->in[0]),
+                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
+}
+
+static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
+{
+    struct copse_params_pair_loss_grad p = PARAMS(dx, dx->in[2]);
+    const int32_t spec[COPSE_MAX_SPECS] = { ((const struct pair_attr *)dx->attr)->kind };
+    copse__divisor(p.d, &p.m, &p.h);
+    return COPSE_LAUNCH(l, pair_loss_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_pair_loss_grad, p.n),
+                        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx->in[2]), copse__of(dx->in[3]),
+                        copse__of(dx));
+}
+
+/* Of x, targets, weights, dy. */
+static const struct copse_op op_gradient = {
+    .name = "pair_loss_gradient",
+    .attr_size = sizeof(struct pair_attr),
+    .infer = infer,
+    .lower = gradient_lower,
+};
+
+/* ---- binary cross-entropy ---- */
+
+/* Targets and weights that depend on variables: with s = softplus(-x), dy ((w - 1) s - x) and dy y s. */
+static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    copse_tensor *x = y->in[0], *target = y->in[1], *weight = y->in[2], *tail, *t;
+    if (x->needs_gradient)
+        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, target, weight, dy));
+    if (!target->needs_gradient && !weight->needs_gradient)
+        return COPSE_OK;
+    COPSE_TRY(copse_neg(g, x, &tail));
+    COPSE_TRY(copse_softplus(g, tail, &tail));
+    if (target->needs_gradient) {
+        COPSE_TRY(copse_mul(g, tail, weight, &t));
+        COPSE_TRY(copse_sub(g, t, tail, &t));
+        COPSE_TRY(copse_sub(g, t, x, &t));
+        COPSE_TRY(copse_mul(g, t, dy, &dx[1]));
+    }
+    if (weight->needs_gradient) {
+        COPSE_TRY(copse_mul(g, target, tail, &t));
+        COPSE_TRY(copse_mul(g, t, dy, &t));
+        COPSE_TRY(copse__sum_to(g, t, weight->shape, &dx[2]));
+    }
+    return COPSE_OK;
+}
+
+static const struct copse_op op_binary = {
+    .name = "binary_cross_entropy",
+    .attr_size = sizeof(struct pair_attr),
+    .infer = infer,
+    .gradient = binary_gradient,
+    .lower = lower,
+};
+
+/* Whether `w` is one number or has the shape of the last axes of x. */
+static bool repeats(copse_shape w, copse_shape x)
+{
+    for (uint32_t i = 0; i < w.rank; i++)
+        if (w.rank > x.rank || w.dims[w.rank - 1 - i] != x.dims[x.rank - 1 - i])
+            return copse__elements(w) == 1 && w.rank <= x.rank;
+    return true;
+}
+
+static copse_status check_pair(const char *op, const copse_tensor *x, const copse_tensor *target, copse_averaging averaging)
+{
+    COPSE_TRY(copse__check_averaging(op, averaging));
+    if (x->type != COPSE_F32 || target->type != COPSE_F32 || !copse__shape_equal(x->shape, target->shape))
+        return copse_fail(COPSE_ERR_SHAPE, "%s: operands %s%s and %s%s: expected two f32 tensors of one shape", op,
+                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(target->type),
+                          COPSE_SHAPE_TEXT(target->shape));
+    return COPSE_OK;
+}
+
+copse_status copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *targets,
+                                        copse_tensor *positive_weight, copse_averaging averaging, copse_tensor **out)
+{
+    static const char name[] = "binary_cross_entropy";
+    const struct pair_attr a = { BINARY };
+    copse_tensor *weight = positive_weight, *losses;
+    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, logits, targets));
+    COPSE_TRY(check_pair(name, logits, targets, averaging));
+    if (!weight)
+        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &weight));
+    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, weight));
+    if (weight->type != COPSE_F32 || !repeats(weight->shape, logits->shape))
+        return copse_fail(COPSE_ERR_SHAPE, "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
+                                           "of the last axes", name, copse__type_name(weight->type),
+                          COPSE_SHAPE_TEXT(weight->shape), COPSE_SHAPE_TEXT(logits->shape));
+    COPSE_TRY(COPSE_NODE(g, &op_binary, &a, &losses, logits, targets, weight));
+    return copse_note(copse__average(g, losses, averaging, out), "while adding binary_cross_entropy");
+}
+
+/* ---- Kullback-Leibler divergence ---- */
+
+/* A p that depends on variables: dy (log p - log q + 1), 0 where p is 0. */
+static copse_status divergence_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    copse_tensor *log_q = y->in[0], *p = y->in[1], *one, *zero, *t;
+    if (log_q->needs_gradient)
+        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], log_q, p, y->in[2], dy));
+    if (!p->needs_gradient)
+        return COPSE_OK;
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
+    COPSE_TRY(copse_log(g, p, &t));
+    COPSE_TRY(copse_sub(g, t, log_q, &t));
+    COPSE_TRY(copse_add(g, t, one, &t));
+    COPSE_TRY(copse_mul(g, t, dy, &t));
+    return copse_where(g, p, t, zero, &dx[1]);
+}
+
+static const struct copse_op op_divergence = {
+    .name = "kl_divergence",
+    .attr_size = sizeof(struct pair_attr),
+    .infer = infer,
+    .gradient = divergence_gradient,
+    .lower = lower,
+};
+
+copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p, copse_averaging averaging,
+                                 copse_tensor **out)
+{
+    static const char name[] = "kl_divergence";
+    const struct pair_attr a = { DIVERGENCE };
+    copse_tensor *one, *t;
+    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, log_q, p));
+    COPSE_TRY(check_pair(name, log_q, p, averaging));
+    if (log_q->shape.rank == 0)
+        return copse_fail(COPSE_ERR_SHAPE, "%s: the operands are scalars: expected rows along the last axis", name);
+    const uint32_t last = log_q->shape.rank - 1;
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one)); /* not read */
+    COPSE_TRY(COPSE_NODE(g, &op_divergence, &a, &t, log_q, p, one));
+    COPSE_TRY(copse_note(copse_sum(g, t, &last, 1, false, &t), "while adding kl_divergence"));
+    return copse_note(copse__average(g, t, averaging, out), "while adding kl_divergence");
+}
+
+/* ---- references ---- */
+
+static double binary(double x, double y, double w)
+{
+    const double off = 1 - y, on = w * y, side = x > 0 ? off : on;
+    return (off + on) * log1p(exp(-fabs(x))) + (side == 0 ? 0 : side * fabs(x));
+}
+
+void copse_host_pair_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = copse__load(&args[0], i), y = copse__load(&args[1], i);
+        copse__store(&args[3], i,
+                     spec[0] == BINARY ? binary(x, y, copse__load(&args[2], i % p->d)) : y == 0 ? 0 : y * (log(y) - x));
+    }
+}
+
+static double binary_slope(double x, double y, double w)
+{
+    const double e = exp(-fabs(x)), off = 1 - y, on = w * y;
+    return (x > 0 ? off - on * e : off * e - on) / (1 + e);
+}
+
+void copse_host_pair_loss_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = copse__load(&args[0], i), y = copse__load(&args[1], i), dy = copse__load(&args[3], i);
+        copse__store(&args[4], i,
+                     (spec[0] == BINARY ? binary_slope(x, y, copse__load(&args[2], i % p->d)) : -y) * dy);
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define PERIOD 7u
+
+void copse_self_test_pair_loss(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_pair_loss p = { COPSE_TEST_N, PERIOD, 0, 0 };
+    copse__divisor(PERIOD, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, PERIOD, p.n);
+    copse__test_quarters(t, 1);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_pair_loss_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_pair_loss_grad p = { COPSE_TEST_N, PERIOD, 0, 0 };
+    copse__divisor(PERIOD, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, PERIOD, p.n, p.n);
+    copse__test_quarters(t, 1);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of the ops of copse/ops/ with NULL for each required pointer: see tests/rig/null_rig.h. The rows of the oldest ones
+   are in test_null.c. */
+#include "copse/copse.h"
+#include "copse/ops/losses.h"
+#include "tests/rig/null_rig.h"
+
+static void check(const struct probe *p, copse_status s)
+{
+    if (s != COPSE_ERR_ARGUMENT)
+        complain(p, copse_status_name(s), s ? copse_last_error() : "");
+    else if (!strstr(copse_last_error(), "NULL"))
+        complain(p, "the text does not say NULL: ", copse_last_error());
+}
+
+#define ROW(fn, ...)                            \
+    while (next_call(p, #fn, #__VA_ARGS__))     \
+        check(p, fn(__VA_ARGS__))
+
+static copse_context *ctx;
+static copse_graph *g;
+static copse_tensor *x, *labels, *y;
+
+static void losses(struct probe *p)
+{
+    ROW(copse_cross_entropy, NEED(g), NEED(x), NEED(labels), NULL, NEED(&y));
+    ROW(copse_binary_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, COPSE_MEAN, NEED(&y));
+    ROW(copse_huber_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
+    ROW(copse_smooth_l1_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
+    ROW(copse_kl_divergence, NEED(g), NEED(x), NEED(x), COPSE_MEAN, NEED(&y));
+    ROW(copse_cosine_similarity, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_cosine_embedding_loss, NEED(g), NEED(x), NEED(x), NEED(labels), 0.0f, COPSE_MEAN, NEED(&y));
+}
+
+static void all_rows(struct probe *p)
+{
+    OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    OK(copse_graph_create(ctx, &g));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
+    OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
+    losses(p);
+    copse_graph_release(&g);
+    copse_context_release(&ctx);
+}
+
+static void required_pointers_are_checked(void **state)
+{
+    int calls;
+    (void)state;
+    const int wrong = run_rows(all_rows, &calls);
+    printf("%d calls\n", calls);
+    if (wrong)
+        fail_msg("%d of %d calls with NULL are not refused as they should be", wrong, calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(required_pointers_are_checked) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
