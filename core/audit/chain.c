@@ -4,13 +4,24 @@
 #include <stdio.h>
 
 #include "core/audit/bound.h"
+#include "core/audit/sample.h"
 #include "core/device/host_launch.h"
 
-#define MOST_BYTES ((size_t)96 << 20) /* of the buffers of a launch */
+#define MOST_BYTES   ((size_t)96 << 20)  /* of the buffers of a launch */
+#define SAMPLE_BYTES ((size_t)256 << 20) /* the same, of a product that is sampled */
+#define ALL_BYTES    ((size_t)1 << 30)   /* of all samples of a chain */
 
 static bool is_compared(const struct copse_command *c, uint64_t most)
 {
     return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES && copse__bound_work(c) <= most;
+}
+
+/* A product that is too large to be computed again is compared in part. */
+static bool is_sampled(const struct copse_chain *c, const struct copse_command *command)
+{
+    struct copse_sample sample;
+    return copse__probe_can(command) && copse__sample_of(command, &sample) &&
+           copse__probe_bytes(command) <= COPSE_MIN(SAMPLE_BYTES, ALL_BYTES - COPSE_MIN(c->sampled_bytes, ALL_BYTES));
 }
 
 static uint64_t work_within(struct copse_segment *const *segments, uint32_t count, uint64_t most)
@@ -75,12 +86,18 @@ static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const st
 
 static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
 {
-    if (!is_compared(command, c->most)) {
+    c->probe.is_sampled = !is_compared(command, c->most);
+    if (c->probe.is_sampled && !is_sampled(c, command)) {
         c->skipped++;
         return c->restores ? COPSE_OK : copse__queue_encode(q, command);
     }
     c->compared++;
-    c->work += copse__bound_work(command);
+    if (c->probe.is_sampled) {
+        c->sampled++;
+        c->sampled_bytes += copse__probe_bytes(command);
+    } else {
+        c->work += copse__bound_work(command);
+    }
     return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
 }
 

@@ -10,6 +10,7 @@ struct copse_probe {
     struct copse_command command; /* without references to its buffers */
     unsigned char *memory; /* the buffers before the launch, after it, and as they are to be restored */
     size_t at[COPSE_MAX_BINDINGS], bytes, room; /* of each buffer, of all of them, of `memory` */
+    bool is_sampled; /* set before copse__probe_queue: the host computes a sample of the results (sample.h) */
 };
 
 /* An element of a result that is outside of its tolerance. */

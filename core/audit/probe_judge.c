@@ -4,6 +4,7 @@
 
 #include "core/audit/bound.h"
 #include "core/audit/probe.h"
+#include "core/audit/sample.h"
 
 #define UNIT     0x1p-24 /* u */
 #define TINY     0x1p-100 /* devices may flush subnormal numbers, and products of these */
@@ -146,25 +147,29 @@ static double norm_of(const struct copse_host_arg *y)
     return count > 0 ? sqrt(sum / (double)count) : 0;
 }
 
+/* Element `k` of buffer `i`; `least`: the smallest size whose ULP counts. */
+static void compare_element(const struct copse_probe *p, uint32_t i, size_t k, const struct copse_bound *b, double least,
+                            double expected, double basis, struct copse_probe_fault *out)
+{
+    const double got = (double)real_of(words_of(p, i, true)[k]);
+    if (!(fabs(expected) < ENORMOUS)) {
+        if (isnan(expected) && !isnan(got))
+            note(p, i, k, expected, 0, true, out);
+        return;
+    }
+    const double tolerance =
+        COPSE_BOUND_MARGIN * UNIT * (b->ulp * fmax(fabs(expected), least) + b->ratio * basis) + TINY;
+    if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
+        note(p, i, k, expected, tolerance, true, out);
+}
+
 static void compare_real(const struct copse_probe *p, uint32_t i, const struct copse_bound *b,
                          const struct copse_host_arg *y, const struct copse_host_arg *size,
                          struct copse_probe_fault *out)
 {
-    const uint32_t *words = words_of(p, i, true);
     const double least = fmax(norm_of(y), b->floor);
-    for (size_t k = 0; k < y->count && !out->is_found; k++) {
-        const double got = (double)real_of(words[k]), expected = copse__load(y, k);
-        if (!(fabs(expected) < ENORMOUS)) {
-            if (isnan(expected) && !isnan(got))
-                note(p, i, k, expected, 0, true, out);
-            continue;
-        }
-        const double basis = b->ratio > 0 ? copse__load(size, k) : 0;
-        const double tolerance =
-            COPSE_BOUND_MARGIN * UNIT * (b->ulp * fmax(fabs(expected), least) + b->ratio * basis) + TINY;
-        if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
-            note(p, i, k, expected, tolerance, true, out);
-    }
+    for (size_t k = 0; k < y->count && !out->is_found; k++)
+        compare_element(p, i, k, b, least, copse__load(y, k), b->ratio > 0 ? copse__load(size, k) : 0, out);
 }
 
 /* A library's product may add its terms in one chain. */
@@ -191,6 +196,45 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
     return COPSE_OK;
 }
 
+/* ---- a sample ---- */
+
+/* The words before the launch, as floats; copies of their magnitudes, too. */
+static copse_status load_floats(const struct copse_probe *p, struct evaluation *e, struct evaluation *size)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++) {
+        const size_t count = count_of(p, i);
+        float *magnitudes = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
+        COPSE_TRY(copse_need_memory(magnitudes, "audit"));
+        e->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
+        size->args[i] = (struct copse_host_arg){ magnitudes, count, false };
+        for (size_t k = 0; k < count; k++)
+            magnitudes[k] = fabsf(real_of(words_of(p, i, false)[k]));
+    }
+    return COPSE_OK;
+}
+
+static copse_status compare_sample(const struct copse_probe *p, const struct copse_bound *b, const struct copse_sample *s,
+                                   struct copse_probe_fault *out)
+{
+    const int32_t *spec = p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->spec : NULL;
+    const size_t count = copse__sample_count(s);
+    struct evaluation e = { .args = { { NULL, 0, false } } }, size = e;
+    double *y = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *y);
+    copse_status status = copse_need_memory(y, "audit");
+    if (status == COPSE_OK)
+        status = load_floats(p, &e, &size);
+    for (size_t i = 0; i < count && status == COPSE_OK; i++)
+        y[i] = s->at(s->params, spec, e.args, copse__sample_place(s, i));
+    const double least = status == COPSE_OK ? norm_of(&(struct copse_host_arg){ y, count, true }) : 0;
+    for (size_t i = 0; i < count && status == COPSE_OK && !out->is_found; i++) {
+        const size_t place = copse__sample_place(s, i);
+        compare_element(p, s->result, place, b, least, y[i], s->at(s->params, b->spec, size.args, place), out);
+    }
+    copse__free(&p->dev->base->mem, y);
+    drop(p, &size);
+    return status;
+}
+
 copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_fault *out)
 {
     const struct copse_command *c = &p->command;
@@ -209,6 +253,9 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
         b = bound_of_library(c);
     else
         COPSE_TRY(copse__bound_of(c, &b));
+    struct copse_sample sample;
+    if (p->is_sampled && copse__sample_of(c, &sample))
+        return compare_sample(p, &b, &sample, out);
     const copse_status s = b.truth || c->kind == COPSE_COMMAND_GEMM ? compare(p, &b, &e, &size, out) : COPSE_OK;
     drop(p, &e);
     drop(p, &size);

@@ -127,6 +127,10 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
     }
     if (r->is_probing)
         return false;
+    if ((p->modes & COPSE_CONFORM_FAILED) &&
+        !copse__device_is_failed(r->dev, &(struct copse_kernel_case){ .kernel = variant, .mode = mode, .op = op,
+                                                                      .name = name, .tier = (uint32_t)p->tier }))
+        return false;
     if (r->is_listing)
         return leave_out(r, mode, op, name, variant, "");
     if (copse__device_check(r->dev) != COPSE_OK)

@@ -3,6 +3,7 @@
    differences in double. */
 #include <math.h>
 
+#include "core/conformance/every.h"
 #include "core/conformance/rig.h"
 
 #define STEP  1e-5
@@ -115,5 +116,6 @@ done:
 copse_status copse__conform_grad(struct copse_conform_run *r)
 {
     copse__conform_walk(r, "grad", copse__case_has_gradient, grad);
+    copse__conform_every(r, "grad", COPSE_KERNEL_unary_grad);
     return COPSE_OK;
 }

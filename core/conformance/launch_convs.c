@@ -87,6 +87,23 @@ static void plan_wide(struct copse_launch *l)
                       (size_t)p.pixels * p.out_c);
 }
 
+/* Two groups of channels, each of one panel of outputs. The weights are in place. */
+static void plan_wide_groups(struct copse_launch *l)
+{
+    const uint32_t width = 16u << l->spec[3], down = divide_up(l->want, 2), rows = l->spec[3] == 2 ? 6 : 12;
+    const uint32_t in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = 2 * width;
+    const struct copse_params_conv c = geometry(l, l->spec[2], in);
+    const struct copse_params_conv_wide p = {
+        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_c = c.in_c, .out_h = OUT_H, .out_w = OUT_W,
+        .out_c = out, .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h, .stride_w = c.stride_w,
+        .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w, .gap_h = c.gap_h,
+        .gap_w = c.gap_w, .group_in = in, .group_out = width, .panel = width, .step = out,
+    };
+    const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, 2 * (uint64_t)down, images * p.in_h * p.in_w * p.in_c, (size_t)c.taps_h * c.taps_w * in * out,
+                      out, (size_t)p.pixels * out);
+}
+
 static void plan_weight_wide(struct copse_launch *l)
 {
     const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12;
@@ -102,6 +119,24 @@ static void plan_weight_wide(struct copse_launch *l)
     };
     const size_t images = divide_up(pixels, OUT_H * OUT_W);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * in, (size_t)pixels * out,
+                      (size_t)parts * rows * out);
+}
+
+/* Two groups of channels, each of one panel of outputs. */
+static void plan_weight_wide_groups(struct copse_launch *l)
+{
+    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12, in = 4, out = 2 * width;
+    const struct copse_params_conv c = geometry(l, false, in);
+    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = 2 * divide_up(rows, tile), parts = divide_up(l->want, tiles);
+    const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
+    const struct copse_params_conv_weight_wide p = {
+        .pixels = pixels, .part = part, .parts = parts, .rows = rows, .in_h = c.in_h, .in_w = c.in_w, .in_c = c.in_c,
+        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .taps_w = c.taps_w, .stride_h = c.stride_h,
+        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
+        .group_in = in, .group_out = width,
+    };
+    const size_t images = divide_up(pixels, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * p.in_c, (size_t)pixels * out,
                       (size_t)parts * rows * out);
 }
 
@@ -130,6 +165,10 @@ static void plan_pool_grad(struct copse_launch *l)
 
 /* ---- the forms ---- */
 
+#define TWO_GROUPS                                                                                          \
+    .no_regimes = COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS),                               \
+    .why = "two groups of channels take several launch groups; the form with 16 outputs has as many"
+
 /* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7 products. */
 #define FORM(kernel_, label, plan_, c2, c3, ...)                                                            \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
@@ -150,6 +189,10 @@ static const struct copse_launch_form forms[] = {
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
+    { .kernel = COPSE_KERNEL_conv_wide, .name = "two groups", .contents = { VALUES, VALUES, VALUES, RESULT },
+      .plan = plan_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
+    { .kernel = COPSE_KERNEL_conv_weight_wide, .name = "two groups", .contents = { VALUES, VALUES, RESULT },
+      .plan = plan_weight_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
     FORM(conv_weight_wide, "16 outputs", plan_weight_wide, RESULT, 0, 0),
     FORM(conv_weight_wide, "64 outputs", plan_weight_wide, RESULT, 0, 2),
 };

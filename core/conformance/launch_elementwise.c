@@ -82,40 +82,58 @@ static void size_slope(const void *params, const int32_t *spec, const struct cop
 
 /* ---- two operands ---- */
 
-/* Operands of mode 2: the first repeats along the inner axis of 7, the second along the outer one. */
+/* Operands of mode 2. Of two axes the inner one has 7 elements: the first operand repeats along it, the second one along the
+   outer one. Of six axes the inner ones have 3 elements: the first operand has the axes 1, 3 and 5, the second one 0, 2, 4. */
 #define INNER 7u
 
-static uint32_t words_of(int32_t mode, uint32_t n, bool is_second)
+struct walk {
+    uint32_t n, d[5], m[5], h[5], strides[2][6];
+    size_t words[2]; /* of the operands */
+};
+
+static struct walk walk_of(const struct copse_launch *l)
 {
-    return mode == 0 ? n : mode == 1 ? 1 : is_second ? INNER : (n + INNER - 1) / INNER;
+    const uint32_t axes = (uint32_t)l->spec[3];
+    struct walk w = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)), .words = { 1, 1 } };
+    uint32_t rest = w.n;
+    for (uint32_t i = 0; i < axes; i++) {
+        const uint32_t size = i + 1 == axes ? rest : axes == 2 ? INNER : 3, owner = i % 2 == 0;
+        if (i + 1 < axes) {
+            w.d[i] = size;
+            copse__divisor(size, &w.m[i], &w.h[i]);
+            rest = (rest + size - 1) / size;
+        }
+        w.strides[owner][i] = (uint32_t)w.words[owner];
+        w.words[owner] *= size;
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        w.words[i] = l->spec[1 + i] == 0 ? w.n : l->spec[1 + i] == 1 ? 1 : w.words[i];
+    return w;
 }
 
-#define STRIDES                                                                                             \
-    uint32_t m, h;                                                                                          \
-    const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                           \
-    const uint32_t a = words_of(l->spec[1], n, false), b = words_of(l->spec[2], n, true);                   \
-    copse__divisor(INNER, &m, &h);
-#define WALK { .n = n, .d0 = INNER, .m0 = m, .h0 = h, .a1 = 1, .b0 = 1 }
+#define FIVE(x) (x)[0], (x)[1], (x)[2], (x)[3], (x)[4]
+#define WALK(w) { (w).n, FIVE((w).d), FIVE((w).m), FIVE((w).h), FIVE((w).strides[0]), (w).strides[0][5], \
+                  FIVE((w).strides[1]), (w).strides[1][5] }
 
 static void plan_binary(struct copse_launch *l)
 {
-    STRIDES
-    const struct copse_params_binary p = WALK;
-    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n);
+    const struct walk w = walk_of(l);
+    const struct copse_params_binary p = WALK(w);
+    COPSE_LAUNCH_PLAN(l, p, l->want, w.words[0], w.words[1], w.n);
 }
 
 static void plan_binary_grad(struct copse_launch *l)
 {
-    STRIDES
-    const struct copse_params_binary_grad p = WALK;
-    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n, n);
+    const struct walk w = walk_of(l);
+    const struct copse_params_binary_grad p = WALK(w);
+    COPSE_LAUNCH_PLAN(l, p, l->want, w.words[0], w.words[1], w.n, w.n);
 }
 
 static void plan_compare(struct copse_launch *l)
 {
-    STRIDES
-    const struct copse_params_compare_i32 p = WALK;
-    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n);
+    const struct walk w = walk_of(l);
+    const struct copse_params_compare_i32 p = WALK(w);
+    COPSE_LAUNCH_PLAN(l, p, l->want, w.words[0], w.words[1], w.n);
 }
 
 /* ---- bias, where ---- */
@@ -171,8 +189,8 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 #define ONE_GRAD_SET(op, label, ulp_g)                                                                      \
     { .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },                    \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, ULP(ulp_g) }
-#define TWO(op, label, a_mode, b_mode, ...)                                                                 \
-    { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },         \
+#define TWO(op, label, axes, a_mode, b_mode, ...)                                                           \
+    { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, axes },      \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, __VA_ARGS__ }
 #define TWO_GRAD(op, side, ...)                                                                             \
     { .kernel = COPSE_KERNEL_binary_grad, .name = #op ", side " #side,                                      \
@@ -196,6 +214,9 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
     { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, __VA_ARGS__ }
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define QUOTIENTS                                                                                           \
+    .no_values = COPSE_BIT(COPSE_VALUES_SUBNORMALS) | COPSE_BIT(COPSE_VALUES_EXTREMES),                     \
+    .why = "the quotient of the operands overflows where the derivative does not"
 #define ULP(x)   .limit = { .ulp = (x) }
 
 /* The limit of derivatives with a zero is relative to the sizes of their terms. */
@@ -219,11 +240,13 @@ static const struct copse_launch_form forms[] = {
 #undef UNARY
 #undef SCALED
     ONE_GRAD_SET(pow, "exponent -0.5", 16), ONE_GRAD_SET(elu, "alpha 0.3", 4),
-    TWO(add, "", 0, 0, ULP(1)), TWO(mul, ", scalar", 0, 1, ULP(1)), TWO(div, ", repeated", 2, 0, ULP(3)),
-    TWO(maximum, ", both repeated", 2, 2, ULP(0)), TWO(minimum, "", 0, 0, ULP(0)),
-    TWO(less, "", 0, 2, ULP(0), .is_poor = true), TWO(equal, "", 0, 0, ULP(0), .is_poor = true),
-    TWO_GRAD(mul, 0, ULP(1)), TWO_GRAD(mul, 1, ULP(1)), TWO_GRAD(maximum, 0, ULP(0)),
-    TWO_GRAD(minimum, 1, ULP(0)),
+    TWO(add, "", 2, 0, 0, ULP(1)), TWO(mul, ", scalar", 2, 0, 1, ULP(1)), TWO(div, ", 6 axes", 6, 2, 2, ULP(3)),
+    TWO(sub, ", repeated", 2, 2, 0, ULP(1)), TWO(maximum, ", both repeated", 2, 2, 2, ULP(0)),
+    TWO(minimum, "", 2, 0, 0, ULP(0)), TWO(less, "", 2, 0, 2, ULP(0), .is_poor = true),
+    TWO(equal, "", 2, 0, 0, ULP(0), .is_poor = true),
+    TWO_GRAD(mul, 0, ULP(1)), TWO_GRAD(mul, 1, ULP(1)), TWO_GRAD(div, 0, ULP(7), QUOTIENTS),
+    TWO_GRAD(div, 1, ULP(7), QUOTIENTS), TWO_GRAD(maximum, 0, ULP(0)), TWO_GRAD(maximum, 1, ULP(0)),
+    TWO_GRAD(minimum, 0, ULP(0)), TWO_GRAD(minimum, 1, ULP(0)),
     TWO_WHOLE(equal, 0, 0), TWO_WHOLE(less, 0, 2), TWO_WHOLE(greater_equal, 2, 1),
     WHERE("", 0, 0, 0), WHERE("repeated", 1, 0, 1), WHERE("repeated operands", 0, 1, 0),
     WHERE_I32("", 0, 0, 0), WHERE_I32("repeated", 1, 0, 1),

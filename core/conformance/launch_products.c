@@ -86,6 +86,33 @@ static void plan_wide(struct copse_launch *l)
                       (size_t)t.m * t.n);
 }
 
+/* Items of 5 x 14: item i reads matrix i of A, transposed, and matrix i / 2 % 3 of B. */
+#define BATCH_M 5u
+#define BATCH_N 14u
+
+static void plan_wide_batch(struct copse_launch *l)
+{
+    const uint32_t k = terms(l), batch = (uint32_t)l->want;
+    const struct copse_params_matmul_wide p = {
+        .m = BATCH_M, .n = BATCH_N, .k = k, .a_row = 1, .a_step = BATCH_M, .b_panel = k * 16, .b_step = 16,
+        .a_batch = BATCH_M * k, .b_batch = k * 16, .batch = batch, .a_each = 1, .a_count = batch, .b_each = 2, .b_count = 3,
+    };
+    COPSE_LAUNCH_PLAN(l, p, batch, (size_t)batch * BATCH_M * k, 3 * (size_t)k * 16, BATCH_N,
+                      (size_t)batch * BATCH_M * BATCH_N);
+}
+
+static void plan_texel_batch(struct copse_launch *l)
+{
+    const uint32_t k = divide_up(terms(l), 4) * 4, batch = (uint32_t)l->want;
+    const uint32_t a_row = k / 4, b_row = divide_up(BATCH_N, 4);
+    const struct copse_params_matmul_texel p = {
+        .m = BATCH_M, .n = BATCH_N, .k = k, .k_end = k, .a_row = a_row, .b_row = b_row, .a_batch = a_row * BATCH_M,
+        .b_batch = b_row * k, .batch = batch, .a_each = 1, .a_count = batch, .b_each = 2, .b_count = 3,
+    };
+    COPSE_LAUNCH_PLAN(l, p, batch, 4 * (size_t)p.a_batch * batch, 3 * 4 * (size_t)p.b_batch, BATCH_N,
+                      (size_t)batch * BATCH_M * BATCH_N);
+}
+
 /* A sum of three levels. */
 static void plan_wide_long(struct copse_launch *l)
 {
@@ -115,6 +142,15 @@ static void plan_pack_wide(struct copse_launch *l)
     pack_panels(l, 64);
 }
 
+/* Items of one panel; with few groups, of two blocks of rows. */
+static void plan_pack_batch(struct copse_launch *l)
+{
+    const bool is_few = l->regime == COPSE_REGIME_FEW;
+    const struct copse_params_matmul_wide_pack p = { .k = is_few ? 70 : 3, .n = 13, .width = 16,
+                                                     .batch = (uint32_t)l->want };
+    COPSE_LAUNCH_PLAN(l, p, l->want * (is_few ? 2 : 1), (size_t)p.batch * p.k * p.n, (size_t)p.batch * p.k * p.width);
+}
+
 static void plan_turn(struct copse_launch *l)
 {
     const uint32_t padded = 16 * (uint32_t)l->want, cols = l->regime == COPSE_REGIME_AXIS ? 3 : 19;
@@ -122,6 +158,15 @@ static void plan_turn(struct copse_launch *l)
                                                      .panel = cols * 16, .step = 16, .padded = padded,
                                                      .to_batch = padded * cols, .batch = 1 };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * cols, (size_t)padded * cols);
+}
+
+/* Items of one panel of two vectors, and two blocks of columns. */
+static void plan_turn_batch(struct copse_launch *l)
+{
+    const uint32_t cols = 67, batch = divide_up(l->want, 4);
+    const struct copse_params_matmul_wide_turn p = { .rows = 29, .cols = cols, .width = 32, .panel = cols * 32, .step = 32,
+                                                     .padded = 32, .to_batch = 32 * cols, .batch = batch };
+    COPSE_LAUNCH_PLAN(l, p, 4 * (uint64_t)batch, (size_t)batch * p.rows * cols, (size_t)batch * p.to_batch);
 }
 
 static void plan_pad(struct copse_launch *l)
@@ -155,7 +200,8 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul_texel, "", plan_texel, 0), PRODUCT(matmul_texel, "bias, relu", plan_texel, 1, COPSE_RELU),
     PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
-    PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
+    PRODUCT(matmul_texel, "batch", plan_texel_batch, 0, 0, 0, 0, 1),
+    PRODUCT(matmul_wide, "16 columns", plan_wide, 0), PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
     { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_long, .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,
@@ -163,7 +209,9 @@ static const struct copse_launch_form forms[] = {
     MOVE(matmul_pad, "", plan_pad, 0), MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
     MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),
          .why = "panels of 16 columns have as many groups"),
-    MOVE(matmul_wide_turn, "", plan_turn, 0),
+    MOVE(matmul_wide_pack, "batch", plan_pack_batch, 0), MOVE(matmul_wide_turn, "", plan_turn, 0),
+    MOVE(matmul_wide_turn, "batch", plan_turn_batch, COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS),
+         .why = "an item has four groups; one item has as many"),
 };
 
 const struct copse_launch_list copse_launch_products = { forms, COPSE_COUNT(forms) };

@@ -5,7 +5,7 @@
 /* Whether all cases of the modes are selected. */
 static bool is_unfiltered(const struct copse_conformance_params *p)
 {
-    return !p->ops && !p->case_name && !p->variant && !p->own;
+    return !p->ops && !p->case_name && !p->variant && !p->own && !(p->modes & COPSE_CONFORM_FAILED);
 }
 
 static copse_status run_mode(struct copse_conform_run *r, const struct copse_conform_mode *m)
@@ -22,7 +22,8 @@ static copse_status run_mode(struct copse_conform_run *r, const struct copse_con
 
 static copse_status run_modes(struct copse_conform_run *r)
 {
-    unsigned modes = r->params->modes ? r->params->modes : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
+    const unsigned set = r->params->modes & ~(unsigned)COPSE_CONFORM_FAILED;
+    unsigned modes = set ? set : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
     r->is_past = !r->params->after || !*r->params->after;
     for (const struct copse_conform_mode *m = copse_conform_modes; m->name && !r->is_stopped; m++) {
         if (modes & m->bit)

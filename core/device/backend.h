@@ -137,7 +137,7 @@ struct copse_command {
     /* FILL */
     uint32_t word;
     /* GEMM: row-major C[m,n] = op(A) op(B), beta 0 */
-    struct {
+    struct copse_gemm {
         uint32_t m, n, k;
         bool a_transposed, b_transposed;
     } gemm;

@@ -41,6 +41,11 @@ bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel
     return copse__block_list_has_failed(&dev->ctx->trust, dev->block_list, c, id);
 }
 
+bool copse__device_is_failed(const copse_device *dev, const struct copse_kernel_case *c)
+{
+    return copse__block_list_is_failed(&dev->ctx->trust, dev->block_list, c);
+}
+
 copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id, uint32_t tier)
 {
     return copse__block_list_pass_case(&dev->ctx->trust, dev->block_list, dev->info.id, kernel, id, tier);

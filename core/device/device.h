@@ -114,6 +114,7 @@ copse_status copse__device_pass_run(copse_device *dev, const char *kernel, bool 
 copse_status copse__device_note_mode(copse_device *dev, const char *mode, uint32_t tier, bool is_whole);
 copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
                                      bool is_late, const char *text);
+bool copse__device_is_failed(const copse_device *dev, const struct copse_kernel_case *c);
 bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
                               uint64_t *id);
 copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,

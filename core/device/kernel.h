@@ -37,6 +37,10 @@ struct copse_host_arg {
 typedef void copse_host_fn(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args);
 
+/* One element of a result, by its place; for kernels whose results take many operations each. The result's own buffer
+   has the words before the launch. */
+typedef double copse_host_at_fn(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place);
+
 /* A launch that takes microseconds, on numbers with which every operation of the kernel is exact. A kernel must pass
    it on a device before its first use there (self_test.c). */
 #define COPSE_SELF_TEST_WORDS 2048

@@ -14,7 +14,7 @@ static COPSE_THREAD_LOCAL const copse_conformance_job *own_job; /* of a job's th
 
 static copse_status check(const struct copse_conformance_job_params *p)
 {
-    unsigned all = 0;
+    unsigned all = COPSE_CONFORM_FAILED;
     for (const struct copse_conform_name *m = copse_conform_mode_names; m->name; m++)
         all |= m->value;
     COPSE_TRY(copse_no_reserved(copse_conformance_job_params, p));

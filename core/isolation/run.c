@@ -451,7 +451,7 @@ static copse_status run_device(struct run *r, const char *device)
         char ops[4096];
         if (!(p->modes & m->value) || planned(r, m->name) == 0)
             continue;
-        q.modes = m->value;
+        q.modes = m->value | (p->modes & COPSE_CONFORM_FAILED);
         q.ops = ops_of(r, m->name, ops, sizeof ops);
         if (p->seconds > 0.0) {
             const double left = p->seconds - seconds_since(start);

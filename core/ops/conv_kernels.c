@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
+#include "core/device/host_at.h"
 #include "core/ops/conv.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
@@ -14,57 +15,65 @@ static bool element_at(int64_t place, uint32_t gap, uint32_t size, size_t *at)
 }
 
 /* Weights in panels of `width` outputs; a row of weights is `step` after the one before. */
-static void convolve(const struct copse_params_conv *p, size_t width, size_t panel, size_t step, const int32_t *spec,
-                     const struct copse_host_arg *args)
+static double convolve_at(const struct copse_params_conv *p, size_t width, size_t panel, size_t step, const int32_t *spec,
+                          const struct copse_host_arg *args, size_t i)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t pixel = i / p->out_c, o = i % p->out_c, line = pixel / p->out_w, image = line / p->out_h;
-        const size_t channel = o / p->group_out * p->group_in;
-        double sum = 0;
-        for (size_t tap = 0; tap < (size_t)p->taps_h * p->taps_w; tap++) {
-            const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
-            size_t h, w;
-            if (!element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) ||
-                !element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
-                continue;
-            const size_t from = ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel;
-            for (size_t c = p->c_begin; c < p->c_end; c++)
-                sum += copse__load(&args[0], from + c) * copse__load(&args[1], o / width * panel + (tap * p->group_in + c) * step + o % width);
-        }
-        if (p->c_begin > 0)
-            sum += copse__load(&args[3], i);
-        if (p->c_end == p->group_in)
-            sum = copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum);
-        copse__store(&args[3], i, sum);
+    const size_t pixel = i / p->out_c, o = i % p->out_c, line = pixel / p->out_w, image = line / p->out_h;
+    const size_t channel = o / p->group_out * p->group_in;
+    double sum = 0;
+    for (size_t tap = 0; tap < (size_t)p->taps_h * p->taps_w; tap++) {
+        const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
+        size_t h, w;
+        if (!element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) ||
+            !element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
+            continue;
+        const size_t from = ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel;
+        for (size_t c = p->c_begin; c < p->c_end; c++)
+            sum += copse__load(&args[0], from + c) * copse__load(&args[1], o / width * panel + (tap * p->group_in + c) * step + o % width);
     }
+    if (p->c_begin > 0)
+        sum += copse__load(&args[3], i);
+    return p->c_end == p->group_in ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum) : sum;
+}
+
+double copse_at_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv *p = params;
+    return convolve_at(p, p->out_c, 0, p->out_c, spec, args, place);
 }
 
 void copse_host_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_conv *p = params;
-    convolve(p, p->out_c, 0, p->out_c, spec, args);
+    for (size_t i = 0; i < p->count; i++)
+        copse__store(&args[3], i, copse_at_conv(params, spec, args, i));
+}
+
+double copse_at_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_weight *p = params;
+    const size_t weight = place % p->weights, row = weight / p->out_c, o = weight % p->out_c, tap = row / p->group_in;
+    const size_t channel = o / p->group_out * p->group_in + row % p->group_in;
+    const size_t begin = place / p->weights * p->part, end = COPSE_MIN(begin + p->part, p->pixels);
+    const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
+    double sum = 0;
+    (void)spec;
+    for (size_t pixel = begin; pixel < end; pixel++) {
+        const size_t line = pixel / p->out_w, image = line / p->out_h;
+        size_t h, w;
+        if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) &&
+            element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
+            sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel) *
+                   copse__load(&args[1], pixel * p->out_c + o);
+    }
+    return sum;
 }
 
 void copse_host_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_conv_weight *p = params;
-    (void)spec;
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t weight = i % p->weights, row = weight / p->out_c, o = weight % p->out_c, tap = row / p->group_in;
-        const size_t channel = o / p->group_out * p->group_in + row % p->group_in;
-        const size_t begin = i / p->weights * p->part, end = COPSE_MIN(begin + p->part, p->pixels);
-        const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
-        double sum = 0;
-        for (size_t pixel = begin; pixel < end; pixel++) {
-            const size_t line = pixel / p->out_w, image = line / p->out_h;
-            size_t h, w;
-            if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) &&
-                element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
-                sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel) *
-                       copse__load(&args[1], pixel * p->out_c + o);
-        }
-        copse__store(&args[2], i, sum);
-    }
+    for (size_t i = 0; i < p->count; i++)
+        copse__store(&args[2], i, copse_at_conv_weight(params, spec, args, i));
 }
 
 /* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2; those of wide vectors have one group ---- */
@@ -120,14 +129,19 @@ void copse_self_test_conv_weight(const struct copse_kernel *k, struct copse_self
     .step_h = (p)->step_h, .step_w = (p)->step_w, .first_h = (p)->first_h, .first_w = (p)->first_w,             \
     .group_in = (p)->group_in, .group_out = (p)->group_out
 
+double copse_at_conv_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_wide *p = params;
+    const struct copse_params_conv plain = { .taps_h = p->taps_h, .gap_h = p->gap_h, .gap_w = p->gap_w, .c_end = p->group_in,
+                                             SAME_SIZES(p) };
+    return convolve_at(&plain, (size_t)16 << spec[3], p->panel, p->step, spec, args, place);
+}
+
 static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_conv_wide *p = params;
-    const struct copse_params_conv plain = {
-        .count = p->pixels * p->out_c, .taps_h = p->taps_h, .gap_h = p->gap_h, .gap_w = p->gap_w, .c_end = p->group_in,
-        SAME_SIZES(p),
-    };
-    convolve(&plain, (size_t)16 << spec[3], p->panel, p->step, spec, args);
+    for (size_t i = 0; i < (size_t)p->pixels * p->out_c; i++)
+        copse__store(&args[3], i, copse_at_conv_wide(params, spec, args, i));
 }
 
 void copse_self_test_conv_wide(const struct copse_kernel *k, struct copse_self_test *t)
@@ -143,14 +157,19 @@ void copse_self_test_conv_wide(const struct copse_kernel *k, struct copse_self_t
     t->truth = wide;
 }
 
+double copse_at_conv_weight_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_weight_wide *p = params;
+    const struct copse_params_conv_weight plain = { .pixels = p->pixels, .part = p->part, .weights = p->rows * p->out_c,
+                                                    .gap_h = 1, .gap_w = 1, SAME_SIZES(p) };
+    return copse_at_conv_weight(&plain, spec, args, place);
+}
+
 static void weight_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_conv_weight_wide *p = params;
-    const struct copse_params_conv_weight plain = {
-        .count = p->parts * p->rows * p->out_c, .pixels = p->pixels, .part = p->part, .weights = p->rows * p->out_c,
-        .gap_h = 1, .gap_w = 1, SAME_SIZES(p),
-    };
-    copse_host_conv_weight(&plain, spec, args);
+    for (size_t i = 0; i < (size_t)p->parts * p->rows * p->out_c; i++)
+        copse__store(&args[2], i, copse_at_conv_weight_wide(params, spec, args, i));
 }
 
 void copse_self_test_conv_weight_wide(const struct copse_kernel *k, struct copse_self_test *t)

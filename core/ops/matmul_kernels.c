@@ -2,6 +2,7 @@
 /* References and self-tests of the kernels of matrix products. */
 #include <math.h>
 
+#include "core/device/host_at.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -81,6 +82,18 @@ void copse_host_matmul(const void *params, const int32_t *spec, const struct cop
             }
 }
 
+double copse_at_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_matmul *p = params;
+    const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m, j = place % n;
+    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
+    double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
+    for (size_t l = p->k_begin; l < p->k_end; l++)
+        sum += copse__load(&args[0], a + (spec[2] ? l * m + i : i * k + l)) *
+               copse__load(&args[1], b + (spec[3] ? j * k + l : l * n + j));
+    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+}
+
 void copse_host_matmul_pad(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args)
 {
@@ -136,20 +149,23 @@ void copse_self_test_matmul(const struct copse_kernel *k, struct copse_self_test
     soften(t, 0, k->spec[1]);
 }
 
+double copse_at_matmul_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_matmul_wide *p = params;
+    const size_t width = (size_t)16 << spec[2], row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
+    const size_t a = item / p->a_each % p->a_count * p->a_batch + i * p->a_row;
+    const size_t b = item / p->b_each % p->b_count * p->b_batch + j / width * p->b_panel + j % width;
+    double sum = spec[0] ? copse__load(&args[2], j) : 0;
+    for (size_t l = 0; l < p->k; l++)
+        sum += copse__load(&args[0], a + l * p->a_step) * copse__load(&args[1], b + l * p->b_step);
+    return copse__activate(spec[1], sum);
+}
+
 static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide *p = params;
-    const size_t width = (size_t)16 << spec[2];
-    for (size_t row = 0; row < (size_t)p->batch * p->m; row++)
-        for (size_t j = 0; j < p->n; j++) {
-            const size_t item = row / p->m, i = row % p->m;
-            const size_t a = item / p->a_each % p->a_count * p->a_batch + i * p->a_row;
-            const size_t b = item / p->b_each % p->b_count * p->b_batch + j / width * p->b_panel + j % width;
-            double sum = spec[0] ? copse__load(&args[2], j) : 0;
-            for (size_t l = 0; l < p->k; l++)
-                sum += copse__load(&args[0], a + l * p->a_step) * copse__load(&args[1], b + l * p->b_step);
-            copse__store(&args[3], row * p->n + j, copse__activate(spec[1], sum));
-        }
+    for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
+        copse__store(&args[3], i, copse_at_matmul_wide(params, spec, args, i));
 }
 
 void copse_self_test_matmul_wide(const struct copse_kernel *k, struct copse_self_test *t)
@@ -212,22 +228,24 @@ void copse_self_test_matmul_pad(const struct copse_kernel *k, struct copse_self_
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(8, k->group_y), 2 * 5 * 7, 2 * 8 * 8);
 }
 
-static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+double copse_at_matmul_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_texel *p = params;
     const size_t a_row = 4 * (size_t)p->a_row, b_row = 4 * (size_t)p->b_row;
-    for (size_t row = 0; row < (size_t)p->batch * p->m; row++)
-        for (size_t j = 0; j < p->n; j++) {
-            const size_t item = row / p->m, i = row % p->m;
-            const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch, b = item / p->b_each % p->b_count * 4 * p->b_batch;
-            double sum = p->k_begin > 0 ? copse__load(&args[3], row * p->n + j) : 0;
-            for (size_t l = p->k_begin; l < p->k_end; l++)
-                sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
-                       copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
-            if (p->k_end == p->k)
-                sum = copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum);
-            copse__store(&args[3], row * p->n + j, sum);
-        }
+    const size_t row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
+    const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch, b = item / p->b_each % p->b_count * 4 * p->b_batch;
+    double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
+    for (size_t l = p->k_begin; l < p->k_end; l++)
+        sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
+               copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
+    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+}
+
+static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_matmul_texel *p = params;
+    for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
+        copse__store(&args[3], i, copse_at_matmul_texel(params, spec, args, i));
 }
 
 void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_self_test *t)

@@ -69,7 +69,7 @@ static const char *name_of(const struct copse_conform_name *list, unsigned value
 
 const char *copse_conformance_mode_name(unsigned mode)
 {
-    return name_of(copse_conform_mode_names, mode);
+    return name_of(copse_conform_mode_names, mode & ~(unsigned)COPSE_CONFORM_FAILED);
 }
 
 const char *copse_conformance_tier_name(copse_conformance_tier tier)

@@ -191,8 +191,8 @@ static copse_status once(struct check *k, copse_status (*run)(struct check *k), 
         return COPSE_OK;
     const copse_status s = drop_memory(k, run(k));
     t->watches.cross_check.compared += k->chain.compared;
-    copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "cross-check: %s: %s: %zu launches compared, %zu not, %.1f ms",
-               k->dev->info.id, what, k->chain.compared, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
+    copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "cross-check: %s: %s: %zu launches compared, %zu of them in part, %zu not, %.1f ms",
+               k->dev->info.id, what, k->chain.compared, k->chain.sampled, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
     if (s == COPSE_OK)
         return copse__device_note_checked(k->dev, k->hash);
     if (s != COPSE_ERR_UNRELIABLE)

@@ -266,6 +266,18 @@ bool copse__block_list_has_failed(struct copse_trust *t, struct copse_block_list
     return is_covered;
 }
 
+bool copse__block_list_is_failed(struct copse_trust *t, struct copse_block_list *v, const struct copse_kernel_case *c)
+{
+    const uint64_t id = case_id(c);
+    copse__mutex_lock(&t->lock);
+    const struct copse_blocked_kernel *b = copse__blocked_find(v, c->kernel);
+    bool is_failed = b && b->by_self_test;
+    for (size_t i = 0; i < v->failed.count; i++)
+        is_failed |= v->failed.at[i].id == id && c->tier >= v->failed.at[i].tier;
+    copse__mutex_unlock(&t->lock);
+    return is_failed;
+}
+
 static bool is_healed(const struct copse_block_list *v, const struct copse_blocked_kernel *b)
 {
     return !b->is_lasting && !copse__failed_has(v, b->kernel) && (!b->by_self_test || b->passes >= PASSES_TO_HEAL);

@@ -45,6 +45,9 @@ copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_blo
 /* Whether the kernel failed the case before, in no higher tier; *id names the case. */
 bool copse__block_list_has_failed(struct copse_trust *t, struct copse_block_list *v,
                                   const struct copse_kernel_case *c, uint64_t *id);
+/* Whether a pass of the case would count: a kernel failed it, in no higher tier; or c->kernel, which it is about, failed its
+   self-test. */
+bool copse__block_list_is_failed(struct copse_trust *t, struct copse_block_list *v, const struct copse_kernel_case *c);
 /* The case passed in a run of this tier. After three runs in a row the case is forgotten; a kernel without other failed
    cases is then unblocked, which is logged, unless it was blocked by copse__block_list_block. */
 copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_block_list *v, const char *device,

@@ -343,34 +343,6 @@ static void a_wrong_derivative_in_the_reference_is_found(void **state)
     expect("grad/odd/bent/", COPSE_VERDICT_FAIL, "the reference's own gradient of input 0");
 }
 
-/* Every bit pattern takes hours: what was not done within the time is said. */
-static void exhaustive_passes_walk_on(void **state)
-{
-    (void)state;
-    static const struct copse_case patterns = {
-        .op = "neg", .name = "patterns", .build = negative, .in_count = 1, .has_no_gradient = true,
-        .tier = COPSE_TIER_FULL,
-        .in = { { .type = COPSE_F32, .shape = SHAPE(4096), .fill = COPSE_FILL_PATTERNS } },
-    };
-    static const struct copse_case_table table = { .family = "patterns", .cases = &patterns, .count = 1 };
-    static const struct copse_case_table *const tables[] = { &table, NULL };
-    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE, .seconds = 0.2,
-                                              .modes = COPSE_CONFORM_RUN }, tables, no_known));
-    expect("run/neg/patterns/", COPSE_VERDICT_SKIP, "of 1048583 passes in the time given");
-    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_FULL,
-                                              .modes = COPSE_CONFORM_RUN }, tables, no_known));
-    expect("run/neg/patterns/", COPSE_VERDICT_PASS, "");
-
-    /* Fewer patterns of the same function are met once. */
-    struct copse_case few = patterns;
-    few.tier = COPSE_TIER_STANDARD;
-    const struct copse_case_table small = { .family = "patterns", .cases = &few, .count = 1 };
-    const struct copse_case_table *const once[] = { &small, NULL };
-    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE,
-                                              .modes = COPSE_CONFORM_RUN }, once, no_known));
-    expect("run/neg/patterns/", COPSE_VERDICT_PASS, "");
-}
-
 /* ---- host memory ---- */
 
 static struct {
@@ -537,7 +509,6 @@ int main(void)
         TEST(a_rare_fault_is_found),
         TEST(stated_results_and_magnitudes_count),
         TEST(a_wrong_derivative_in_the_reference_is_found),
-        TEST(exhaustive_passes_walk_on),
         TEST(host_memory_may_end_anywhere),
         TEST(each_end_has_its_verdict),
         TEST(a_lost_device_is_opened_again),

@@ -278,6 +278,65 @@ static void a_self_test_block_heals_by_passing_runs(void **state)
     copse_device_release(&dev);
 }
 
+/* ---- healing ---- */
+
+static uint64_t heal(copse_conformance_tier tier)
+{
+    struct copse_conformance_summary out;
+    uint64_t cases = 0;
+    const struct copse_conformance_params p = {
+        .device = "fake:0", .tier = tier,
+        .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_OPT | COPSE_CONFORM_LAUNCH | COPSE_CONFORM_FAILED,
+    };
+    OK(copse_conformance_run(ctx, &p, &out));
+    for (size_t v = 0; v < COPSE_VERDICT_COUNT; v++)
+        cases += out.counts[v];
+    assert_int_equal(cases, out.counts[COPSE_VERDICT_PASS] + out.counts[COPSE_VERDICT_FAIL]);
+    return cases;
+}
+
+static void only_what_failed_is_run_to_heal(void **state)
+{
+    struct copse_conformance_summary out;
+    const struct copse_conformance_params standard = { .device = "fake:0", .ops = "tanh", .tier = COPSE_CONFORM_STANDARD,
+                                                       .case_name = "near zero", .modes = COPSE_CONFORM_RUN };
+    (void)state;
+    assert_int_equal(heal(COPSE_CONFORM_FULL), 0);
+    make_wrong("unary");
+    OK(copse_conformance_run(ctx, &standard, &out));
+    make_wrong("adam");
+    judge("adam", "defaults, 1 step", COPSE_CONFORM_OPT);
+    assert_non_null(strstr(blocked(), "unary"));
+    assert_non_null(strstr(blocked(), "adam"));
+    assert_int_equal(heal(COPSE_CONFORM_QUICK), 1); /* unary failed in a higher tier */
+    copse_fake.devices[0].perturb = NULL;
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(strstr(blocked(), "unary"));
+        assert_int_equal(heal(COPSE_CONFORM_FULL), 2);
+    }
+    assert_string_equal(blocked(), "");
+    assert_string_equal(now().modes, ""); /* no mode was run as a whole */
+}
+
+static void a_failed_self_test_heals_by_launches_of_the_kernel(void **state)
+{
+    struct copse_kernel *k;
+    copse_device *dev;
+    (void)state;
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    make_wrong("softmax");
+    assert_int_equal(copse__kernel_get(dev, COPSE_KERNEL_softmax, NULL, &k), COPSE_ERR_UNSUPPORTED);
+    assert_true(heal(COPSE_CONFORM_QUICK) > 3);
+    assert_string_equal(blocked(), "softmax");
+    copse_fake.devices[0].perturb = NULL;
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(blocked(), "softmax");
+        assert_true(heal(COPSE_CONFORM_QUICK) > 3);
+    }
+    assert_string_equal(blocked(), "");
+    copse_device_release(&dev);
+}
+
 /* ---- what was tested ---- */
 
 static void the_modes_that_were_run_are_kept(void **state)
@@ -302,6 +361,8 @@ int main(void)
         TEST(every_second_launch_makes_the_device_unreliable),
         TEST(a_fault_that_goes_away_is_waited_for),
         TEST(a_self_test_block_heals_by_passing_runs),
+        TEST(only_what_failed_is_run_to_heal),
+        TEST(a_failed_self_test_heals_by_launches_of_the_kernel),
         TEST(the_modes_that_were_run_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import tempfile
 
 PAIRS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
          (" + ", " - "), (" - ", " + "), (" * ", " + "), (" / ", " * "), (" % ", " / "), (" && ", " || "),
@@ -13,7 +14,9 @@ DECLARATION = re.compile(r"\s*(#include|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#
 # The columns of the tables of functions that a kernel computes; the others are the host's.
 COLUMNS = {("unary.def", "unary"): (2,), ("unary.def", "unary_grad"): (3,), ("binary.def", "binary"): (2,),
            ("binary.def", "binary_grad"): (3, 4), ("binary.def", "compare_i32"): (2,)}
-SHARED_ONLY = ("prelude.clh",)
+PRELUDES = ("prelude.clh", "prelude.glsl")
+CL_ONLY = "/* only: opencl */"
+INCLUDE = re.compile(r'\s*#include "(.*)"')
 
 
 class Mutant:
@@ -21,35 +24,44 @@ class Mutant:
 
     def __init__(self, source, line, what, text, kernels, sources):
         self.name, self.lines, self.kernels, self.sources = source, (line, text), kernels, sources
-        self.key = (os.path.basename(source).replace(".cl", "") if source.endswith(".cl") else os.path.basename(source),
-                    text.strip())
+        self.key = (key_of(source), text.strip())
         self.label = f"{line + 1}: {what}"
-        self.number = 0
 
     def text_in(self, kernel):
         return self.sources.complete(self.sources.of_kernel[kernel], self)
 
 
 class Sources:
-    """The texts below the folder of the kernels."""
+    """The texts below the folder of the kernels; for Vulkan also those of the folder `shaders` beside it."""
 
-    def __init__(self, folder):
-        self.texts = {}
-        for top, _, names in sorted(os.walk(folder)):
-            for name in sorted(names):
-                if name.endswith((".cl", ".clh", ".def")):
+    def __init__(self, folder, is_opencl):
+        self.texts, self.is_opencl = {}, is_opencl
+        endings = (".cl", ".clh", ".def") if is_opencl else (".cl", ".clh", ".def", ".comp", ".glsl")
+        for root in (folder,) if is_opencl else (folder, os.path.join(folder, "..", "shaders")):
+            for top, _, names in sorted(os.walk(root)):
+                for name in sorted(n for n in names if n.endswith(endings)):
                     path = os.path.join(top, name)
                     with open(path, encoding="utf-8") as f:
                         self.texts[os.path.relpath(path, folder)] = f.read()
-        self.of_kernel = {os.path.basename(n)[:-3]: n for n in self.texts if n.endswith(".cl")}
+        self.of_kernel = {os.path.basename(n).rsplit(".", 1)[0]: n for n, text in self.texts.items()
+                          if n.endswith((".cl", ".comp")) and (is_opencl or not text.startswith(CL_ONLY))}
+
+    @staticmethod
+    def scratch():
+        return tempfile.TemporaryDirectory()
 
     def includes(self, name):
         out = set()
         for line in self.texts[name].split("\n"):
-            m = re.match(r'\s*#include "(.*)"', line)
+            m = INCLUDE.match(line)
             if m:
                 out |= {m.group(1)} | self.includes(m.group(1))
         return out
+
+    def expand(self, text):
+        """The text with the files that it includes."""
+        return "\n".join(self.expand(self.texts[m.group(1)]) if m else line
+                         for line, m in ((line, INCLUDE.match(line)) for line in text.split("\n")))
 
     def users(self, name):
         return [k for k, path in sorted(self.of_kernel.items()) if path == name or name in self.includes(path)]
@@ -60,7 +72,7 @@ class Sources:
         if name == mutant.name:
             lines[mutant.lines[0]] = mutant.lines[1]
         for i, line in enumerate(lines):
-            m = re.match(r'\s*#include "(.*)"', line)
+            m = INCLUDE.match(line)
             if m and (m.group(1) == mutant.name or mutant.name in self.includes(m.group(1))):
                 lines[i] = self.complete(m.group(1), mutant)
         return "\n".join(lines)
@@ -153,23 +165,24 @@ def of_file(name, sources):
     return out
 
 
-def pick(folder, only, what, seed, most, is_opencl):
+def key_of(name):
+    """How options and the file of survivors name a file: kernels without their ending."""
+    short = os.path.basename(name)
+    return short.rsplit(".", 1)[0] if short.endswith((".cl", ".comp")) else short
+
+
+def pick(sources, only, what, seed, most):
     """`most` mutants of each file, the same ones for the same seed."""
-    sources, out = Sources(folder), []
+    out = []
     for name in sorted(sources.texts):
         short = os.path.basename(name)
-        key = short[:-3] if short.endswith(".cl") else short
-        is_skipped = short in SHARED_ONLY or (only and key not in only)
-        if is_skipped or (sources.texts[name].startswith("/* only: opencl */") and not is_opencl):
+        if short in PRELUDES or (only and key_of(name) not in only) or not sources.users(name):
             continue
         room = most * (2 if short.endswith(".def") else 3 if short == "math.clh" else 1)
 
-        def order(m, kernel=key):
+        def order(m, kernel=key_of(name)):
             return hashlib.sha256(f"{seed}/{kernel}/{m.lines[0]}/{m.label.split(': ', 1)[1]}".encode()).digest()
 
-        all_of_them = [m for m in of_file(name, sources) if what in m.label and
-                       (is_opencl or not name.endswith(("part_wide.clh", "activation_wide.clh")))]
-        out += sorted(sorted(all_of_them, key=order)[:room], key=lambda m: (m.lines[0], m.label))
-    for number, m in enumerate(out):
-        m.number = number
+        chosen = [m for m in of_file(name, sources) if what in m.label]
+        out += sorted(sorted(chosen, key=order)[:room], key=lambda m: (m.lines[0], m.label))
     return out

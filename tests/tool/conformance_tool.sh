@@ -294,6 +294,19 @@ forgives() {
     [ "$(wc -l <"$work/stdout")" -eq 2 ] || no "--quiet: $(cat "$work/stdout")"
     expect 0 'forgives: devices' "$liar" devices
     grep -q 'blocked\|unreliable' "$work/stdout" && no "forgives: $(cat "$work/stdout")"
+    expect 0 'heal: nothing is blocked' "$liar" conformance heal --device lying:0
+    says '^no kernel is blocked$'
+    export COPSE_LIE=crash:matmul
+    expect 1 'heal: crash' "$liar" "$@"
+    expect 1 'heal: it crashes again' "$liar" conformance heal --device lying:0
+    says '^run 1 of 3: .*CRASH'
+    says '^still blocked on lying:0: matmul \(run/matmul/'
+    unset COPSE_LIE
+    expect 1 'heal: two runs' "$liar" conformance heal --device lying:0 --runs 2
+    says '^still blocked on lying:0: matmul '
+    expect 0 'heal' "$liar" conformance heal --device lying:0
+    says '^run 1 of 3: used again on lying:0: matmul '
+    grep -q '^run 2' "$work/stdout" && no "heal: $(cat "$work/stdout")"
     export COPSE_LIE=hang:matmul
     expect 1 'forgives: hang' "$liar" "$@" --deadline 2
     grep -q 'blocked' "$work/stdout" && no 'forgives: late once, and blocked'

@@ -32,6 +32,9 @@ int conform_run(struct conform_settings *s, const char *action, int argc, char *
 /* conform_soak.c: runs with new seeds until the time is over or one fails */
 int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc, char **argv);
 
+/* conform_heal.c: runs of what blocked kernels have failed; the exit code is 0 if nothing is blocked in the end */
+int conform_heal(struct conform_settings *s, uint64_t runs, int argc, char **argv);
+
 /* conform_site.c: join files of --json into FOLDER/index.html */
 int conform_site(const char *const *paths, size_t count, const char *folder);
 

@@ -22,6 +22,7 @@ static const char summary[] =
     "  support      a table of ops and devices, from the quick cases of each op\n"
     "  compare A B  regressions between two files of --json\n"
     "  site FILE... a table of ops and devices from files of --json: DIR/index.html (--out DIR)\n"
+    "  heal         run what blocked kernels have failed --runs times; what passes is unblocked\n"
     "  contract     the contract of the kernel that --kernel names: buffers, parameters, group size\n\n"
     "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input; 3: no result\n"
     "is wrong, but cases were not reached in --seconds (but those of mode tune).";
@@ -36,7 +37,7 @@ static int complain(const char *option, const char *value, const char *what)
 static int take_words(const struct option_words *words, struct conform_settings *s,
                       const char **action)
 {
-    static const char *const actions[] = { "list", "info", "support", "compare", "contract", "site" };
+    static const char *const actions[] = { "list", "info", "support", "compare", "contract", "site", "heal" };
     size_t at = 0;
     *action = "";
     for (size_t i = 0; words->count && i < sizeof actions / sizeof *actions; i++)
@@ -87,6 +88,9 @@ static unsigned default_modes(const char *action)
         all |= mode;
     if (strcmp(action, "list") == 0)
         return all;
+    if (strcmp(action, "heal") == 0)
+        return all & ~(unsigned)(COPSE_CONFORM_API | COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT |
+                                 COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE);
     return strcmp(action, "support") == 0 ? COPSE_CONFORM_RUN
                                           : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
 }
@@ -124,8 +128,9 @@ int cmd_conformance(int argc, char **argv)
 {
     struct conform_settings s = { .job = { .devices = "all" } };
     struct option_words words = { 0 };
-    const char *device = NULL, *tier = "quick", *budget = NULL, *folder = NULL, *action;
+    const char *device = NULL, *tier = NULL, *budget = NULL, *folder = NULL, *action;
     double budget_seconds = 0.0;
+    uint64_t runs = 3;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
     bool no_isolation = false, has_coverage = false;
     const struct option_row rows[] = {
@@ -134,7 +139,7 @@ int cmd_conformance(int argc, char **argv)
         { "devices", OPTION_TEXT, &s.job.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [all]" },
         { "tier", OPTION_TEXT, &tier, "TIER",
-          "quick (seconds), standard (minutes), full (hours), exhaustive [quick]" },
+          "quick (seconds), standard (minutes), full (hours), exhaustive [quick; heal: full]" },
         { "ops", OPTION_TEXT, &s.job.ops, "LIST", "only these ops: softmax,matmul [all]" },
         { "case", OPTION_TEXT, &s.job.case_name, "NAME", "only the case of this name [all]" },
         { "variant", OPTION_TEXT, &s.job.variant, "NAME",
@@ -149,6 +154,7 @@ int cmd_conformance(int argc, char **argv)
         { "seed", OPTION_U64, &s.job.seed, "N", "other inputs for all cases; 0: those of their names [0]" },
         { "budget", OPTION_TEXT, &budget, "TIME",
           "repeat with new seeds until a failure or this time: 90s, 10m, 8h" },
+        { "runs", OPTION_U64, &runs, "N", "with heal: runs; three in a row that pass unblock a kernel [3]" },
         { "out", OPTION_TEXT, &folder, "DIR", "with site: the folder of the page, which exists" },
         { "known", OPTION_TEXT, &s.job.known, "FILE",
           "known failures, a line for each: DEVICE | MODE/OP/CASE | REASON" },
@@ -169,6 +175,7 @@ int cmd_conformance(int argc, char **argv)
     if (code < 0)
         code = take_words(&words, &s, &action);
     if (code < 0) {
+        tier = tier ? tier : strcmp(action, "heal") == 0 ? "full" : "quick";
         s.job.seconds = !isnan(seconds)               ? (double)seconds
                     : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
                                                  : 0.0;
@@ -198,6 +205,8 @@ int cmd_conformance(int argc, char **argv)
         return conform_site(words.at + 1, words.count - 1, folder);
     if (strcmp(action, "contract") == 0)
         return conform_contract(s.job.own_path);
+    if (strcmp(action, "heal") == 0)
+        return conform_heal(&s, runs, argc, argv);
     if (budget)
         return conform_soak(&s, action, budget_seconds, argc, argv);
     return conform_run(&s, action, argc, argv);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "copse/device/conformance_results.h"
-#include "copse/device/tuning.h"
+#include "copse/device/open.h"
 
 #include "tools/common/json.h"
 
@@ -20,6 +20,28 @@ static const char *bytes_text(uint64_t bytes, char *text, size_t room)
     else
         snprintf(text, room, "%.0f KiB", (double)bytes / 1024);
     return text;
+}
+
+/* Everything about a device, as JSON; free it. NULL if that fails. */
+static char *device_text(copse_context *ctx, const char *id)
+{
+    size_t needed = 0;
+    char *text = copse_device_json(ctx, id, NULL, 0, &needed) == COPSE_OK ? malloc(needed) : NULL;
+    if (text && copse_device_json(ctx, id, text, needed, &needed) == COPSE_OK)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static unsigned count_tuned(copse_context *ctx, const char *id)
+{
+    char *text = device_text(ctx, id);
+    cJSON *o = text ? cJSON_Parse(text) : NULL;
+    const cJSON *sizes = cJSON_GetObjectItem(o, "tuned_sizes");
+    const unsigned count = cJSON_IsNumber(sizes) ? (unsigned)sizes->valuedouble : 0;
+    cJSON_Delete(o);
+    free(text);
+    return count;
 }
 
 static void print_blocked(copse_context *ctx, const char *id)
@@ -50,23 +72,6 @@ static void print_state(copse_context *ctx, const struct copse_device_info *d)
         printf("           tested: %s\n", state.modes);
     else if (!is_reference)
         printf("           not tested with this driver: copse conformance --device %s\n", d->id);
-}
-
-/* Number of size classes with a measurement. */
-static size_t count_tuned(copse_context *ctx, const char *id)
-{
-    const struct copse_tuning_entry *list;
-    size_t count, classes = 0;
-    if (copse_device_tuning(ctx, id, &list, &count) != COPSE_OK)
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t k = 0;
-        while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
-               strcmp(list[k].family, list[i].family) != 0)
-            k++;
-        classes += k == i;
-    }
-    return classes;
 }
 
 static void print_limits(const struct copse_device_info *d)
@@ -100,9 +105,9 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
     print_state(ctx, d);
-    const size_t tuned = count_tuned(ctx, d->id);
+    const unsigned tuned = count_tuned(ctx, d->id);
     if (tuned)
-        printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
+        printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
                tuned == 1 ? "" : "s");
 }
 
@@ -145,19 +150,6 @@ static void print_all(copse_context *ctx)
     }
 }
 
-/* Everything about a device; NULL if that fails. */
-static cJSON *device_json(copse_context *ctx, const char *id)
-{
-    size_t needed = 0;
-    copse_status s = copse_device_json(ctx, id, NULL, 0, &needed);
-    char *text = s == COPSE_OK ? malloc(needed) : NULL;
-    if (text)
-        s = copse_device_json(ctx, id, text, needed, &needed);
-    cJSON *o = text && s == COPSE_OK ? cJSON_CreateRaw(text) : NULL;
-    free(text);
-    return o;
-}
-
 static copse_status print_json(copse_context *ctx)
 {
     const struct copse_backend_info *backends;
@@ -175,11 +167,15 @@ static copse_status print_json(copse_context *ctx)
     }
     copse_context_devices(ctx, &devices, &count);
     list = cJSON_AddArrayToObject(root, "devices");
-    for (size_t i = 0; i < count; i++)
-        if (!cJSON_AddItemToArray(list, device_json(ctx, devices[i].id))) {
+    for (size_t i = 0; i < count; i++) {
+        char *text = device_text(ctx, devices[i].id);
+        const bool is_added = text && cJSON_AddItemToArray(list, cJSON_CreateRaw(text));
+        free(text);
+        if (!is_added) {
             cJSON_Delete(root);
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the list of devices");
         }
+    }
     return json_print(root);
 }
 

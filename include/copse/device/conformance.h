@@ -55,6 +55,8 @@ typedef enum copse_conformance_mode {
                                          see copse/device/tuning.h */
     COPSE_CONFORM_LAUNCH = 1 << 12, /**< each kernel alone: launch sizes and classes of values */
     COPSE_CONFORM_API = 1 << 13,    /**< queues, barriers, copies, reads, claimed limits */
+    COPSE_CONFORM_FAILED = 1 << 14, /**< no mode, but a filter of the others: only cases that a kernel has failed on this
+                                         device, and launches of kernels that failed their self-test */
 } copse_conformance_mode;
 
 /** How much is checked. */
