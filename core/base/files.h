@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens files for reading, removes files, lists and creates folders. Paths are UTF-8. */
+/* Opens files for reading, makes and removes files, lists and creates folders. Paths are UTF-8. */
 #ifndef COPSE_FILES_H
 #define COPSE_FILES_H
 
@@ -12,6 +12,9 @@
 /* Open a regular file for reading bytes and return its size. Anything else (a folder, a pipe, a device) is refused
    without blocking. Error texts name the path and the system's reason. */
 copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
+
+/* Make a file for writing bytes. If one of this name exists, *out is NULL and the result COPSE_OK. */
+copse_status copse__file_create(const char *path, FILE **out);
 
 /* Call `take` with the name of every entry, in the system's order, until it returns false. */
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),

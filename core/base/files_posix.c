@@ -49,6 +49,20 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
     return COPSE_OK;
 }
 
+copse_status copse__file_create(const char *path, FILE **out)
+{
+    *out = NULL;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno == EEXIST ? COPSE_OK : fail_errno("make", path);
+    *out = fdopen(fd, "wb");
+    if (*out)
+        return COPSE_OK;
+    copse_status s = fail_errno("make", path);
+    close(fd);
+    return s;
+}
+
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
                                 void *user)
 {

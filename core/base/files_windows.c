@@ -50,6 +50,31 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
     return COPSE_OK;
 }
 
+copse_status copse__file_create(const char *path, FILE **out)
+{
+    wchar_t wide[PATH_ROOM];
+
+    *out = NULL;
+    COPSE_TRY(wide_path(path, wide));
+    HANDLE handle = CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, CREATE_NEW,
+                                FILE_ATTRIBUTE_NORMAL, NULL);
+    if (handle == INVALID_HANDLE_VALUE) {
+        const DWORD code = GetLastError();
+        return code == ERROR_FILE_EXISTS ? COPSE_OK
+                                         : copse_fail(COPSE_ERR_IO, "file: cannot make %s: system error %lu", path,
+                                                      (unsigned long)code);
+    }
+    int fd = _open_osfhandle((intptr_t)handle, _O_WRONLY | _O_BINARY);
+    *out = fd < 0 ? NULL : _fdopen(fd, "wb");
+    if (*out)
+        return COPSE_OK;
+    if (fd < 0)
+        CloseHandle(handle);
+    else
+        _close(fd);
+    return copse_fail(COPSE_ERR_IO, "file: cannot make %s: too many open files", path);
+}
+
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
                                 void *user)
 {

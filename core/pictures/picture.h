@@ -71,4 +71,9 @@ copse_status copse__picture_read(struct copse_mem *mem, const char *path, const 
 copse_status copse__picture_resize(struct copse_mem *mem, const uint8_t *from, uint32_t from_width, uint32_t from_height,
                                    uint32_t channels, uint32_t to_width, uint32_t to_height, uint8_t *out);
 
+/* Pixels [height, width, channels] as a PNG file in memory, of copse__alloc. COPSE_ERR_UNSUPPORTED without libpng.
+   (encode_png.c) */
+copse_status copse__png_encode(struct copse_mem *mem, const uint8_t *pixels, uint32_t height, uint32_t width,
+                               uint32_t channels, uint8_t **out, size_t *size);
+
 #endif

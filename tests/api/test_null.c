@@ -34,6 +34,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
+#include "copse/loop/event_file.h"
 #include "copse/loop/monitor.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
@@ -469,6 +470,7 @@ static void jobs(struct probe *p)
     copse_step *made;
     copse_strategy *on;
     void *const *list;
+    const float zero = 0;
     uint32_t number;
     size_t count;
     ROW(copse_cluster_spec_parse, NEED(ctx), NEED("{}"), NEED(&job));
@@ -505,6 +507,13 @@ static void jobs(struct probe *p)
     ROW(copse_monitor_create, NEED(step), NULL, NEED(&other));
     ROW(copse_monitor_run, NEED(monitor), 1, NULL);
     ROW(copse_monitor_checkpoint, NEED(monitor));
+    copse_event_file *events = (copse_event_file *)(void *)&number; /* each call is refused before it is used */
+    ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
+    ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
+    ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
+    ROW(copse_event_file_picture, NEED(events), NEED("tag"), 0, NEED((const uint8_t *)&number), 1, 1, 1);
+    ROW(copse_event_file_flush, NEED(events));
+    ROW(copse_event_file_close, NEED(&events));
     ROW(copse_monitor_find, NEED(ctx), NEED("none"), 0, true, NEED(&found));
 }
 

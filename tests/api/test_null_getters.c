@@ -2,6 +2,7 @@
 /* The rule for NULL (copse/status.h), for functions without a status: getters of a NULL handle return 0, false, NULL,
    an empty text or the "none" of an index, and clear their results; release functions do nothing. tests/tree/null_rows.cmake
    finds functions without a row. */
+#include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/train/audit.h"
@@ -229,6 +230,7 @@ static void training(struct probe *p)
     NOTHING(copse_step_strategy, NULL);
     NOTHING(copse_step_trainer, NULL);
     RELEASE(copse_monitor_release, copse_monitor);
+    TEXT(copse_event_file_path, NULL);
     DOES_NOTHING(copse_monitor_describe, NULL, NULL);
 }
 

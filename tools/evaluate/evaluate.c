@@ -339,7 +339,8 @@ int cmd_evaluate(int argc, char **argv)
     if (p->words.count == 2)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
                                              .devices = p->devices, .how = p->how },
-                              p->plot, p->is_json, p->is_quiet);
+                              &(struct evaluate_outputs){ .plot = p->plot, .logdir = p->logdir, .is_json = p->is_json,
+                                                          .is_quiet = p->is_quiet });
     copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

@@ -277,8 +277,9 @@ static copse_status evaluate(struct verdict *v, bool is_plotted)
                                 &v->is);
 }
 
-int evaluate_model(const struct use *use, const char *plot, bool is_json, bool is_quiet)
+int evaluate_model(const struct use *use, const struct evaluate_outputs *out)
 {
+    const char *plot = out->plot;
     struct verdict v = { .use = *use };
     copse_status s = plot ? output_check(plot) : COPSE_OK;
     if (s == COPSE_OK)
@@ -287,12 +288,14 @@ int evaluate_model(const struct use *use, const char *plot, bool is_json, bool i
         s = session_set_error(COPSE_ERR_ARGUMENT, "--plot draws a confusion matrix, and the model is a regression");
     if (s == COPSE_OK && plot)
         s = confusion_plot(plot, &v);
-    if (s == COPSE_OK && is_json)
+    if (s == COPSE_OK && out->logdir)
+        s = worst_pictures(out->logdir, &v);
+    if (s == COPSE_OK && out->is_json)
         s = print_json(&v);
     else if (s == COPSE_OK && is_text(&v))
-        s = print_text_score(&v, is_quiet);
+        s = print_text_score(&v, out->is_quiet);
     else if (s == COPSE_OK)
-        print_text(&v, is_quiet);
+        print_text(&v, out->is_quiet);
     const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     free(v.confusion);
     free(v.r2);

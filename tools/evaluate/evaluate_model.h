@@ -29,8 +29,14 @@ struct class_counts verdict_class(const struct verdict *v, uint32_t i);
 double verdict_share(uint64_t part, uint64_t whole);
 
 /* The command, on these paths; the exit code. */
-int evaluate_model(const struct use *use, const char *plot, bool is_json, bool is_quiet);
+struct evaluate_outputs {
+    const char *plot, *logdir; /* NULL: not wanted */
+    bool is_json, is_quiet;
+};
+int evaluate_model(const struct use *use, const struct evaluate_outputs *out);
 /* The confusion matrix as an SVG file. (confusion_plot.c) */
 copse_status confusion_plot(const char *path, const struct verdict *v);
+/* The pictures with the largest losses, in an event file of this folder. (worst_pictures.c) */
+copse_status worst_pictures(const char *folder, const struct verdict *v);
 
 #endif

@@ -180,6 +180,7 @@ copse_status run_open(struct run *r)
 
 void run_close(struct run *r)
 {
+    (void)run_log_close(r); /* a run without errors closed it */
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
     copse_schedule_release(&r->schedule);
@@ -255,6 +256,7 @@ static copse_status end_epoch(struct run *r)
     if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
+    COPSE_TRY(run_log_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
     if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
@@ -395,6 +397,8 @@ static copse_status finish(struct run *r)
     }
     if (s->plot && !s->is_quiet)
         printf("plot:       %s\n", s->plot);
+    if (s->logdir && !s->is_quiet)
+        printf("events:     %s (TensorBoard)\n", s->logdir);
     fflush(stdout); /* a launcher may end this process with the others during the shutdown */
     return COPSE_OK;
 }
@@ -419,10 +423,12 @@ static copse_status run(struct run *r)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
+    COPSE_TRY(run_log_open(r));
     r->clock = r->drawn = run_now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
+    COPSE_TRY(run_log_close(r));
     if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(run_save_parameters(r));
     return finish(r);

@@ -4,6 +4,7 @@
 #define TRAIN_RUN_H
 
 #include "copse/data/checkpoint.h"
+#include "copse/loop/event_file.h"
 #include "copse/optim/schedule.h"
 
 #include "tools/train/train.h"
@@ -26,6 +27,8 @@ struct run {
     copse_schedule *schedule; /* NULL: the rate is constant */
     struct network model;
     struct history history;
+    copse_event_file *log; /* of --logdir, or NULL */
+    size_t logged_steps;   /* of `history`: in `log`, or in earlier files */
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
     struct score test; /* on the held-out part */
@@ -96,6 +99,14 @@ const char *run_save_path(const struct run *r);
 copse_status run_save_parameters(struct run *r);
 /* After a signal: write FILE.partial, and describe it in stopped_text. */
 copse_status run_save_stopped(struct run *r);
+
+/* ---- the event file of --logdir (train_log.c) ---- */
+
+/* Open it, unless this worker writes nothing. */
+copse_status run_log_open(struct run *r);
+/* Write the steps and the score of an epoch, and the distribution of the variables. */
+copse_status run_log_epoch(struct run *r);
+copse_status run_log_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 

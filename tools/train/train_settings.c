@@ -247,6 +247,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--data and --labels: a path is empty";
     else if (s->init && !*s->init)
         wrong = "--init: the path is empty";
+    else if (s->logdir && !*s->logdir)
+        wrong = "--logdir: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -378,6 +380,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
           "resume from the newest checkpoint, or start; --epochs may be larger" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
+        { "logdir", OPTION_TEXT, &s->logdir, "DIR", "write losses, variables and filters for TensorBoard" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
@@ -446,6 +449,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &s->words, "[MODEL DATA]", "what `copse train --save` wrote; labelled data" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
+        { "logdir", OPTION_TEXT, &s->logdir, "DIR", "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -479,6 +483,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
     const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
                         : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
+                        : s->logdir && !is_model ? "--logdir belongs to MODEL and DATA"
+                        : s->logdir && !*s->logdir ? "--logdir: the path is empty"
                         : is_model ? s->is_watching || s->patience > 0 ? "--watch and --patience belong to --checkpoint" : NULL
                         : !s->checkpoint || !*s->checkpoint ? "which model? give MODEL and DATA, or --checkpoint PATH"
                         : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
