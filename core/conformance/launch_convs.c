@@ -163,6 +163,20 @@ static void plan_pool_grad(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
 }
 
+/* ---- resizing: lines of 5 elements become 7, and back ---- */
+
+static void plan_resize(struct copse_launch *l)
+{
+    const struct copse_params_resize p = { .count = extent(l), .size = 5, .to = 7, .inner = 3 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner, p.count);
+}
+
+static void plan_resize_grad(struct copse_launch *l)
+{
+    const struct copse_params_resize_grad p = { .count = extent(l), .size = 5, .to = 7, .inner = 3 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner, p.count);
+}
+
 /* ---- the forms ---- */
 
 #define TWO_GROUPS                                                                                          \
@@ -173,6 +187,10 @@ static void plan_pool_grad(struct copse_launch *l)
 #define FORM(kernel_, label, plan_, c2, c3, ...)                                                            \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
       .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .spec = { __VA_ARGS__ } }
+
+#define RESIZE(kernel_, plan_, label, kind)                                                                \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
+      .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p50f, .spec = { kind } }
 
 static const struct copse_launch_form forms[] = {
     FORM(conv, "", plan_conv, VALUES, RESULT, 0),
@@ -186,6 +204,12 @@ static const struct copse_launch_form forms[] = {
       .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
     FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
     FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
+    RESIZE(resize, plan_resize, "nearest", 0),
+    RESIZE(resize, plan_resize, "linear", 1),
+    RESIZE(resize, plan_resize, "area", 2),
+    RESIZE(resize_grad, plan_resize_grad, "nearest", 0),
+    RESIZE(resize_grad, plan_resize_grad, "linear", 1),
+    RESIZE(resize_grad, plan_resize_grad, "area", 2),
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),

@@ -3,6 +3,7 @@
    are in test_null.c. */
 #include "copse/copse.h"
 #include "copse/ops/losses.h"
+#include "copse/ops/resize.h"
 #include "tests/rig/null_rig.h"
 
 static void check(const struct probe *p, copse_status s)
@@ -32,6 +33,14 @@ static void losses(struct probe *p)
     ROW(copse_cosine_embedding_loss, NEED(g), NEED(x), NEED(x), NEED(labels), 0.0f, COPSE_MEAN, NEED(&y));
 }
 
+static void sizes(struct probe *p)
+{
+    static const uint32_t size[] = { 2, 2 };
+    ROW(copse_resize, NEED(g), NEED(x), NEED(size), COPSE_RESIZE_LINEAR, NEED(&y));
+    ROW(copse_pixel_shuffle, NEED(g), NEED(x), 1, NEED(&y));
+    ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
+}
+
 static void all_rows(struct probe *p)
 {
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
@@ -39,6 +48,7 @@ static void all_rows(struct probe *p)
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
     OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
     losses(p);
+    sizes(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);
 }

@@ -39,6 +39,10 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[1] = 2 + (int32_t)turn % 3;
         spec[2] = 3;
         return turn < 3;
+    case COPSE_KERNEL_resize:
+    case COPSE_KERNEL_resize_grad:
+        spec[0] = (int32_t)turn;
+        return turn < 3;
     case COPSE_KERNEL_copy:
     case COPSE_KERNEL_copy_i32:
         spec[0] = 1 + (int32_t)turn;

@@ -222,6 +222,24 @@ def average_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[in
     return _pool(lib.copse_average_pool, x, padding, counts_padding, window=window, stride=stride, dilation=dilation)
 
 
+def resize(x: Operand, size: Union[int, Sequence[int]], kind: str = "linear") -> Tensor:
+    """Images or sequences of another size: `kind` is "nearest", "linear" or "area" (adaptive average pooling)."""
+    kinds = {"nearest": lib.COPSE_RESIZE_NEAREST, "linear": lib.COPSE_RESIZE_LINEAR, "area": lib.COPSE_RESIZE_AREA}
+    if kind not in kinds:
+        raise ValueError(f"resize: kind {kind!r}: expected nearest, linear or area")
+    return _call(lib.copse_resize, _pointer(x), ffi.new("uint32_t[2]", _each(size)), kinds[kind])
+
+
+def pixel_shuffle(x: Operand, r: int) -> Tensor:
+    """[n, h, w, c r r] to [n, h r, w r, c]: channels become places."""
+    return _call(lib.copse_pixel_shuffle, _pointer(x), r)
+
+
+def pixel_unshuffle(x: Operand, r: int) -> Tensor:
+    """[n, h r, w r, c] to [n, h, w, c r r]: places become channels."""
+    return _call(lib.copse_pixel_unshuffle, _pointer(x), r)
+
+
 def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean") -> Tensor:
     """Cross-entropy of logits [n, classes] and int32 labels [n]; a scalar."""
     return _call(lib.copse_sparse_cross_entropy, _pointer(logits), _pointer(labels),
