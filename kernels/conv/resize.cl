@@ -4,7 +4,7 @@ GROUP(64, 1)
 SPEC(0, KIND)
 PARAMS(uint count; uint size; uint to; uint inner;)
 
-#include "resize.clh"
+#include "conv/resize.clh"
 
 KERNEL2(resize, IN(real, x), OUT(real, y))
 {

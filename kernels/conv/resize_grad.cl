@@ -4,7 +4,7 @@ GROUP(64, 1)
 SPEC(0, KIND)
 PARAMS(uint count; uint size; uint to; uint inner;)
 
-#include "resize.clh"
+#include "conv/resize.clh"
 
 /* The first element of the result that element e can be part of, and behind the last. */
 FN uint reaches_from(uint e, uint size, uint to)
