@@ -22,6 +22,7 @@
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
 #include "copse/loop/monitor.h"
+#include "copse/ops/user_op.h"
 
 #include "tests/rig/null_rig.h"
 
@@ -225,6 +226,9 @@ static void training(struct probe *p)
     NOTHING(copse_step_trainer, NULL);
     RELEASE(copse_monitor_release, copse_monitor);
     DOES_NOTHING(copse_monitor_describe, NULL, NULL);
+    ZERO(copse_host_load, NULL, 0);
+    DOES_NOTHING(copse_host_store, NULL, 0, 1.0);
+    NOTHING(copse_user_op_kernel, NULL);
 }
 
 static void all_rows(struct probe *p)

@@ -98,7 +98,10 @@ gelu_tanh, mish, hard_sigmoid, hard_swish, selu = map(
     _unary, ("gelu_tanh", "mish", "hard_sigmoid", "hard_swish", "selu"))
 softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
 add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
-equal, greater_equal, less = map(_binary, ("equal", "greater_equal", "less"))
+equal, not_equal, greater_equal, greater, less, less_equal = map(
+    _binary, ("equal", "not_equal", "greater_equal", "greater", "less", "less_equal"))
+logical_and, logical_or, logical_xor = map(_binary, ("logical_and", "logical_or", "logical_xor"))
+logical_not, prelu = _unary("logical_not"), _binary("prelu")
 
 
 def leaky_relu(x: Operand, slope: float = 0.01) -> Tensor:
