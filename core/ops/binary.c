@@ -3,6 +3,7 @@
    public functions and references from its rows. */
 #include <math.h>
 
+#include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"

@@ -7,7 +7,8 @@
 #include "core/graph/case.h"
 #include "core/ops/ops.h"
 
-#define COPSE_USER_ROWS 4 /* cases with other numbers of rows */
+#define COPSE_USER_ROWS     4   /* cases with other numbers of rows */
+#define COPSE_USER_SETTINGS 256u /* most bytes of settings of a call */
 
 /* A case of conformance: a sample of an op. */
 struct copse_user_case {
@@ -26,6 +27,8 @@ struct copse_user_op {
     struct copse_case_table table;
 };
 
+/* Set op->op (user_op_call.c). */
+void copse__user_op_node(copse_user_op *op);
 /* The op of a node, or NULL for an op of the library. */
 const copse_user_op *copse__user_op_of(const copse_tensor *t);
 

@@ -13,8 +13,7 @@
  * `copse/elementwise.h` (generated) has the functions without settings. Of one tensor: neg, abs, square, sqrt, rsqrt,
  * exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)), gelu (x (1 + erf(x / sqrt 2)) / 2;
  * Hendrycks and Gimpel, 2016), erf. The derivatives of abs and relu at 0 are 0. Of two tensors, with NumPy's
- * broadcasting: add, sub, mul, div, maximum, minimum (at a tie the first operand gets the derivative), prelu
- * (a where a > 0, else a b; He et al., 2015).
+ * broadcasting: add, sub, mul, div, maximum, minimum (at a tie the first operand gets the derivative).
  */
 #ifndef COPSE_PUBLIC_OPS_H
 #define COPSE_PUBLIC_OPS_H

@@ -2,6 +2,7 @@
 /* Calls of the ops of copse/ops/ with NULL for each required pointer: see tests/rig/null_rig.h. The rows of the oldest ones
    are in test_null.c. */
 #include "copse/copse.h"
+#include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/user_op.h"
