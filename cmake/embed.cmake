@@ -398,8 +398,8 @@ ${files}    { NULL, NULL },
                       binary more_binary)
     copse_write("${gen}/copse/ops/functions.h" "/* SPDX-License-Identifier: MIT */
 /** @file
- * More functions of one tensor, generated from the rows of kernels/elementwise/unary.def. The rules of copse/ops.h hold here
- * too. Outside its domain a function is NaN.
+ * More functions of one and two tensors, generated from the rows of kernels/elementwise/unary.def and binary.def. The rules of
+ * copse/ops.h hold here too. Outside its domain a function is NaN.
  *
  * - sin, cos, tan: accurate for every finite x. asin, acos, atan; sinh, cosh; asinh, acosh, atanh.
  * - gelu_tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel, 2016), the approximation of gelu.
@@ -407,6 +407,7 @@ ${files}    { NULL, NULL },
  * - hard_sigmoid: min(max(x + 3, 0), 6) / 6, and hard_swish: x hard_sigmoid(x) (Howard et al., 2019). The derivative of
  *   hard_sigmoid is 0 at -3 and 3, those of hard_swish -1/2 and 3/2.
  * - selu: 1.0507 x for x > 0, else 1.7581 (e^x - 1) (Klambauer et al., 2017). The derivative at 0 is 1.7581.
+ * - prelu: a where a > 0, else a b, where b are learned slopes (He et al., 2015). The derivative at 0 is b.
  */
 #ifndef COPSE_PUBLIC_OPS_FUNCTIONS_H
 #define COPSE_PUBLIC_OPS_FUNCTIONS_H

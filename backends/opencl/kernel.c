@@ -233,7 +233,9 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
     struct copse_cl_device *d = k->dev->priv;
     struct copse_cl_kernel *ck = k->priv;
     cl_int e = CL_SUCCESS;
-    *out = d->cl.CreateKernel(ck->program, k->row->name, &e);
+    char entry[48];
+    copse__kernel_entry(k->row, entry);
+    *out = d->cl.CreateKernel(ck->program, entry, &e);
     if (e != CL_SUCCESS) {
         *out = NULL;
         return copse_fail(copse_cl_error_status(e), "opencl: kernel '%s' on %s: %s (%d)",

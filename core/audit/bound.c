@@ -71,7 +71,7 @@ static void take_function(uint32_t kernel, int32_t number, struct copse_bound *o
 /* The host function of a kernel, or that of its self-test, which a variant shares with other kernels. */
 static copse_status find_truth(const struct copse_kernel *k, struct copse_bound *out)
 {
-    const struct copse_kernel_row *row = &copse_kernel_table[k->id];
+    const struct copse_kernel_row *row = copse__row(k->id);
     out->truth = row->host;
     if (out->truth || !row->self_test)
         return COPSE_OK;
@@ -98,6 +98,12 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
         out->is_single = l->is_single;
         if (l->has_activation)
             out->spec[1] = 0;
+    }
+    const struct copse_user_kernel *own = copse__user_kernel(kernel);
+    if (own) {
+        out->ulp = own->ulp;
+        out->ratio = own->ratio;
+        out->is_single = false;
     }
     if (is_unary(kernel) || is_unary_grad(kernel))
         take_function(kernel, spec[0], out);

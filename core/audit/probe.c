@@ -17,7 +17,7 @@ bool copse__probe_can(const struct copse_command *c)
 {
     if (c->kind != COPSE_COMMAND_DISPATCH)
         return true;
-    const struct copse_kernel_row *row = &copse_kernel_table[c->kernel->id];
+    const struct copse_kernel_row *row = copse__row(c->kernel->id);
     return !c->kernel->on_host && (row->host || row->self_test) && c->params[row->param_words] == 0;
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/conformance/conformance.h"
 
-#define KERNELS (COPSE_KERNEL_COUNT + 1) /* the last one is the library's product */
+#define KERNELS COPSE_KERNEL_IDS
 
 struct kernel_set {
     bool has[KERNELS];
@@ -42,7 +42,8 @@ struct copse_verdicts {
 
 static const char *name_of(uint32_t id)
 {
-    return id < COPSE_KERNEL_COUNT ? copse_kernel_table[id].name : COPSE_LIBRARY_PRODUCT;
+    const struct copse_kernel_row *row = copse__row(id);
+    return row ? row->name : COPSE_LIBRARY_PRODUCT;
 }
 
 /* ---- the kernels of a case ---- */

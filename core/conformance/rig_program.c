@@ -9,6 +9,7 @@
 #include "core/graph/recording.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
+#include "core/ops/user_op.h"
 
 #define BAND   COPSE_ALIGNMENT /* bytes before and after; the second begins after the last element */
 #define GUARD  0xffffa5a5u     /* a NaN, so that out-of-range reads are also detected */
@@ -122,9 +123,12 @@ static bool is_complete(const copse_device *dev)
 static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, const char *variant)
 {
     const size_t kernel = kernel_of(variant);
-    for (size_t n = 0; n < rig->graph->nodes.count; n++)
-        if (COPSE_WORD_BYTES * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes)
+    for (size_t n = 0; n < rig->graph->nodes.count; n++) {
+        const copse_user_op *own = copse__user_op_of(rig->graph->nodes.at[n]);
+        if (COPSE_WORD_BYTES * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes ||
+            (own && !copse__kernel_fits(dev, (enum copse_kernel_id)own->id)))
             return false;
+    }
     if (!is_complete(dev))
         return false;
     if (kernel < copse_kernel_count)

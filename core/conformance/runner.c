@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A run over all modes. */
 #include "core/conformance/conformance.h"
+#include "core/ops/user_op.h"
 
 /* Whether all cases of the modes are selected. */
 static bool is_unfiltered(const struct copse_conformance_params *p)
@@ -121,17 +122,41 @@ copse_status copse__conformance_list_with(copse_context *ctx,
     return run(ctx, params, tables, nothing, true, &summary);
 }
 
+/* The tables of the library and of the ops that the application registered; *out is to be freed. */
+static copse_status all_tables(copse_context *ctx, const struct copse_case_table ***out)
+{
+    size_t count = 0;
+    while (copse_case_tables[count])
+        count++;
+    *out = copse__alloc(&ctx->base.mem, count + COPSE_MAX_USER_KERNELS + 1, sizeof **out);
+    COPSE_TRY(copse_need_memory(*out, "conformance"));
+    for (size_t i = 0; i < count; i++)
+        (*out)[i] = copse_case_tables[i];
+    copse__user_tables(ctx, *out + count, COPSE_MAX_USER_KERNELS);
+    return COPSE_OK;
+}
+
 copse_status copse_conformance_run(copse_context *ctx,
                                    const struct copse_conformance_params *params,
                                    struct copse_conformance_summary *out)
 {
+    const struct copse_case_table **tables;
+    COPSE_TRY(copse_need("conformance", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
-    return run(ctx, params, copse_case_tables, copse_known, false, out);
+    COPSE_TRY(all_tables(ctx, &tables));
+    const copse_status s = run(ctx, params, tables, copse_known, false, out);
+    copse__free(&ctx->base.mem, tables);
+    return s;
 }
 
 copse_status copse_conformance_list(copse_context *ctx,
                                     const struct copse_conformance_params *params)
 {
+    const struct copse_case_table **tables;
+    COPSE_TRY(copse_need("conformance", ctx, params));
     COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
-    return copse__conformance_list_with(ctx, params, copse_case_tables);
+    COPSE_TRY(all_tables(ctx, &tables));
+    const copse_status s = copse__conformance_list_with(ctx, params, tables);
+    copse__free(&ctx->base.mem, tables);
+    return s;
 }

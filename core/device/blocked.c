@@ -13,7 +13,7 @@ bool copse__kernel_is_name(const char *name, size_t length)
         if (strlen(copse_kernel_table[i].name) == length &&
             memcmp(copse_kernel_table[i].name, name, length) == 0)
             return true;
-    return false;
+    return memchr(name, '@', length) != NULL; /* of an application, which may register it later */
 }
 
 /* ---- open devices ---- */

@@ -327,6 +327,8 @@ void copse_context_release(copse_context **at)
         return;
 
     struct copse_mem *mem = &ctx->base.mem;
+    if (ctx->free_user_ops)
+        ctx->free_user_ops(ctx);
     while (ctx->cache) {
         struct copse_cache_entry *e = ctx->cache;
         ctx->cache = e->next;

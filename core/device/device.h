@@ -6,6 +6,7 @@
 
 #include "core/base/handles.h"
 #include "core/device/backend.h"
+#include "core/device/user_kernels.h"
 #include "core/trust/block_list.h"
 #include "kernel_ids.h" /* generated: enum copse_kernel_id, struct copse_params_<kernel> */
 
@@ -29,6 +30,8 @@ struct copse_context {
     atomic_uint allowed;             /* of enum copse_allowed: what the application allows */
     struct copse_kernel_uses *_Atomic uses; /* notes the kernels that are used, during conformance; or NULL */
     struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
+    struct copse_user_op *user_ops;  /* registered ops, newest first; guarded by `lock` */
+    void (*free_user_ops)(struct copse_context *ctx); /* set with the first one */
     struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
 
@@ -94,11 +97,11 @@ bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char 
 /* COPSE_ERR_UNSUPPORTED: the device, its driver, the kernel, the reason, and what the user can do. */
 copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, const char *reason);
 
-/* The kernels of one device that are used, by id; the last one is the library's product. */
+/* The kernels of one device that are used, by id. */
 struct copse_kernel_uses {
     const struct copse_block_list *device; /* devices with this list are noted */
-    atomic_bool used[COPSE_KERNEL_COUNT + 1];
-    int32_t spec[COPSE_KERNEL_COUNT][COPSE_MAX_SPECS]; /* of the first use */
+    atomic_bool used[COPSE_KERNEL_IDS];
+    int32_t spec[COPSE_KERNEL_IDS][COPSE_MAX_SPECS]; /* of the first use */
     void (*first)(void *user, uint32_t id); /* at the first use of a kernel, from any thread; or NULL */
     void *user;
 };
@@ -128,7 +131,7 @@ void copse__device_adopt_block(copse_context *ctx, const struct copse_device_inf
 bool copse__is_unreliable(copse_context *ctx, const struct copse_device_info *info, char *reason, size_t room);
 /* COPSE_ERR_UNSUPPORTED with the reason if they do, unless the application allows it or during conformance. */
 copse_status copse__device_refuse_unreliable(copse_device *dev);
-/* Whether the library has a kernel of this name. */
+/* Whether the library has a kernel of this name, or it is the name of an application's kernel. */
 bool copse__kernel_is_name(const char *name, size_t length);
 
 /* ---- how fast variants were measured to be (device_tuning.c) ---- */

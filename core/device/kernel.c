@@ -6,22 +6,22 @@
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
                          uint32_t *y)
 {
-    *x = copse_kernel_table[id].group_x;
-    *y = copse_kernel_table[id].group_y;
+    *x = copse__row(id)->group_x;
+    *y = copse__row(id)->group_y;
     while (*x * *y > limits->max_group_size)
         *(*x >= *y ? x : y) /= 2;
 }
 
 const struct copse_kernel_row *copse__kernel_row(const copse_device *dev, enum copse_kernel_id id)
 {
-    return dev->overrides && dev->overrides[id] ? dev->overrides[id] : &copse_kernel_table[id];
+    return dev->overrides && dev->overrides[id] ? dev->overrides[id] : copse__row(id);
 }
 
 copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
                                     const struct copse_kernel_row *row)
 {
     if (!dev->overrides)
-        dev->overrides = copse__alloc(&dev->base->mem, copse_kernel_count, sizeof *dev->overrides);
+        dev->overrides = copse__alloc(&dev->base->mem, COPSE_KERNEL_IDS, sizeof *dev->overrides);
     if (!dev->overrides)
         return copse_no_memory("kernel");
     dev->overrides[id] = row;
@@ -40,7 +40,7 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 
 static copse_status check_limits(const copse_device *dev, enum copse_kernel_id id)
 {
-    if ((size_t)id >= copse_kernel_count)
+    if (!copse__row(id))
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: there is no kernel %u", (unsigned)id);
 
     const struct copse_kernel_row *row = copse__kernel_row(dev, id);
@@ -238,7 +238,7 @@ void copse__kernel_report(const copse_device *dev, const char *kernel, size_t do
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out)
 {
-    const bool is_reported = dev->ctx->progress && (size_t)id < copse_kernel_count &&
+    const bool is_reported = dev->ctx->progress && copse__row(id) &&
                              copse__kernel_is_cold(dev, id, spec);
     const char *name = is_reported ? copse__kernel_row(dev, id)->name : "";
     if (is_reported)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "copse/ops/user_op.h" /* struct copse_host_arg */
+
 #define COPSE_MAX_BINDINGS 8
 #define COPSE_MAX_SPECS 6
 #define COPSE_MAX_PARAM_WORDS 32 /* including the hidden group_base */
@@ -24,16 +26,9 @@ struct copse_kernel_arg {
     bool is_written; /* declared OUT */
 };
 
-/* A buffer as a host function gets it: `count` elements from the binding's offset on. F32 arguments may be float or
-   double (the graph's reference evaluation); I32 are int32_t. */
-struct copse_host_arg {
-    void *data;
-    size_t count;
-    bool is_double;
-};
-
 /* The double-precision reference of a kernel: runs the whole dispatch. `params` points to
-   struct copse_params_<kernel>, `spec` to the specialisation constants. */
+   struct copse_params_<kernel>, `spec` to the specialisation constants. F32 arguments are float, or double in the graph's
+   reference evaluation. */
 typedef void copse_host_fn(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args);
 
@@ -73,6 +68,16 @@ struct copse_kernel_row {
     copse_host_fn *host;      /* NULL for variants: they share the base kernel's */
     copse_self_test_fn *self_test;
 };
+
+/* The name of the function in the kernel's text: without the hash in names of applications' kernels, "swish@1a2b3c4d".
+   At most 47 bytes. */
+static inline void copse__kernel_entry(const struct copse_kernel_row *row, char entry[48])
+{
+    size_t length = 0;
+    for (; length < 47 && row->name[length] && row->name[length] != '@'; length++)
+        entry[length] = row->name[length];
+    entry[length] = '\0';
+}
 
 extern const struct copse_kernel_row copse_kernel_table[];
 extern const size_t copse_kernel_count;

@@ -40,7 +40,7 @@ static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, co
                            const void *params, uint64_t groups, const struct copse_operand *args,
                            uint32_t arg_count)
 {
-    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_kernel_row *row = copse__row(id);
     struct copse_launch x = { .kind = COPSE_LAUNCH_KERNEL, .id = id, .groups = groups };
     if (spec)
         memcpy(x.spec, spec, row->spec_count * sizeof *spec);

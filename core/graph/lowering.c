@@ -14,7 +14,7 @@ copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, co
                            const void *params, uint64_t groups, const struct copse_operand *args,
                            uint32_t arg_count)
 {
-    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_kernel_row *row = copse__row(id);
     if (arg_count != row->arg_count)
         return copse_fail(COPSE_ERR_INTERNAL, "kernel %s takes %u buffers, launched with %u",
                           row->name, row->arg_count, arg_count);
@@ -49,7 +49,7 @@ const struct copse_limits *copse__limits(const struct copse_lowering *l)
 
 bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id)
 {
-    return l->dev ? copse__kernel_fits(l->dev, id) : copse_kernel_table[id].host != NULL;
+    return l->dev ? copse__kernel_fits(l->dev, id) : copse__row(id)->host != NULL;
 }
 
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id)

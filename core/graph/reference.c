@@ -67,7 +67,7 @@ static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, co
     (void)groups;
     static const int32_t no_spec[COPSE_MAX_SPECS];
     struct evaluator *e = (struct evaluator *)l;
-    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_kernel_row *row = copse__row(id);
     struct copse_host_arg host[COPSE_MAX_BINDINGS];
     if (!row->host)
         return copse_fail(COPSE_ERR_INTERNAL, "reference: kernel %s has no host function",

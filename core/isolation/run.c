@@ -11,7 +11,7 @@
 
 /* Names of kernels, each once. */
 struct kernel_names {
-    char at[COPSE_KERNEL_COUNT + 1][48];
+    char at[COPSE_KERNEL_IDS][48];
     size_t count;
 };
 

@@ -3,6 +3,8 @@
    public functions and references from its rows. */
 #include <math.h>
 
+#include "copse/ops/functions.h"
+#include "copse/ops/logic.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -160,6 +162,14 @@ static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_ten
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
+
+copse_status copse_logical_not(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    copse_tensor *zero;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("logical_not", g, out, x));
+    COPSE_TRY(copse_note(copse_fill(g, x->type, COPSE_SCALAR, 0, &zero), "while adding logical_not"));
+    return copse_note(copse_equal(g, x, zero, out), "while adding logical_not");
+}
 
 /* ---- references ---- */
 

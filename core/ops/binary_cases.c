@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Cases of the functions of two tensors, from the rows of kernels/elementwise/binary.def, and of broadcasting.
    Broadcasting runs on small whole numbers: its derivatives are sums, which are then exact. */
+#include "copse/ops/functions.h"
+#include "copse/ops/logic.h"
 #include "core/ops/cases.h"
 
 typedef copse_status function(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **y);
@@ -151,6 +153,10 @@ static const struct copse_case cases[] = {
     /* If both are equal, the derivative goes to the first operand. */
     ROW(maximum, "many equal", FEW(DIMS(1500)), FEW(DIMS(1500)), STANDARD)
     ROW(minimum, "many equal", FEW(DIMS(1500)), FEW(DIMS(1500)), STANDARD)
+    SHAPES(prelu, STANDARD, ANY, ANY, .is_poor = true, .skips_differences = true)
+    ROW(logical_and, "zeros and numbers", I32_FILL(SPECIAL, DIMS(18, 18)), I32_UNIFORM(0, 1, DIMS(18)), STANDARD)
+    ROW(logical_xor, "zeros and numbers", WHOLE(-1, 1, DIMS(40, 9)), WHOLE(-1, 1, DIMS(9)), .is_poor = true,
+        .skips_differences = true, STANDARD)
     SHAPES(equal, STANDARD, FEW, FEW, .is_poor = true, .skips_differences = true)
     SHAPES(greater_equal, FULL, FEW, FEW, .is_poor = true, .skips_differences = true)
     SHAPES(less, FULL, FEW, FEW, .is_poor = true, .skips_differences = true)

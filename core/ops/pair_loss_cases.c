@@ -89,10 +89,13 @@ static void refusals(struct copse_refusals *r)
 
 #define I INFINITY
 #define N NAN
-static const double steep[] = { I, I, -I, -I, N, 1, 300, -300, 3e38, -3e38, 1e-30, 0, 88.5, -88.5, 0 };
+static const double steep[] = { I, I, -I, -I, N, 1, 300, -300, 3e38, -3e38, 1e-30, 0, 50, -88.5, 0 };
 static const double sides[] = { 0, 1, 0, 1, 1, N, 0, 1, 1, 0, 1, 0, 1, 1, 0.5 };
+static const double costs[] = { I, 0, 0, I, N, N, 300, 300, 0, 0, 0.69314718055994531, 0.69314718055994531,
+                                1.9287498479639178e-22, 88.5, 0.69314718055994531 };
 static const double logs[] = { -I, -1, -2, 0, -1, -I, N, -I, -3 };
 static const double shares[] = { 0, 0.5, 0.5, 1, 0, 0, 0, 0.25, 0.75 };
+static const double divergences[] = { 0.80685281944005469, 0, I };
 
 static const struct copse_case cases[] = {
     BINARY("usual range, mean", mean, UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)), DIMS(1), QUICK)
@@ -108,7 +111,7 @@ static const struct copse_case cases[] = {
     BINARY("a scalar", mean, UNIFORM(-4, 4, NO_DIMS), UNIFORM(0, 1, NO_DIMS), DIMS(1), STANDARD)
     BINARY("nothing", mean, UNIFORM(-4, 4, DIMS(0, 3)), UNIFORM(0, 1, DIMS(0, 3)), DIMS(1), STANDARD)
     BINARY("infinite logits", each, VALUES(steep, DIMS(15)), VALUES(sides, DIMS(15)), DIMS(1), QUICK,
-           .has_no_gradient = true)
+           .has_no_gradient = true, .want = costs)
 
     DIVERGENCE("usual range, mean", mean, UNIFORM(-6, 0, DIMS(13, 17)), UNIFORM(0.01, 1, DIMS(13, 17)), QUICK)
     DIVERGENCE("usual range, sum", sum, UNIFORM(-6, 0, DIMS(13, 17)), UNIFORM(0.01, 1, DIMS(13, 17)), STANDARD)
@@ -118,7 +121,8 @@ static const struct copse_case cases[] = {
     DIVERGENCE("4097 rows", mean, UNIFORM(-6, 0, DIMS(4097, 3)), UNIFORM(0.01, 1, DIMS(4097, 3)), STANDARD,
                .skips_differences = true)
     DIVERGENCE("nothing", mean, UNIFORM(-6, 0, DIMS(0, 3)), UNIFORM(0.01, 1, DIMS(0, 3)), STANDARD)
-    DIVERGENCE("shares of 0", each, VALUES(logs, DIMS(3, 3)), VALUES(shares, DIMS(3, 3)), QUICK, .has_no_gradient = true)
+    DIVERGENCE("shares of 0", each, VALUES(logs, DIMS(3, 3)), VALUES(shares, DIMS(3, 3)), QUICK, .has_no_gradient = true,
+               .want = divergences)
 };
 
 COPSE_CASE_TABLE(pair_loss, OPS, SPEEDS, REFUSALS)

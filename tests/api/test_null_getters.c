@@ -23,6 +23,7 @@
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
 #include "copse/loop/monitor.h"
+#include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
 
 #include "tests/rig/null_rig.h"
@@ -232,6 +233,9 @@ static void training(struct probe *p)
     RELEASE(copse_monitor_release, copse_monitor);
     TEXT(copse_event_file_path, NULL);
     DOES_NOTHING(copse_monitor_describe, NULL, NULL);
+    ZERO(copse_host_load, NULL, 0);
+    DOES_NOTHING(copse_host_store, NULL, 0, 1.0);
+    NOTHING(copse_user_op_kernel, NULL);
 }
 
 static void all_rows(struct probe *p)

@@ -2,8 +2,11 @@
 /* Calls of the ops of copse/ops/ with NULL for each required pointer: see tests/rig/null_rig.h. The rows of the oldest ones
    are in test_null.c. */
 #include "copse/copse.h"
+#include "copse/ops/functions.h"
+#include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/resize.h"
+#include "copse/ops/user_op.h"
 #include "tests/rig/null_rig.h"
 
 static void check(const struct probe *p, copse_status s)
@@ -21,6 +24,18 @@ static void check(const struct probe *p, copse_status s)
 static copse_context *ctx;
 static copse_graph *g;
 static copse_tensor *x, *labels, *y;
+
+static void logic(struct probe *p)
+{
+    ROW(copse_prelu, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_not_equal, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_greater, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_less_equal, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_logical_and, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_logical_or, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_logical_xor, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_logical_not, NEED(g), NEED(x), NEED(&y));
+}
 
 static void losses(struct probe *p)
 {
@@ -41,14 +56,34 @@ static void sizes(struct probe *p)
     ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
 }
 
+static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
+{
+    (void)params, (void)spec, (void)buffers;
+}
+
+static void user_ops(struct probe *p)
+{
+    static const struct copse_user_sample sample = { .name = "x" };
+    static const struct copse_user_op_params params = { .name = "other", .operands = 1, .params = 1, .text = "other",
+                                                        .reference = reference, .samples = &sample, .sample_count = 1 };
+    struct copse_user_op_params mine = params;
+    copse_user_op *op, *made;
+    mine.name = mine.text = "mine";
+    OK(copse_user_op_register(ctx, &mine, &op));
+    ROW(copse_user_op_register, NEED(ctx), NEED(&params), NEED(&made));
+    ROW(copse_user_op_add, NEED(g), NEED(op), NEED(&x), 1, NULL, NEED(&y));
+}
+
 static void all_rows(struct probe *p)
 {
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
     OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
+    logic(p);
     losses(p);
     sizes(p);
+    user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);
 }

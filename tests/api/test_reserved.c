@@ -29,6 +29,7 @@
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
+#include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
@@ -114,6 +115,34 @@ static copse_status give_source(void *user, const struct copse_input_context *in
     else
         out->reserved[0] = 1;
     return COPSE_OK;
+}
+
+static void half(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
+{
+    (void)params, (void)spec, (void)buffers;
+}
+
+static struct copse_user_launch any_launch;
+
+static copse_status launch_of(void *user, const struct copse_user_call *call, struct copse_user_launch *out)
+{
+    (void)user;
+    *out = any_launch;
+    return call->reserved[0] ? COPSE_ERR_INTERNAL : COPSE_OK;
+}
+
+static void user_ops(void)
+{
+    struct copse_user_sample sample = { .name = "x" };
+    struct copse_user_op_params op = { .name = "half", .operands = 1, .params = 1, .text = "half", .reference = half,
+                                       .samples = &sample, .sample_count = 1 };
+    copse_user_op *made;
+    REFUSED(copse_user_op_params, copse_user_op_register(ctx, &p, &made), .name = "half", .operands = 1, .params = 1,
+            .text = "half", .reference = half, .samples = &sample, .sample_count = 1);
+    REFUSED(copse_user_sample, (op.samples = &p, copse_user_op_register(ctx, &op, &made)), .name = "x");
+    op.samples = &sample;
+    op.launch = launch_of;
+    REFUSED(copse_user_launch, (any_launch = p, copse_user_op_register(ctx, &op, &made)), .groups = 1);
 }
 
 static void devices(void)
@@ -298,6 +327,7 @@ static void reserved_words_are_refused(void **state)
     (void)state;
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
     devices();
+    user_ops();
     input();
     training();
     assert_true(rows > 50);

@@ -78,6 +78,7 @@ static void every_public_op_has_a_quick_case(void **state)
     (void)state;
     assert_true(check_header("include/copse/ops.h") >= 24);
     assert_true(check_header("include/copse/matmul.h") >= 2);
+    assert_true(check_header("include/copse/ops/logic.h") >= 7);
     assert_true(check_header("include/copse/ops/losses.h") >= 7);
     static const char *const elementwise[] = {
 #define UNARY(op, ...) #op,

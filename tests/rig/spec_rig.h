@@ -21,13 +21,14 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         return turn < 8;
     case COPSE_KERNEL_binary:
     case COPSE_KERNEL_compare_i32:
-        spec[0] = id == COPSE_KERNEL_compare_i32 ? 6 + (int32_t)turn % 3 : (int32_t)turn;
+        spec[0] = id == COPSE_KERNEL_compare_i32 ? (int32_t[]){ 6, 8, 10, 12, 14, 9, 13 }[turn % 7]
+                                                  : (int32_t[]){ 0, 1, 20, 3, 4, 5, 14 }[turn % 7];
         spec[1] = (int32_t)turn % 3;
         spec[2] = (int32_t)(turn + 2) % 3;
         spec[3] = 1 + (int32_t)turn % 6;
         return turn < 7;
     case COPSE_KERNEL_binary_grad:
-        spec[0] = 2 + (int32_t)turn % 4;
+        spec[0] = (int32_t[]){ 2, 3, 4, 5, 20, 20 }[turn % 6];
         spec[1] = (int32_t)turn % 3;
         spec[2] = (int32_t)(turn + 1) % 3;
         spec[3] = 1 + (int32_t)turn % 6;

@@ -21,7 +21,8 @@ ACTIVATIONS = {
     "gelu": lib.COPSE_GELU, "silu": lib.COPSE_SILU,
 }
 PADDINGS = {"explicit": lib.COPSE_PADDING_EXPLICIT, "same": lib.COPSE_PADDING_SAME}
-AVERAGINGS = {"mean": lib.COPSE_MEAN, "sum": lib.COPSE_SUM, "none": lib.COPSE_EACH}
+AVERAGINGS = {"mean": lib.COPSE_MEAN, "sum": lib.COPSE_SUM}
+REDUCTIONS = {**AVERAGINGS, "none": lib.COPSE_EACH}
 
 
 def graph() -> Any:
@@ -98,7 +99,10 @@ gelu_tanh, mish, hard_sigmoid, hard_swish, selu = map(
     _unary, ("gelu_tanh", "mish", "hard_sigmoid", "hard_swish", "selu"))
 softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
 add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
-equal, greater_equal, less = map(_binary, ("equal", "greater_equal", "less"))
+equal, not_equal, greater_equal, greater, less, less_equal = map(
+    _binary, ("equal", "not_equal", "greater_equal", "greater", "less", "less_equal"))
+logical_and, logical_or, logical_xor = map(_binary, ("logical_and", "logical_or", "logical_xor"))
+logical_not, prelu = _unary("logical_not"), _binary("prelu")
 
 
 def leaky_relu(x: Operand, slope: float = 0.01) -> Tensor:
@@ -251,7 +255,7 @@ def cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean", lab
     """Cross-entropy of logits [n, classes] and int32 labels [n], with label smoothing, class weights and an ignored label;
     the mean is over the weights. A scalar; with the reduction "none" a loss for each example."""
     weights = ffi.NULL if class_weights is None else _pointer(class_weights)
-    settings = {"averaging": choice("the reduction", reduction, AVERAGINGS), "label_smoothing": label_smoothing,
+    settings = {"averaging": choice("the reduction", reduction, REDUCTIONS), "label_smoothing": label_smoothing,
                 "class_weights": weights, "ignores": ignored_label is not None, "ignored_label": ignored_label or 0}
     return _call(lib.copse_cross_entropy, _pointer(logits), _pointer(labels),
                  ffi.new("struct copse_cross_entropy_params *", settings))
@@ -262,22 +266,22 @@ def binary_cross_entropy(logits: Operand, targets: Operand, positive_weight: Opt
     """Binary cross-entropy of sigmoid(logits) and targets from 0 to 1; positive_weight is that of targets of 1."""
     weight = ffi.NULL if positive_weight is None else _pointer(positive_weight)
     return _call(lib.copse_binary_cross_entropy, _pointer(logits), _pointer(targets), weight,
-                 choice("the reduction", reduction, AVERAGINGS))
+                 choice("the reduction", reduction, REDUCTIONS))
 
 
 def huber_loss(a: Operand, b: Operand, delta: float = 1.0, reduction: str = "mean") -> Tensor:
     """(a - b)^2 / 2 where |a - b| <= delta, else delta (|a - b| - delta / 2)."""
-    return _call(lib.copse_huber_loss, _pointer(a), _pointer(b), delta, choice("the reduction", reduction, AVERAGINGS))
+    return _call(lib.copse_huber_loss, _pointer(a), _pointer(b), delta, choice("the reduction", reduction, REDUCTIONS))
 
 
 def smooth_l1_loss(a: Operand, b: Operand, beta: float = 1.0, reduction: str = "mean") -> Tensor:
     """Huber's loss with delta = beta, divided by beta; with beta 0 the mean of |a - b|."""
-    return _call(lib.copse_smooth_l1_loss, _pointer(a), _pointer(b), beta, choice("the reduction", reduction, AVERAGINGS))
+    return _call(lib.copse_smooth_l1_loss, _pointer(a), _pointer(b), beta, choice("the reduction", reduction, REDUCTIONS))
 
 
 def kl_divergence(log_q: Operand, p: Operand, reduction: str = "mean") -> Tensor:
     """The sum of p (log p - log q) over the last axis; the reduction is over the rows."""
-    return _call(lib.copse_kl_divergence, _pointer(log_q), _pointer(p), choice("the reduction", reduction, AVERAGINGS))
+    return _call(lib.copse_kl_divergence, _pointer(log_q), _pointer(p), choice("the reduction", reduction, REDUCTIONS))
 
 
 def cosine_similarity(a: Operand, b: Operand) -> Tensor:
@@ -288,7 +292,7 @@ def cosine_similarity(a: Operand, b: Operand) -> Tensor:
 def cosine_embedding_loss(a: Operand, b: Operand, labels: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """1 - cosine where the int32 label is 1, max(0, cosine - margin) where it is -1."""
     return _call(lib.copse_cosine_embedding_loss, _pointer(a), _pointer(b), _pointer(labels), margin,
-                 choice("the reduction", reduction, AVERAGINGS))
+                 choice("the reduction", reduction, REDUCTIONS))
 
 
 def mean_squared_error(a: Operand, b: Operand) -> Tensor:
