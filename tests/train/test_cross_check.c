@@ -3,6 +3,8 @@
    what passed is remembered, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
 #include <unistd.h>
 
+#include "copse/distribute/sync.h"
+#include "copse/ops.h"
 #include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "tests/rig/watch_rig.h"
@@ -141,6 +143,40 @@ static void a_launch_that_changes_nothing_is_compared(void **state)
     has_unused = false;
 }
 
+/* With the mean of all inputs over the replicas, and its tanh. */
+static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_tensor *x, *s;
+    COPSE_TRY(model_loss(g, in, user, loss));
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_mean(g, x, NULL, 0, false, &s));
+    COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
+    COPSE_TRY(copse_all_reduce(g, s, COPSE_MEAN, &s));
+    COPSE_TRY(copse_tanh(g, s, &s));
+    COPSE_TRY(copse_reshape(g, s, (*loss)->shape, &s));
+    return copse_add(g, *loss, s, loss);
+}
+
+static void launches_after_an_all_reduce_are_compared(void **state)
+{
+    (void)state;
+    job_loss = reducing_loss;
+    for (size_t n = 1; n <= 2; n++) {
+        struct job j;
+        open_job(&j, n, COPSE_SGD, NULL);
+        OK(step(&j, 0));
+        assert_true(copse_trainer_cross_checked(j.t) > 10);
+        close_job(&j);
+        end(NULL);
+        begin(NULL);
+        copse_fake.devices[n - 1].cut = "unary";
+        refused(n, COPSE_SGD, n == 1 ? "fake:0" : "fake:1", "kernel unary ");
+        end(NULL);
+        begin(NULL);
+    }
+    job_loss = model_loss;
+}
+
 static uint64_t checked_in_first_step(size_t replicas, size_t rows)
 {
     struct copse_step_result r;
@@ -254,6 +290,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rounding_is_accepted, begin, end),
         cmocka_unit_test_setup_teardown(replays_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(a_launch_that_changes_nothing_is_compared, begin, end),
+        cmocka_unit_test_setup_teardown(launches_after_an_all_reduce_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
