@@ -229,7 +229,7 @@ static copse_status check_replica(struct copse_execution *e, uint32_t r)
 copse_status copse__cross_check(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
-    if (!e->is_training || e->part > 0 || e->is_resident || t->watches.audit.params.is_cross_check_off)
+    if (!e->is_training || e->part > 0 || t->watches.audit.params.is_cross_check_off)
         return COPSE_OK;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(check_replica(e, r));
