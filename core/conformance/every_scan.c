@@ -15,8 +15,7 @@
 #define UNIT     0x1p-24
 #define TINIEST  0x1p-149
 #define SMALLEST 0x1p-126
-#define BEYOND   0x1p128 /* the value of an infinite result, as in compare.c */
-#define LARGEST  0x1.fffffep127
+#define BEYOND   0x1p129 /* stands for results that overflow; further from all floats than any tolerance */
 #define OVERFLOW 0x1.ffffffp127 /* from here on a result rounds to an infinity */
 #define VAST     0x1p140 /* results of this size overflow with every slope */
 #define NOTHING  0x1p-300
@@ -161,10 +160,12 @@ struct rule {
     double most;            /* ULP, above which a number is reported */
 };
 
+/* Numbers that round to an infinity are equal, and so are NaN. */
 static inline double limited(double x)
 {
-    x = x > BEYOND ? BEYOND : x;
-    return x < -BEYOND ? -BEYOND : x;
+    x = x >= OVERFLOW ? BEYOND : x;
+    x = x <= -OVERFLOW ? -BEYOND : x;
+    return x == x ? x : 4 * BEYOND;
 }
 
 /* A number whose error is within the tolerance, as 0, and one that is not, as 1; `high`: as 1 if the error is above r->most.
@@ -175,7 +176,7 @@ struct look {
 
 static inline struct look look_at(const struct rule *r, double y, double got)
 {
-    const double size = fabs(limited(y)), distance = fabs(limited(got) - y);
+    const double expected = limited(y), size = fabs(expected), distance = fabs(limited(got) - expected);
     const double scaled = size * r->relative, allowed = scaled > r->least ? scaled : r->least;
     const double normal = size > SMALLEST ? size : SMALLEST;
     uint64_t bits;
@@ -185,14 +186,6 @@ static inline struct look look_at(const struct rule *r, double y, double got)
     memcpy(&inverse, &bits, sizeof inverse);
     const double error = distance * inverse * 0x1p23;
     return (struct look){ distance + r->noise <= allowed ? 0.0 : 1.0, error > r->most ? 1.0 : 0.0, error };
-}
-
-/* A number that is far from the expected one is accepted all the same: NaN, an overflow, or a flushed result. */
-static bool is_excused(const struct rule *r, double y, double got)
-{
-    const double size = fabs(y);
-    return (isnan(y) && isnan(got)) || (got == 0 && size < r->flushed) ||
-           (fabs(got) > LARGEST && size >= OVERFLOW && (got > 0) == (y > 0));
 }
 
 /* The same words. Zeros that are expected have no sign here: those of the device that have one are found. */
@@ -253,7 +246,7 @@ static void find_near(struct copse_every_part *p, const struct rule *r, const do
     for (size_t k = 0; k < CHUNK; k++) {
         const struct look l = look_at(r, y[k], got[k]);
         if (l.far > 0) {
-            if (!is_excused(r, y[k], got[k]))
+            if (!(got[k] == 0 && fabs(y[k]) < r->flushed))
                 find(p, place + k);
         } else if (l.error > worst) {
             worst = l.error;
