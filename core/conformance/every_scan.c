@@ -15,8 +15,7 @@
 #define UNIT     0x1p-24
 #define TINIEST  0x1p-149
 #define SMALLEST 0x1p-126
-#define BEYOND   0x1p128 /* the value of an infinite result, as in compare.c */
-#define LARGEST  0x1.fffffep127
+#define BEYOND   0x1p129 /* stands for results that overflow; further from all floats than any tolerance */
 #define OVERFLOW 0x1.ffffffp127 /* from here on a result rounds to an infinity */
 #define VAST     0x1p140 /* results of this size overflow with every slope */
 #define NOTHING  0x1p-300
@@ -161,30 +160,32 @@ struct rule {
     double most;            /* ULP, above which a number is reported */
 };
 
+/* Numbers that round to an infinity are equal, and so are NaN. */
 static inline double limited(double x)
 {
-    x = x > BEYOND ? BEYOND : x;
-    return x < -BEYOND ? -BEYOND : x;
+    x = x >= OVERFLOW ? BEYOND : x;
+    x = x <= -OVERFLOW ? -BEYOND : x;
+    return x == x ? x : 4 * BEYOND;
 }
 
-/* Bits: 1: not accepted; 2: accepted, with an error above r->most. *error: ULP. */
-static inline uint64_t examine(const struct rule *r, double y, double got, double *error)
+/* A number whose error is within the tolerance, as 0, and one that is not, as 1; `high`: as 1 if the error is above r->most.
+   These are floats so that compilers use vector instructions. */
+struct look {
+    double far, high, error; /* error: ULP */
+};
+
+static inline struct look look_at(const struct rule *r, double y, double got)
 {
-    const double size = fabs(limited(y)), distance = fabs(limited(got) - y);
+    const double expected = limited(y), size = fabs(expected), distance = fabs(limited(got) - expected);
     const double scaled = size * r->relative, allowed = scaled > r->least ? scaled : r->least;
     const double normal = size > SMALLEST ? size : SMALLEST;
-    const uint64_t is_nan = (uint64_t)(y != y) & (uint64_t)(got != got);
-    const uint64_t is_flushed = (uint64_t)(got == 0) & (uint64_t)(size < r->flushed);
-    const uint64_t is_infinite = (uint64_t)(fabs(got) > LARGEST) & (uint64_t)(size >= OVERFLOW) &
-                                 (uint64_t)((got > 0) == (y > 0));
-    const uint64_t is_near = (uint64_t)(distance + r->noise <= allowed);
     uint64_t bits;
     double inverse;
     memcpy(&bits, &normal, sizeof bits);
     bits = ((uint64_t)2046 << 52) - (bits & (uint64_t)0x7ff << 52); /* the reciprocal of the power of two */
     memcpy(&inverse, &bits, sizeof inverse);
-    *error = distance * inverse * 0x1p23;
-    return ((is_nan | is_flushed | is_infinite | is_near) ^ 1u) | (is_near & (uint64_t)(*error > r->most)) << 1;
+    const double error = distance * inverse * 0x1p23;
+    return (struct look){ distance + r->noise <= allowed ? 0.0 : 1.0, error > r->most ? 1.0 : 0.0, error };
 }
 
 /* The same words. Zeros that are expected have no sign here: those of the device that have one are found. */
@@ -212,27 +213,49 @@ static void find_exact(struct copse_every_part *p, const double *y, size_t place
             find(p, place + k);
 }
 
+/* Whether a number of the chunk is far or has a high error. */
+static bool has_any(const struct rule *of, const double *y, const double *got)
+{
+    const struct rule r = *of;
+    double far[CHUNK], high[CHUNK];
+    uint64_t any = 0;
+    for (size_t k = 0; k < CHUNK; k++) {
+        const struct look l = look_at(&r, y[k], got[k]);
+        far[k] = l.far;
+        high[k] = l.high;
+    }
+    for (size_t k = 0; k < CHUNK; k++) {
+        uint64_t a, b;
+        memcpy(&a, &far[k], sizeof a);
+        memcpy(&b, &high[k], sizeof b);
+        any |= a | b;
+    }
+    return any != 0;
+}
+
 static void find_near(struct copse_every_part *p, const struct rule *r, const double *y, size_t place)
 {
     float words[CHUNK];
-    double got[CHUNK], error[CHUNK];
-    uint64_t what[CHUNK], sum = 0;
-    size_t worst = CHUNK;
+    double got[CHUNK], worst = r->most;
+    size_t which = CHUNK;
     memcpy(words, p->got + place, sizeof words);
     for (size_t k = 0; k < CHUNK; k++)
         got[k] = (double)words[k];
-    for (size_t k = 0; k < CHUNK; k++)
-        what[k] = examine(r, y[k], got[k], &error[k]);
-    for (size_t k = 0; k < CHUNK; k++)
-        sum += what[k];
-    for (size_t k = 0; sum > 0 && k < CHUNK; k++)
-        if (what[k] & 1u)
-            find(p, place + k);
-        else if (what[k] && (worst == CHUNK || error[k] > error[worst]))
-            worst = k;
-    if (worst < CHUNK) {
-        find(p, place + worst);
-        p->most = error[worst];
+    if (!has_any(r, y, got))
+        return;
+    for (size_t k = 0; k < CHUNK; k++) {
+        const struct look l = look_at(r, y[k], got[k]);
+        if (l.far > 0) {
+            if (!(got[k] == 0 && fabs(y[k]) < r->flushed))
+                find(p, place + k);
+        } else if (l.error > worst) {
+            worst = l.error;
+            which = k;
+        }
+    }
+    if (which < CHUNK) {
+        find(p, place + which);
+        p->most = worst;
     }
 }
 

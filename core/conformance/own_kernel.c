@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A user kernel that replaces a library kernel, or that of a registered op: a kernel row is made of its code. */
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/conformance/conformance.h"
@@ -30,29 +32,64 @@ static copse_status no_kernel(const char *kernel)
     return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s", kernel, names);
 }
 
+/* The text between the parentheses of a line that starts with `word`, on one line; "" if there is none. Vulkan-only kernels
+   have no text. */
+static const char *find_words(const struct copse_kernel_row *row, const char *word, char *out, size_t room)
+{
+    const char *text = (const char *)row->cl_text, *from = text ? strstr(text, word) : NULL;
+    size_t at = 0;
+    for (from = from ? from + strlen(word) : ""; *from && *from != ')' && at + 1 < room; from++) {
+        const bool is_space = *from == ' ' || *from == '\n';
+        if (!is_space || (at > 0 && out[at - 1] != ' '))
+            out[at++] = is_space ? ' ' : *from;
+    }
+    out[at] = '\0';
+    return out;
+}
+
+struct lines {
+    char *text;
+    size_t room, at;
+};
+
+static void add_line(struct lines *l, const char *fmt, ...) COPSE_PRINTF(2, 3);
+static void add_line(struct lines *l, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const int size = l->at < l->room ? vsnprintf(l->text + l->at, l->room - l->at, fmt, args) : 0;
+    va_end(args);
+    l->at += size > 0 ? (size_t)size : 0;
+}
+
 copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 {
     enum copse_kernel_id id;
+    char words[1024], start[16];
     COPSE_TRY(copse_need("conformance: contract", kernel, text));
     const struct copse_kernel_row *row = find_row(NULL, kernel, &id);
+    struct lines l = { text, room, 0 };
     if (!row)
         return no_kernel(kernel);
-    int at = snprintf(text, room, "kernel %s\n", row->name);
-    for (uint32_t i = 0; i < row->arg_count && at >= 0 && (size_t)at < room; i++)
-        at += snprintf(text + at, room - (size_t)at, "  buffer %u: %s, %s\n", i,
-                       row->args[i].kind == COPSE_ARG_I32     ? "int or uint"
-                       : row->args[i].kind == COPSE_ARG_TEXEL ? "rgba32f texels"
-                                                              : "real or float",
-                       row->args[i].is_written ? "written" : "read");
-    if (at >= 0 && (size_t)at < room)
-        at += snprintf(text + at, room - (size_t)at,
-                       "  parameters: %u words of 4 bytes, then group_base\n"
-                       "  specialisation constants: %u\n  group: %u x %u\n",
-                       row->param_words, row->spec_count, row->group_x, row->group_y);
-    return at >= 0 && (size_t)at < room
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "conformance: no room for the contract of %s",
-                            row->name);
+    add_line(&l, "kernel %s\n", row->name);
+    for (uint32_t i = 0; i < row->arg_count; i++)
+        add_line(&l, "  buffer %u: %s, %s\n", i,
+                 row->args[i].kind == COPSE_ARG_I32     ? "int or uint"
+                 : row->args[i].kind == COPSE_ARG_TEXEL ? "rgba32f texels"
+                                                        : "real or float",
+                 row->args[i].is_written ? "written" : "read");
+    add_line(&l, "  parameters: %u words of 4 bytes, then group_base\n", row->param_words);
+    if (*find_words(row, "\nPARAMS(", words, sizeof words))
+        add_line(&l, "    %s\n", words);
+    add_line(&l, "  specialisation constants: %u\n", row->spec_count);
+    for (uint32_t i = 0; i < row->spec_count; i++) {
+        snprintf(start, sizeof start, "\nSPEC(%u,", i);
+        if (*find_words(row, start, words, sizeof words))
+            add_line(&l, "    %u: %s\n", i, words);
+    }
+    add_line(&l, "  group: %u x %u\n", row->group_x, row->group_y);
+    return l.at < room ? COPSE_OK
+                       : copse_fail(COPSE_ERR_ARGUMENT, "conformance: no room for the contract of %s", row->name);
 }
 
 /* ---- the row ---- */

@@ -58,7 +58,8 @@ static copse_status poison(const struct check *k)
     return copse_queue_fill(q, t->reports.buffers[k->replica], 0, COPSE_REPORT_BYTES, 0x7fc00000u);
 }
 
-/* The same launches as they are recorded: loss, reports and gradients must have the same bits. */
+/* The same launches as they are recorded: loss, reports and gradients must have the same bits. Results of all-reduces are
+   what their memory holds, both times. */
 static copse_status replay(struct check *k)
 {
     copse_trainer *t = k->e->t;
@@ -67,18 +68,17 @@ static copse_status replay(struct check *k)
     copse_queue *q = t->strategy->replicas[k->replica].queue;
     copse_buffer *reports = t->reports.buffers[k->replica];
     struct copse_program *program = k->e->shards->recordings[k->replica]->base.program;
-    const uint32_t segments = (uint32_t)k->e->layout->events.count;
+    const uint32_t segments = copse__program_segments(program), buckets = (uint32_t)t->optimizer->buckets.count;
     k->reports = copse__alloc(&k->dev->base->mem, 2, COPSE_REPORT_BYTES);
     COPSE_TRY(copse_need_memory(k->reports, "cross-check"));
     a->has[k->replica] = d->queue != NULL;
     for (uint32_t turn = 0; turn < 2; turn++) {
         if (turn == 1)
             COPSE_TRY(poison(k));
-        for (uint32_t i = 0; i < segments; i++) {
-            if (turn == 1)
-                COPSE_TRY(copse__program_replay(program, i));
-            COPSE_TRY(copse__audit_gradients(a, k->replica, i, turn == 1));
-        }
+        for (uint32_t i = 0; turn == 1 && i < segments; i++)
+            COPSE_TRY(copse__program_replay(program, i));
+        for (uint32_t b = 0; b < buckets; b++)
+            COPSE_TRY(copse__audit_gradients(a, k->replica, b, turn == 1));
         COPSE_TRY(copse_queue_read(q, reports, 0, k->reports + turn * COPSE_REPORT_BYTES, COPSE_REPORT_BYTES));
     }
     if (d->queue)
@@ -229,8 +229,7 @@ static copse_status check_replica(struct copse_execution *e, uint32_t r)
 copse_status copse__cross_check(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
-    if (!e->is_training || e->part > 0 || e->is_resident || e->layout->all_reduces.count > 0 ||
-        t->watches.audit.params.is_cross_check_off)
+    if (!e->is_training || e->part > 0 || t->watches.audit.params.is_cross_check_off)
         return COPSE_OK;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(check_replica(e, r));

@@ -343,6 +343,30 @@ static void a_wrong_derivative_in_the_reference_is_found(void **state)
     expect("grad/odd/bent/", COPSE_VERDICT_FAIL, "the reference's own gradient of input 0");
 }
 
+/* ---- contracts ---- */
+
+static void contracts_name_parameters(void **state)
+{
+    char text[4096];
+    (void)state;
+    OK(copse_kernel_contract("unary", text, sizeof text));
+    assert_non_null(strstr(text, "  parameters: 3 words of 4 bytes, then group_base\n    uint n; float alpha; float beta;\n"));
+    assert_non_null(strstr(text, "  specialisation constants: 1\n    0: OP\n  group: 256 x 1\n"));
+    for (size_t i = 0; i < copse_kernel_count; i++) {
+        const struct copse_kernel_row *row = &copse_kernel_table[i];
+        size_t fields = 0, specs = 0;
+        OK(copse_kernel_contract(row->name, text, sizeof text));
+        for (const char *p = text; (p = strchr(p, ';')) != NULL; p++)
+            fields++;
+        for (const char *p = text; (p = strstr(p, "\n    ")) != NULL; p += 5)
+            specs += p[6] == ':';
+        if (row->cl_text && (fields != row->param_words || specs != row->spec_count))
+            fail_msg("%s: %zu parameters and %zu constants are named, not %u and %u", row->name, fields, specs,
+                     row->param_words, row->spec_count);
+    }
+    assert_int_equal(copse_kernel_contract("unary", text, 60), COPSE_ERR_ARGUMENT);
+}
+
 /* ---- host memory ---- */
 
 static struct {
@@ -513,6 +537,7 @@ int main(void)
         TEST(each_end_has_its_verdict),
         TEST(a_lost_device_is_opened_again),
         TEST(known_failures_are_told_apart),
+        TEST(contracts_name_parameters),
         TEST(the_devices_found_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

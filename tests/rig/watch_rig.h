@@ -13,6 +13,7 @@ static copse_context *ctx;
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 static uint64_t job_seed = 3;
+static copse_status (*job_loss)(copse_graph *, const copse_batch *, void *, copse_tensor **) = model_loss;
 static bool has_unused; /* a variable that the loss does not depend on */
 
 struct job {
@@ -52,7 +53,7 @@ static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind
 {
     const char *devices[] = { "fake:0", "fake:1" };
     const struct copse_trainer_params p = {
-        .loss = model_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = job_seed,
+        .loss = job_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = job_seed,
     };
     *j = (struct job){ .st = NULL };
     OK(copse_mirrored_create(ctx, devices, replicas, &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));

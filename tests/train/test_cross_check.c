@@ -3,6 +3,10 @@
    what passed is remembered, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
 #include <unistd.h>
 
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/sync.h"
+#include "copse/loop/feed.h"
+#include "copse/ops.h"
 #include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "tests/rig/watch_rig.h"
@@ -141,6 +145,94 @@ static void a_launch_that_changes_nothing_is_compared(void **state)
     has_unused = false;
 }
 
+/* With the mean of all inputs over the replicas, and its tanh. */
+static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_tensor *x, *s;
+    COPSE_TRY(model_loss(g, in, user, loss));
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_mean(g, x, NULL, 0, false, &s));
+    COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
+    COPSE_TRY(copse_all_reduce(g, s, COPSE_MEAN, &s));
+    COPSE_TRY(copse_tanh(g, s, &s));
+    COPSE_TRY(copse_reshape(g, s, (*loss)->shape, &s));
+    return copse_add(g, *loss, s, loss);
+}
+
+static void launches_after_an_all_reduce_are_compared(void **state)
+{
+    (void)state;
+    job_loss = reducing_loss;
+    for (size_t n = 1; n <= 2; n++) {
+        struct job j;
+        open_job(&j, n, COPSE_SGD, NULL);
+        OK(step(&j, 0));
+        assert_true(copse_trainer_cross_checked(j.t) > 10);
+        close_job(&j);
+        end(NULL);
+        begin(NULL);
+        copse_fake.devices[n - 1].cut = "unary";
+        refused(n, COPSE_SGD, n == 1 ? "fake:0" : "fake:1", "kernel unary ");
+        end(NULL);
+        begin(NULL);
+    }
+    job_loss = model_loss;
+}
+
+/* Two cores of a device that share a queue, runs of two steps. */
+static void open_accelerator(struct job *j, const struct copse_audit_params *audit)
+{
+    static const char *const devices[] = { "fake:0", "fake:0" };
+    *j = (struct job){ .m = { .dropout = 0.2f } };
+    OK(copse_accelerator_create(ctx, devices, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &j->st));
+    assert_true(copse_accelerator_is_resident(j->st));
+    OK(model_create(&j->m, j->st));
+    OK(copse_trainer_create(j->st, &(struct copse_trainer_params){ .loss = model_loss, .user = &j->m, .seed = 3 }, &j->t));
+    OK(copse_trainer_audit(j->t, audit));
+}
+
+static copse_status run_two(struct job *j)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const struct copse_host_batch b = rig_kept((struct copse_host_batch){
+            RIG_XY(MODEL_IN, data_x + i * 32 * MODEL_IN, data_y + i * 32), .count = 32, .first = i * 32 });
+        OK(copse_trainer_feed(j->t, &b));
+    }
+    return copse_trainer_run(j->t);
+}
+
+static void runs_of_an_accelerator_are_compared(void **state)
+{
+    static const char *const kernels[] = { "matmul", "cross_entropy_grad", "dropout", "adam" };
+    static float with[2048], without[2048];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct job j;
+        open_accelerator(&j, &(struct copse_audit_params){ .is_cross_check_off = k });
+        OK(run_two(&j));
+        assert_true((copse_trainer_cross_checked(j.t) > 10) == (k == 0));
+        read_values(&j, k ? without : with);
+        close_job(&j);
+    }
+    assert_memory_equal(with, without, model_parameters() * sizeof *with);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        struct job j;
+        char what[64];
+        end(NULL);
+        begin(NULL);
+        copse_fake.devices[0].cut = kernels[i];
+        open_accelerator(&j, NULL);
+        read_values(&j, without);
+        snprintf(what, sizeof what, "kernel %s ", kernels[i]);
+        const copse_status s = run_two(&j);
+        if (s != COPSE_ERR_UNRELIABLE || !strstr(copse_last_error(), what) || !strstr(copse_last_error(), "step 1"))
+            fail_msg("%s: %s: %s", kernels[i], copse_status_name(s), copse_last_error());
+        read_values(&j, with);
+        assert_memory_equal(with, without, model_parameters() * sizeof *with);
+        close_job(&j);
+    }
+}
+
 static uint64_t checked_in_first_step(size_t replicas, size_t rows)
 {
     struct copse_step_result r;
@@ -254,6 +346,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rounding_is_accepted, begin, end),
         cmocka_unit_test_setup_teardown(replays_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(a_launch_that_changes_nothing_is_compared, begin, end),
+        cmocka_unit_test_setup_teardown(launches_after_an_all_reduce_are_compared, begin, end),
+        cmocka_unit_test_setup_teardown(runs_of_an_accelerator_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
