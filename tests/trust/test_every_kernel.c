@@ -202,7 +202,7 @@ static bool has_substitute(copse_device *dev, const struct job *j)
 /* The other kernels belong to rules, to sums over replicas, to audits, and to variants that the fake device does not choose. */
 static bool is_in_graphs(const char *kernel)
 {
-    static const char *const others[] = { "adam",     "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
+    static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
                                           "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
                                           "bias_activation" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
@@ -287,6 +287,7 @@ static void optimizers_and_sums_are_refused_or_right(void **state)
         float clip;
     } table[] = {
         { "adam", COPSE_ADAM, 0.0f },      { "momentum", COPSE_NESTEROV, 0.0f }, { "sgd", COPSE_SGD, 0.0f },
+        { "adaptive", COPSE_NADAM, 0.0f },
         { "average", COPSE_ADAM, 0.0f },   { "clip", COPSE_SGD, 0.1f },          { "square_sum", COPSE_SGD, 0.0f },
         { "block_scale", COPSE_SGD, 0.0f }, { "tree_sum", COPSE_SGD, 0.0f },     { "cross_entropy_grad", COPSE_SGD, 0.0f },
         { "softmax", COPSE_SGD, 0.0f },
