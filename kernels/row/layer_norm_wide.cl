@@ -9,14 +9,10 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
 
 #include "math.clh"
 #include "part_wide.clh"
+#include "row/row_wide.clh"
 
 #define FORWARD 0
 #define GRADIENT 1
-
-/* Longest chains: of vectors in a block, of blocks in a run of them. */
-#define CHAIN 64u
-#define BLOCK (16u * CHAIN)
-#define RUN   (BLOCK * CHAIN)
 
 /* x[k .. k + 15] of a row; zeros after its end, where `tail` is also zero. */
 #define ROW(x) (tail_at <= k ? load_part(x, k, cols) : vload16(0, (x) + k))
@@ -24,14 +20,6 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
 #define X     (ROW(px) - first)
 #define U     ((X - shift) * inverse)
 #define SLOPE (ROW(pb) * ROW(a))
-
-FN float add_up(float16 v)
-{
-    const float8 e = v.lo + v.hi;
-    const float4 q = e.lo + e.hi;
-    const float2 d = q.lo + q.hi;
-    return d.x + d.y;
-}
 
 /* s and t = the sums of two terms over a row. */
 #define ROW_SUMS(TERM_S, TERM_T)                                                                   \

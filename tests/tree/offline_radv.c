@@ -52,6 +52,7 @@ static const struct {
     { COPSE_KERNEL_argmax, 1, { 1 } },
     { COPSE_KERNEL_row_stats, 1, { 1 } },
     { COPSE_KERNEL_softmax, 1, { 1 } },
+    { COPSE_KERNEL_softmax_grad, 1, { 1 } },
     { COPSE_KERNEL_accumulate, 1, { 32, 0 } },
     { COPSE_KERNEL_tree_sum, 1, { 32, 0, 8 } },
     { COPSE_KERNEL_tree_sum, 1, { 32, 0, 64 } },
