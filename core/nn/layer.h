@@ -92,7 +92,7 @@ struct copse_layer_kind {
     copse_status (*function)(copse_graph *g, copse_tensor *x, copse_tensor **y); /* of an activation */
 };
 
-extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_embedding,
+extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_shortcut, copse__layer_dense, copse__layer_embedding,
     copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_conv, copse__layer_max_pool, copse__layer_average_pool, copse__layer_global_pool,
     copse__layer_activations[]; /* without the linear one: [a - 1] */
@@ -164,16 +164,16 @@ struct copse_layer_maker {
     bool is_trial;     /* only check that the variables can be made, and count; `strategy` may be NULL */
     uint64_t *elements; /* of all variables so far; NULL: not counted */
 };
-/* The inner layers, one behind the other. */
-copse_status copse__layers_infer(copse_layer *l, struct copse_flow *f);
+/* The first `count` inner layers, one behind the other. */
+copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow *f);
 /* Variable `i` of a layer, "dense1.<part>"; `p` has all but name and seed. */
 copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *part,
                                    const struct copse_variable_params *p);
 
 /* ---- applying (layer_apply.c) ---- */
 
-/* The inner layers, one behind the other. */
-copse_status copse__layers_apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+/* The first `count` inner layers, one behind the other. */
+copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g, const copse_batch *in, copse_tensor *x,
                                  copse_tensor **y);
 /* Variable `i` as an operand; NULL: the layer has none. */
 copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i);

@@ -19,10 +19,10 @@ static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batc
     return l->inner.count > 0 ? s : copse_note(s, "in %s", copse__layer_where(l, where));
 }
 
-copse_status copse__layers_apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                 copse_tensor **y)
+copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g, const copse_batch *in,
+                                 copse_tensor *x, copse_tensor **y)
 {
-    for (size_t i = 0; i < l->inner.count; i++)
+    for (size_t i = 0; i < count; i++)
         COPSE_TRY(apply(l->inner.at[i], g, in, x, &x));
     *y = x;
     return COPSE_OK;

@@ -61,9 +61,9 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-copse_status copse__layers_infer(copse_layer *l, struct copse_flow *f)
+copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow *f)
 {
-    for (size_t i = 0; i < l->inner.count; i++)
+    for (size_t i = 0; i < count; i++)
         COPSE_TRY(infer(l->inner.at[i], f));
     return COPSE_OK;
 }

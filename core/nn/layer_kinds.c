@@ -20,5 +20,6 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_activations[COPSE_GELU - 1],
     &copse__layer_activations[COPSE_SILU - 1],
     &copse__layer_residual,
+    &copse__layer_shortcut,
     NULL,
 };

@@ -210,7 +210,7 @@ static copse_status check_end(struct parser *p)
 {
     skip_blanks(p);
     if (*p->at == '{')
-        return parse_fail(p, "only residual has layers in braces");
+        return parse_fail(p, "only residual and shortcut have layers in braces");
     if (*p->at == '}' && p->depth == 0)
         return parse_fail(p, "'}' has no '{'");
     return *p->at && !strchr(";\n#}", *p->at) ? parse_fail(p, "a ';' or an end of line is missing behind '}'") : COPSE_OK;

@@ -4,29 +4,69 @@
 #include "core/nn/layer.h"
 #include "copse/ops.h"
 
+static copse_status infer_row(copse_layer *l, struct copse_flow *f)
+{
+    return copse__layers_infer(l, l->inner.count, f);
+}
+
+static copse_status apply_row(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+{
+    return copse__layers_apply(l, l->inner.count, g, in, x, y);
+}
+
 const struct copse_layer_kind copse__layer_row = {
     .takes_all = true,
-    .infer = copse__layers_infer,
-    .apply = copse__layers_apply,
+    .infer = infer_row,
+    .apply = apply_row,
 };
+
+/* ---- residual ---- */
+
+/* Its last inner layer, if that is a shortcut; or NULL: the shortcut is the input itself. */
+static copse_layer *shortcut_of(const copse_layer *l)
+{
+    copse_layer *last = l->inner.at[l->inner.count - 1];
+    return last->kind == &copse__layer_shortcut ? last : NULL;
+}
+
+/* Inner layers without the shortcut. */
+static size_t count_of(const copse_layer *l)
+{
+    return l->inner.count - (shortcut_of(l) != NULL);
+}
 
 static copse_status infer_residual(copse_layer *l, struct copse_flow *f)
 {
-    char before[96], after[96];
-    const copse_shape shape = f->shape;
-    COPSE_TRY(copse__layers_infer(l, f));
-    if (f->type != COPSE_F32 || !copse__shape_equal(f->shape, shape))
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "its layers turn the input %s into %s; a sum needs equal shapes",
-                                copse__shape_text(shape, before), copse__shape_text(f->shape, after));
-    return COPSE_OK;
+    char first[96], second[96];
+    copse_layer *shortcut = shortcut_of(l);
+    struct copse_flow side = *f;
+    if (count_of(l) == 0)
+        return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "it has a shortcut and no other layer");
+    COPSE_TRY(copse__layers_infer(l, count_of(l), f));
+    if (shortcut) {
+        shortcut->in = side;
+        COPSE_TRY(infer_row(shortcut, &side));
+        shortcut->out = side;
+    }
+    if (f->type == COPSE_F32 && side.type == COPSE_F32 && copse__shape_equal(f->shape, side.shape))
+        return COPSE_OK;
+    copse__shape_text(side.shape, first);
+    copse__shape_text(f->shape, second);
+    if (shortcut)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "its shortcut gives %s and its layers %s; a sum needs equal shapes", first,
+                                second);
+    return copse_layer_fail(l, COPSE_ERR_SHAPE, "its layers turn the input %s into %s; a sum needs equal shapes", first,
+                            second);
 }
 
 static copse_status apply_residual(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
                                    copse_tensor **y)
 {
-    copse_tensor *inner;
-    COPSE_TRY(copse__layers_apply(l, g, in, x, &inner));
-    return copse_add(g, x, inner, y);
+    copse_tensor *inner, *side = x;
+    COPSE_TRY(copse__layers_apply(l, count_of(l), g, in, x, &inner));
+    if (shortcut_of(l))
+        COPSE_TRY(apply_row(shortcut_of(l), g, in, x, &side));
+    return copse_add(g, side, inner, y);
 }
 
 const struct copse_layer_kind copse__layer_residual = {
@@ -36,6 +76,23 @@ const struct copse_layer_kind copse__layer_residual = {
     .infer = infer_residual,
     .apply = apply_residual,
 };
+
+static copse_status refuse_shortcut(copse_layer *l, struct copse_flow *f)
+{
+    (void)f;
+    return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "a shortcut is the last layer in the braces of residual");
+}
+
+/* What residual adds to the result of its layers, in place of its input. */
+const struct copse_layer_kind copse__layer_shortcut = {
+    .name = "shortcut",
+    .has_inner = true,
+    .takes_all = true,
+    .infer = refuse_shortcut,
+    .apply = apply_row,
+};
+
+/* ---- layers from layers ---- */
 
 /* Copies of layers as the inner ones of a new one. */
 static copse_status contain(const struct copse_layer_kind *kind, const copse_layer *const *layers, size_t count,

@@ -25,6 +25,7 @@ static void descriptions_have_one_canonical_form(void **state)
     reads("dense bias=no init=0.5 64 scale=3 tanh", "dense 64 tanh bias=no init=0.5 scale=3");
     reads("dense 2147483647 init=-1e-7", "dense 2147483647 init=-1e-07");
     reads("residual{dense 8}", "residual { dense 8 }");
+    reads("residual { dense 8\n shortcut { dense 8 } }", "residual { dense 8; shortcut { dense 8 } }");
     reads("residual {\n dense 8 gelu # inside\n ; residual { relu } }\ndense out",
           "residual { dense 8 gelu; residual { relu } }; dense out");
     reads("mlp", "flatten; dense out");
@@ -108,7 +109,7 @@ static void braces_must_fit(void **state)
     refuses("relu }", "line 1, layer 1 'relu': '}' has no '{'");
     refuses("}", "line 1, layer 1 '': '}' without a layer in front");
     refuses("relu; { relu }", "line 1, layer 2 '': '{' without a layer in front");
-    refuses("relu { relu }", "line 1, layer 1 'relu': only residual has layers in braces");
+    refuses("relu { relu }", "line 1, layer 1 'relu': only residual and shortcut have layers in braces");
     refuses("residual { relu } relu", "a ';' or an end of line is missing behind '}'");
     refuses("residual 3 { relu }", "'3' does not belong to this layer: write residual { LAYERS }");
 }

@@ -46,6 +46,22 @@ static void variables_are_numbered_by_kind_in_the_whole_tree(void **state)
     copse_strategy_release(&st);
 }
 
+static void shortcuts_have_variables_of_their_own(void **state)
+{
+    (void)state;
+    copse_strategy *st = on_host();
+    copse_layer *l = parsed("residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; global_pool; dense out");
+    copse_shape out;
+    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(7, 5, 3), .outputs = 3 }));
+    assert_string_equal(variables_of(st), "conv1.weight 3 3 3 8;conv1.bias 8;conv2.weight 1 1 3 8;conv2.bias 8;"
+                                          "dense1.weight 8 3;dense1.bias 3;");
+    assert_string_equal(text_of(l), "residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; global_pool; dense 3");
+    OK(copse_layer_output(l, &out));
+    assert_int_equal(out.dims[0], 3);
+    copse_layer_release(&l);
+    copse_strategy_release(&st);
+}
+
 static void a_scope_goes_in_front_of_names(void **state)
 {
     (void)state;
@@ -201,6 +217,7 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("gelu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 0.5 * (1 + erf(sqrt(0.5))) }, 1);
     gives("dropout 0.5", COPSE_F32, four, x, 1, (const double[]){ 1, -2, 3, 0.5 }, 4); /* an evaluation drops nothing */
     gives("residual { relu; relu }", COPSE_F32, four, x, 1, (const double[]){ 2, -2, 6, 1 }, 4);
+    gives("residual { relu; shortcut { relu; relu } }", COPSE_F32, four, x, 1, (const double[]){ 2, 0, 6, 1 }, 4);
     const double m = 0.625, d = sqrt((0.375 * 0.375 + 2.625 * 2.625 + 2.375 * 2.375 + 0.125 * 0.125) / 4 + 1e-5);
     gives("layer_norm", COPSE_F32, four, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
     const double r = sqrt(14.25 / 4 + 1e-5);
@@ -432,6 +449,13 @@ static void builds_name_line_layer_and_shapes(void **state)
     (void)state;
     refused_build("dense 64 relu\nresidual {\n  dense 32\n}", COPSE_SHAPE(64), COPSE_ERR_SHAPE,
                   "line 2, layer 2 'residual': its layers turn the input [64] into [32]; a sum needs equal shapes");
+    refused_build("residual { dense 32; shortcut { dense 16 } }", COPSE_SHAPE(64), COPSE_ERR_SHAPE,
+                  "layer 1 'residual': its shortcut gives [16] and its layers [32]; a sum needs equal shapes");
+    refused_build("residual { shortcut { dense 16 } }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
+                  "layer 1 'residual': it has a shortcut and no other layer");
+    refused_build("residual { shortcut { relu }; relu }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
+                  "layer 2 'shortcut': a shortcut is the last layer in the braces of residual");
+    refused_build("shortcut { relu }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT, "layer 1 'shortcut': a shortcut is the last layer");
     refused_build("dense 64\n\ndense out", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT, "line 3, layer 2 'dense out': `out` is");
     refused_build("dense 4", COPSE_SCALAR, COPSE_ERR_SHAPE, "line 1, layer 1 'dense 4': the input is one number");
     refused_build("flatten; dense 2000000", COPSE_SHAPE(2000, 8), COPSE_ERR_SHAPE,
@@ -586,6 +610,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variables_are_numbered_by_kind_in_the_whole_tree),
+        cmocka_unit_test(shortcuts_have_variables_of_their_own),
         cmocka_unit_test(a_scope_goes_in_front_of_names),
         cmocka_unit_test(initial_values_follow_their_rule),
         cmocka_unit_test(outputs_have_the_values_of_the_definition),

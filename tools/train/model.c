@@ -17,6 +17,34 @@ bool network_is_mlp(const char *text)
     return strncmp(text, "mlp", 3) == 0 && (text[3] == ':' || text[3] == '\0');
 }
 
+/* ---- networks with a name ---- */
+
+#define BLOCK(channels) \
+    "residual { conv " channels " 3x3 bias=no; batch_norm; relu; conv " channels " 3x3 bias=no; batch_norm }; relu; "
+#define HALVING(channels)                                                                                         \
+    "residual { conv " channels " 3x3 stride=2 bias=no; batch_norm; relu; conv " channels " 3x3 bias=no; batch_norm; " \
+    "shortcut { conv " channels " 1x1 stride=2 bias=no; batch_norm } }; relu; "
+
+static const struct named_network {
+    const char *name, *text;
+} named_networks[] = {
+    { "cnn", "conv 32 3x3 relu; conv 32 3x3 relu; max_pool 2; conv 64 3x3 relu; conv 64 3x3 relu; max_pool 2; flatten; "
+             "dropout 0.25; dense 128 relu; dropout 0.5; dense out" },
+    /* He et al., "Deep residual learning for image recognition", 2016, section 4.2, with projections as shortcuts */
+    { "resnet20", "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32") BLOCK("32")
+                  BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
+};
+
+static const char *named_text(const char *spec)
+{
+    for (size_t i = 0; i < sizeof named_networks / sizeof *named_networks; i++)
+        if (strcmp(spec, named_networks[i].name) == 0)
+            return named_networks[i].text;
+    return NULL;
+}
+
+/* ---- descriptions ---- */
+
 /* The text of the file of this name, to be freed; NULL: no such file, or not readable. */
 static char *file_text(const char *path)
 {
@@ -70,11 +98,12 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     copse_context *ctx;
     char plain[900];
     COPSE_TRY(copse_context_create(&params, &ctx));
-    char *text = network_is_mlp(spec) ? NULL : file_text(spec);
+    const char *named = named_text(spec);
+    char *text = named || network_is_mlp(spec) ? NULL : file_text(spec);
     free(kept);
     kept = text;
-    *source = text ? text : spec;
-    const copse_status s = settle(ctx, spec, text ? text : spec, dropout, out);
+    *source = text ? text : named ? named : spec;
+    const copse_status s = settle(ctx, spec, *source, dropout, out);
     copse_context_release(&ctx);
     if (s) {
         session_plain(plain, sizeof plain, session_error());
