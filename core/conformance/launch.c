@@ -50,7 +50,7 @@ static void plan(struct copse_launch *l, const struct copse_limits *limits)
         l->per = 1;
     } else {
         l->spec[0] = (int32_t)l->per;
-        l->spec[1] = limits->has_wide_vectors;
+        l->spec[1] = limits->has_wide_vectors && l->regime != COPSE_REGIME_AXIS; /* both orders */
     }
     memset(l->counts, 0, sizeof l->counts);
     f->plan(l);
