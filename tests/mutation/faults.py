@@ -24,7 +24,7 @@ class Mutant:
 
     def __init__(self, source, line, what, text, kernels, sources):
         self.name, self.lines, self.kernels, self.sources = source, (line, text), kernels, sources
-        self.key = (key_of(source), " ".join(text.split()))
+        self.key = (key_of(source), " ".join(text.strip("\\ ").split()) or what)
         self.label = f"{line + 1}: {what}"
 
     def text_in(self, kernel):
