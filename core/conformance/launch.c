@@ -8,7 +8,8 @@
 
 #define BAND        COPSE_ALIGNMENT
 #define TEXEL_BYTES 16u
-#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
+#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the
+                                   NaN of the operand */
 #define OTHER       0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
                                    table that should give NaN, and a NaN stays the same in an update */
 
@@ -151,7 +152,7 @@ static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, con
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
         for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
-            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD;
+            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD + a;
         words[a] = g->before[a] + BAND / COPSE_WORD_BYTES;
         copse__launch_fill(l, a, words[a]);
     }
