@@ -101,7 +101,7 @@ def mutations(text):
             continue
 
         def add(at, old, new):
-            out.append((number, f"{old.strip()} -> {new.strip() or 'nothing'} at {at}", line[:at] + new + line[at + len(old):],
+            out.append((number, f"{old.strip()} -> {new.strip(' ;') or 'nothing'} at {at}", line[:at] + new + line[at + len(old):],
                         at))
 
         for old, new in PAIRS:
@@ -114,7 +114,7 @@ def mutations(text):
         for m in re.finditer(r"(?<![\w.])(\d+\.\d*(?:e-?\d+)?)f", code):
             add(m.start(), m.group(0), "1.0f" if float(m.group(1)) == 0.0 else "0.0f")
         for m in re.finditer(r"BARRIER\(\);", code):
-            add(m.start(), m.group(0), " " * 10)
+            add(m.start(), m.group(0), " " * 9 + ";")
         for m in re.finditer(r"\bNAN_", code):
             add(m.start(), m.group(0), "0.0f")
         for m in re.finditer(r"-?\bINF\b", code):

@@ -102,7 +102,7 @@ class Bench:
             why = f"{out.mode}/{out.op}/{out.case}: {out.text}" if out.case else f"{out.how}: {out.text}"
             if out.how == "error" or (out.how == "crashed" and out.text == "SIGKILL"): # bad arguments, no memory
                 return "undecided", why
-            if out.how == "crashed":
+            if out.how == "crashed" and not self.is_oclgrind:
                 return "found", why
             right = self.right_one(stage, kernel, (out.mode, out.op, out.case) if out.how == "failed" else ())
             if right.how != "passed":
