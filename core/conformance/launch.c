@@ -8,7 +8,8 @@
 
 #define BAND        COPSE_ALIGNMENT
 #define TEXEL_BYTES 16u
-#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
+#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the
+                                   NaN of the operand */
 #define OTHER       0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
                                    table that should give NaN, and a NaN stays the same in an update */
 
@@ -50,7 +51,7 @@ static void plan(struct copse_launch *l, const struct copse_limits *limits)
         l->per = 1;
     } else {
         l->spec[0] = (int32_t)l->per;
-        l->spec[1] = limits->has_wide_vectors;
+        l->spec[1] = limits->has_wide_vectors && l->regime != COPSE_REGIME_AXIS; /* both orders */
     }
     memset(l->counts, 0, sizeof l->counts);
     f->plan(l);
@@ -151,7 +152,7 @@ static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, con
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
         for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
-            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD;
+            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD + a;
         words[a] = g->before[a] + BAND / COPSE_WORD_BYTES;
         copse__launch_fill(l, a, words[a]);
     }

@@ -107,7 +107,8 @@ static void plan_wide_groups(struct copse_launch *l)
 static void plan_weight_wide(struct copse_launch *l)
 {
     const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12;
-    const uint32_t in = l->want > 1 ? 4 : 1, out = l->regime == COPSE_REGIME_AXIS ? 3 : width - 3;
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* an odd number of groups: a folded launch has surplus groups */
+    const uint32_t in = l->want > 1 && !is_axis ? 4 : 1, out = is_axis ? 3 : width - 3;
     const struct copse_params_conv c = geometry(l, false, in);
     const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile), parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;

@@ -223,6 +223,35 @@ static void plan_norm_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
+/* Two rows of more elements than the levels of a sum take at once. */
+#define LONG_ROW ((64u * 64 + 4) * 64 + 1)
+
+static void plan_norm_long(struct copse_launch *l)
+{
+    const struct copse_params_layer_norm p = { 2, LONG_ROW, 0.125f };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, p.rows, n, p.cols, second_of(l, p.rows, p.cols), n);
+}
+
+static void plan_norm_wide_long(struct copse_launch *l)
+{
+    const struct copse_params_layer_norm_wide p = { 2, LONG_ROW, 0.125f, 2 };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, 1, n, p.cols, second_of(l, p.rows, p.cols), n);
+}
+
+/* A mean that is large against the differences to it, with both signs. */
+static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t cols = l->counts[1];
+    for (size_t i = 0; i < l->counts[0]; i++) {
+        float x;
+        memcpy(&x, &words[0][i], sizeof x);
+        x += i / cols % 2 ? -1000.0f : 1000.0f;
+        memcpy(&words[0][i], &x, sizeof x);
+    }
+}
+
 /* ---- the forms ---- */
 
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
@@ -250,6 +279,13 @@ static void plan_norm_wide(struct copse_launch *l)
     { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
       .size = copse__size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+#define NORM_OF(kernel_, label, plan_, wide, ...)                                                           \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { FORWARD, 1 },                              \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_norm##wide,        \
+      .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,                            \
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ }
+#define LONG_ROWS .why = "long rows take one launch"
+#define LARGE_MEAN .why = "large means take one launch", .arrange = arrange_norm_mean
 
 /* A weight of 0 where the class has other numbers than usual ones. */
 static void arrange_weights(const struct copse_launch *l, uint32_t *const *words)
@@ -297,6 +333,10 @@ static const struct copse_launch_form forms[] = {
     NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),
     NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1), NORM_WIDE("RMS", FORWARD, 0),
     NORM_WIDE("RMS, gradient", GRADIENT, 0),
+    NORM_OF(layer_norm, "long rows", plan_norm_long, , LONG_ROWS),
+    NORM_OF(layer_norm, "large mean", plan_norm, , LARGE_MEAN),
+    NORM_OF(layer_norm_wide, "long rows", plan_norm_wide_long, _wide, LONG_ROWS),
+    NORM_OF(layer_norm_wide, "large mean", plan_norm_wide, _wide, LARGE_MEAN),
 };
 
 const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms) };

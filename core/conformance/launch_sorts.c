@@ -9,8 +9,18 @@ enum { WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPS
        WHOLE = COPSE_CONTENT_WHOLE };
 
 #define EACH   3u /* positions of a block */
-#define ROWS   3u /* digits 0 to 3: the last one for indices out of range */
 #define DIGITS 4u
+
+/* Rows of the first digits, 0 to 3, or of the digits above those; the last row is for indices out of range. */
+static uint32_t shift_of(const struct copse_launch *l)
+{
+    return l->spec[0] ? 0 : 2;
+}
+
+static uint32_t rows_of(const struct copse_launch *l)
+{
+    return l->spec[0] ? 3 : 13;
+}
 
 static uint32_t extent(const struct copse_launch *l)
 {
@@ -20,8 +30,8 @@ static uint32_t extent(const struct copse_launch *l)
 static void plan_count(struct copse_launch *l)
 {
     const uint32_t blocks = extent(l), n = EACH * blocks - 1;
-    const struct copse_params_sort_count p = { n, ROWS, blocks, EACH, 0, DIGITS };
-    l->range = ROWS;
+    const struct copse_params_sort_count p = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
+    l->range = rows_of(l);
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS * blocks);
 }
 
@@ -45,8 +55,8 @@ static void plan_offsets(struct copse_launch *l)
 static void plan_place(struct copse_launch *l)
 {
     const uint32_t blocks = extent(l), n = EACH * blocks - 1;
-    const struct copse_params_sort_place p = { n, ROWS, blocks, EACH, 0, DIGITS };
-    l->range = ROWS;
+    const struct copse_params_sort_place p = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
+    l->range = rows_of(l);
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS, DIGITS * blocks, n);
 }
 
@@ -54,7 +64,7 @@ static void plan_place(struct copse_launch *l)
 static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
 {
     const uint32_t n = (uint32_t)l->counts[0], blocks = (uint32_t)(l->counts[3] / DIGITS);
-    const struct copse_params_sort_count count = { n, ROWS, blocks, EACH, 0, DIGITS };
+    const struct copse_params_sort_count count = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
     const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
     reverse(words[1], n);
     copse_host_sort_count(&count, l->spec, (struct copse_host_arg[]){

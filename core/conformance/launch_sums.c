@@ -100,6 +100,22 @@ static void arrange_gather_grad(const struct copse_launch *l, uint32_t *const *w
         words[2][row] = (uint32_t)positions_before(l, row);
 }
 
+/* The first row has as many positions as a launch adds. */
+static void plan_gather_grad_long(struct copse_launch *l)
+{
+    struct copse_params_gather_grad p = { .rows = 3, .width = 3, .count = 256u * 64, .cols = 3, .tiles = 1 };
+    const size_t positions = p.count + 5;
+    COPSE_LAUNCH_PLAN(l, p, p.rows, positions * p.width, positions, p.rows + 1, (size_t)p.rows * p.width);
+}
+
+static void arrange_gather_grad_long(const struct copse_launch *l, uint32_t *const *words)
+{
+    const uint32_t positions = (uint32_t)l->counts[1];
+    for (uint32_t i = 0; i < positions; i++)
+        words[1][i] = positions - 1 - i;
+    memcpy(words[2], (const uint32_t[]){ 0, positions - 5, positions - 5, positions }, 4 * sizeof(uint32_t));
+}
+
 /* ---- the derivative of an activation ---- */
 
 static void plan_dense_grad(struct copse_launch *l)
@@ -125,6 +141,12 @@ static void plan_dense_grad(struct copse_launch *l)
     { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
       .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad,                         \
       .arrange = arrange_gather_grad, .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f }
+#define GATHER_GRAD_LONG(label, is_shared)                                                                  \
+    { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
+      .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad_long,                    \
+      .arrange = arrange_gather_grad_long, .limit = { .ulp = 0.5, .ratio = 4 },                             \
+      .no_values = COPSE_ALL_VALUES & ~1u, .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),  \
+      .why = "long rows take one launch" }
 #define DENSE_GRAD(label, activation, ...)                                                                  \
     STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT }, __VA_ARGS__)
 
@@ -147,6 +169,7 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
+    GATHER_GRAD_LONG("a long row, one chunk at a time", 0), GATHER_GRAD_LONG("a long row, shared", 1),
     DENSE_GRAD("relu", COPSE_RELU, .cap = 0),
     DENSE_GRAD("sigmoid", COPSE_SIGMOID, .limit = { .ulp = 4 }, .cap = 0x1p40f),
     DENSE_GRAD("tanh", COPSE_TANH, .limit = { .ulp = 4 }, .cap = 0x1p40f),

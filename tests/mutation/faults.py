@@ -25,7 +25,7 @@ class Mutant:
 
     def __init__(self, source, line, what, text, kernels, sources):
         self.name, self.lines, self.kernels, self.sources = source, (line, text), kernels, sources
-        self.key = (key_of(source), text.strip())
+        self.key = (key_of(source), " ".join(text.strip("\\ ").split()) or what)
         self.label = f"{line + 1}: {what}"
 
     def text_in(self, kernel):
@@ -102,7 +102,7 @@ def mutations(text):
             continue
 
         def add(at, old, new):
-            out.append((number, f"{old.strip()} -> {new.strip() or 'nothing'} at {at}", line[:at] + new + line[at + len(old):],
+            out.append((number, f"{old.strip()} -> {new.strip(' ;') or 'nothing'} at {at}", line[:at] + new + line[at + len(old):],
                         at))
 
         for old, new in PAIRS:
@@ -115,7 +115,7 @@ def mutations(text):
         for m in re.finditer(r"(?<![\w.])(\d+\.\d*(?:e-?\d+)?)f", code):
             add(m.start(), m.group(0), "1.0f" if float(m.group(1)) == 0.0 else "0.0f")
         for m in re.finditer(r"BARRIER\(\);", code):
-            add(m.start(), m.group(0), " " * 10)
+            add(m.start(), m.group(0), " " * 9 + ";")
         for m in re.finditer(r"\bNAN_", code):
             add(m.start(), m.group(0), "0.0f")
         for m in re.finditer(r"-?\bINF\b", code):

@@ -87,7 +87,7 @@ def explained(path):
     known = {}
     with open(path, encoding="utf-8") as f:
         for line in f:
-            parts = [p.strip() for p in line.split(" @ ")]
+            parts = [" ".join(p.split()) for p in line.split(" @ ")]
             if len(parts) == 3 and not line.startswith("#"):
                 known[(parts[0], parts[1])] = parts[2]
     return known
