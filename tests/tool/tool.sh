@@ -98,7 +98,7 @@ bad 'text for a number' "--lr: 'fast' is not a number" train --lr fast
 bad 'negative count' "--batch: '-3'" train --batch -3
 bad 'zero batch' '--batch' train --batch 0
 bad 'negative rate' '--lr' train --lr=-1
-bad 'unknown optimizer' 'adam' train --optimizer lion
+bad 'unknown optimizer' 'adam' train --optimizer adamm
 bad 'bad model' "line 1, layer 1 'perceptron': no layer has this name; the layers are dense, .*mlp:" train --model perceptron
 bad 'model without width' "'mlp:0': UNITS is '0'" train --model mlp:0
 bad 'unknown layer' "^copse train: --model: line 1, layer 2 'dens 3': .*did you mean dense" train --model 'relu; dens 3'

@@ -43,7 +43,7 @@ class Errors(unittest.TestCase):
 
     def test_unknown_names_list_the_known_ones(self):
         strategy = copse.Strategy("host")
-        with self.assertRaisesRegex(copse.errors.ArgumentError, "adam, adamw"):
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "adamax, adamw"):
             copse.Trainer(strategy, lambda inputs: None, optimizer="adamm")
         with self.assertRaisesRegex(copse.errors.ArgumentError, "he_normal"):
             strategy.variable("v", (2,), init="he")

@@ -68,6 +68,7 @@ class Training(unittest.TestCase):
             trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer=name, learning_rate=schedule)
             losses = [trainer.step({"x": x, "y": y}).loss for _ in range(30)]
             self.assertLess(losses[-1], losses[0], name)
+        strategy = copse.Strategy("host")
         with self.assertRaisesRegex(copse.errors.ArgumentError, "l1 is 0.5: adam has no such setting"):
             copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), l1=0.5)
 
