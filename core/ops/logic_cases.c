@@ -12,7 +12,8 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
 }
 
 static const struct copse_case_op ops[] = {
-    { .name = "logical_not", .accuracy = COPSE_ACCURACY_exact, .call = build, .in = { F32_OF(2, 2) }, .in_count = 1 },
+    { .name = "logical_not", .accuracy = COPSE_ACCURACY_exact, .takes_any_type = true, .call = build,
+      .in = { F32_OF(2, 2) }, .in_count = 1 },
 };
 
 #define ROW(label, in_, ...)                                                                       \
