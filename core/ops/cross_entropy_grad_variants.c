@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The derivative of the cross-entropy of rows of logits, (softmax - one-hot) dy / divisor, from their statistics. */
 #include <math.h>
-#include <stdio.h>
 
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
 struct grad {
-    uint32_t rows, cols;
+    struct copse_row_work of;
     float divisor;
     const copse_tensor *logits, *labels, *stats, *dy, *dx;
 };
@@ -22,8 +21,8 @@ struct grad_attr {
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct grad *w = work;
-    struct copse_params_cross_entropy_grad p = { .n = w->rows * w->cols, .cols = w->cols, .divisor = w->divisor };
-    copse__divisor(w->cols, &p.m, &p.h);
+    struct copse_params_cross_entropy_grad p = { .n = w->of.rows * w->of.cols, .cols = w->of.cols, .divisor = w->divisor };
+    copse__divisor(w->of.cols, &p.m, &p.h);
     return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p, copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
                         copse__of(w->logits), copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
                         copse__of(w->dx));
@@ -32,7 +31,7 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct grad *w = work;
-    const struct copse_params_cross_entropy_grad_wide p = { w->rows, w->cols, w->divisor, copse__rows_each(w->cols) };
+    const struct copse_params_cross_entropy_grad_wide p = { w->of.rows, w->of.cols, w->divisor, copse__rows_each(w->of.cols) };
     return COPSE_LAUNCH(l, cross_entropy_grad_wide, NULL, p, copse__row_groups(p.rows, p.cols, p.each),
                         copse__of(w->logits), copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
                         copse__of(w->dx));
@@ -46,24 +45,11 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
 };
 
-static const uint32_t sizes[] = { 10, 1000 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
-{
-    const struct grad *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
-    return w->rows > 0;
-}
-
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct grad w = { .rows = 256, .cols = sizes[index], .divisor = 256.0f };
+    const struct grad w = { .of = copse__row_job(index, 20, 1, j), .divisor = 256.0f };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)w.rows, (unsigned)w.cols);
-    j->operations = 20.0 * w.rows * w.cols;
-    j->in_count = 1;
-    j->in[0] = COPSE_SHAPE(w.rows, w.cols);
 }
 
 /* All rows have the class 0. */
@@ -81,8 +67,8 @@ const struct copse_family copse_family_cross_entropy_grad = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .slack = 1e-5f,
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
     .job = job,
     .build = build,
 };
@@ -100,7 +86,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct grad_attr *a = y->attr;
     const uint32_t rows = y->shape.dims[0];
-    const struct grad w = { rows, y->shape.dims[1], a->is_mean ? (float)rows : 1.0f, y->in[0], y->in[1], y->in[2],
+    const struct grad w = { copse__row_work(y->shape), a->is_mean ? (float)rows : 1.0f, y->in[0], y->in[1], y->in[2],
                             y->in[3], y };
     return copse__lower_variant(l, &copse_family_cross_entropy_grad, &w);
 }

@@ -2,14 +2,13 @@
 /* The statistics of rows that softmax and the cross-entropy share: (m, t) = the maximum, and the sum of exp(x - m) without
    the largest element. */
 #include <math.h>
-#include <stdio.h>
 
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
 struct stats {
-    uint32_t rows, cols;
+    struct copse_row_work of;
     const copse_tensor *x, *y;
 };
 
@@ -38,19 +37,19 @@ copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uin
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct stats *w = work;
-    return copse__lower_row_stats(l, w->rows, w->cols, copse__of(w->x), copse__of(w->y));
+    return copse__lower_row_stats(l, w->of.rows, w->of.cols, copse__of(w->x), copse__of(w->y));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
 {
     (void)limits;
-    return ((const struct stats *)work)->cols <= COPSE_WIDE_COLS;
+    return ((const struct stats *)work)->of.cols <= COPSE_WIDE_COLS;
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct stats *w = work;
-    const struct copse_params_row_stats_wide p = { w->rows, w->cols, copse__rows_each(w->cols) };
+    const struct copse_params_row_stats_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
     return COPSE_LAUNCH(l, row_stats_wide, NULL, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->x),
                         copse__of(w->y));
 }
@@ -63,24 +62,11 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
 };
 
-static const uint32_t sizes[] = { 10, 1000 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
-{
-    const struct stats *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
-    return w->rows > 0;
-}
-
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct stats w = { .rows = 256, .cols = sizes[index] };
+    const struct stats w = { .of = copse__row_job(index, 20, 1, j) };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)w.rows, (unsigned)w.cols);
-    j->operations = 20.0 * w.rows * w.cols;
-    j->in_count = 1;
-    j->in[0] = COPSE_SHAPE(w.rows, w.cols);
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
@@ -94,8 +80,8 @@ const struct copse_family copse_family_row_stats = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .slack = 1e-5f,
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
     .job = job,
     .build = build,
 };
@@ -111,7 +97,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct stats w = { y->shape.dims[0], copse__row_cols(y->in[0]->shape), y->in[0], y };
+    const struct stats w = { copse__row_work(y->in[0]->shape), y->in[0], y };
     return copse__lower_variant(l, &copse_family_row_stats, &w);
 }
 

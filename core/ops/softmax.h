@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_SOFTMAX_H
 #define COPSE_CORE_SOFTMAX_H
 
+#include "core/graph/variant.h"
 #include "core/ops/ops.h"
 
 /* A scalar is a row of one element. */
@@ -19,6 +20,19 @@ static inline uint32_t copse__row_count(copse_shape s)
     return rows;
 }
 
+/* ---- families of kernels of rows (row_work.c) ---- */
+
+/* The first member of the work of such a family. */
+struct copse_row_work {
+    uint32_t rows, cols;
+};
+struct copse_row_work copse__row_work(copse_shape shape);
+/* For struct copse_family: rows of about 10 and about 1,000 elements. */
+#define COPSE_ROW_JOBS 2
+bool copse__row_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
+/* Describe a job with so many operations for an element and so many inputs; the caller sets its work. */
+struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs, struct copse_tune_job *j);
+
 /* Rows that an invocation of a kernel for wide vectors processes, and the groups of a launch. */
 static inline uint32_t copse__rows_each(uint32_t cols)
 {
@@ -32,6 +46,8 @@ static inline uint64_t copse__row_groups(uint32_t rows, uint32_t cols, uint32_t 
 
 /* Sums of three levels in the kernels for wide vectors: chains of 64, 64 and 256 additions. */
 #define COPSE_WIDE_COLS (1u << 24)
+
+/* ---- what the ops share ---- */
 
 /* For each row of f32 x: (m, t), as [rows, 2]. */
 copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The derivatives of softmax and of its logarithm over the last axis. */
 #include <math.h>
-#include <stdio.h>
 
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
@@ -11,8 +10,8 @@
 #define MOST_COLS (1u << 20)
 
 struct softmax_grad {
+    struct copse_row_work of;
     int32_t is_logarithm;
-    uint32_t rows, cols;
     const copse_tensor *y, *dy, *dx;
 };
 
@@ -26,8 +25,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
     const struct softmax_grad *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    const struct copse_params_softmax_grad p = { w->rows, w->cols };
-    return COPSE_LAUNCH(l, softmax_grad, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->y), copse__of(w->dy),
+    const struct copse_params_softmax_grad p = { w->of.rows, w->of.cols };
+    return COPSE_LAUNCH(l, softmax_grad, spec, p, w->of.cols > 0 ? w->of.rows : 0, copse__of(w->y), copse__of(w->dy),
                         copse__of(w->dx));
 }
 
@@ -35,7 +34,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct softmax_grad *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    const struct copse_params_softmax_grad_wide p = { w->rows, w->cols, copse__rows_each(w->cols) };
+    const struct copse_params_softmax_grad_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
     return COPSE_LAUNCH(l, softmax_grad_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->y),
                         copse__of(w->dy), copse__of(w->dx));
 }
@@ -48,24 +47,11 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
 };
 
-static const uint32_t sizes[] = { 10, 1000 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
-{
-    const struct softmax_grad *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
-    return w->rows > 0 && w->cols > 0;
-}
-
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct softmax_grad w = { .rows = 256, .cols = sizes[index] };
+    const struct softmax_grad w = { .of = copse__row_job(index, 5, 2, j) };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)w.rows, (unsigned)w.cols);
-    j->operations = 5.0 * w.rows * w.cols;
-    j->in_count = 2;
-    j->in[0] = j->in[1] = COPSE_SHAPE(w.rows, w.cols);
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
@@ -79,8 +65,8 @@ const struct copse_family copse_family_softmax_grad = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .slack = 1e-4f,
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
     .job = job,
     .build = build,
 };
@@ -97,8 +83,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct softmax_grad_attr *a = y->attr;
-    const struct softmax_grad w = { a->is_logarithm, copse__row_count(y->shape), copse__row_cols(y->shape), y->in[0],
-                                    y->in[1], y };
+    const struct softmax_grad w = { copse__row_work(y->shape), a->is_logarithm, y->in[0], y->in[1], y };
     return copse__lower_variant(l, &copse_family_softmax_grad, &w);
 }
 

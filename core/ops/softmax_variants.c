@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Softmax and its logarithm over the last axis. */
 #include <math.h>
-#include <stdio.h>
 
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
 struct softmax {
+    struct copse_row_work of;
     int32_t is_logarithm;
-    uint32_t rows, cols;
     const copse_tensor *x, *y;
 };
 
@@ -20,13 +19,13 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct softmax *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    struct copse_params_softmax p = { .n = w->rows * w->cols, .cols = w->cols };
+    struct copse_params_softmax p = { .n = w->of.rows * w->of.cols, .cols = w->of.cols };
     struct copse_operand stats;
     if (p.n == 0)
         return COPSE_OK;
     copse__divisor(p.cols, &p.m, &p.h);
-    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)w->rows, &stats));
-    COPSE_TRY(copse__lower_row_stats(l, w->rows, w->cols, copse__of(w->x), stats));
+    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)w->of.rows, &stats));
+    COPSE_TRY(copse__lower_row_stats(l, w->of.rows, w->of.cols, copse__of(w->x), stats));
     return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n), copse__of(w->x), stats,
                         copse__of(w->y));
 }
@@ -34,14 +33,14 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 static bool fits_wide(const struct copse_limits *limits, const void *work)
 {
     (void)limits;
-    return ((const struct softmax *)work)->cols <= COPSE_WIDE_COLS;
+    return ((const struct softmax *)work)->of.cols <= COPSE_WIDE_COLS;
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct softmax *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    const struct copse_params_softmax_wide p = { w->rows, w->cols, copse__rows_each(w->cols) };
+    const struct copse_params_softmax_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
     return COPSE_LAUNCH(l, softmax_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->x),
                         copse__of(w->y));
 }
@@ -56,24 +55,11 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
 };
 
-static const uint32_t sizes[] = { 10, 1000 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
-{
-    const struct softmax *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
-    return w->rows > 0 && w->cols > 0;
-}
-
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct softmax w = { .rows = 256, .cols = sizes[index] };
+    const struct softmax w = { .of = copse__row_job(index, 20, 1, j) };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)w.rows, (unsigned)w.cols);
-    j->operations = 20.0 * w.rows * w.cols;
-    j->in_count = 1;
-    j->in[0] = COPSE_SHAPE(w.rows, w.cols);
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
@@ -87,8 +73,8 @@ const struct copse_family copse_family_softmax = {
     .variants = variants,
     .count = COPSE_COUNT(variants),
     .slack = 1e-5f,
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
     .job = job,
     .build = build,
 };
@@ -106,7 +92,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 
 static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t is_logarithm)
 {
-    const struct softmax w = { is_logarithm, copse__row_count(y->shape), copse__row_cols(y->shape), y->in[0], y };
+    const struct softmax w = { copse__row_work(y->shape), is_logarithm, y->in[0], y };
     return copse__lower_variant(l, &copse_family_softmax, &w);
 }
 
