@@ -6,10 +6,10 @@ PARAMS(uint count; uint size; uint to; uint inner;)
 
 #include "conv/resize.clh"
 
-/* The first element of the result that element e can be part of, and behind the last. */
+/* The first element of the result that element e may be part of, and behind the last. */
 FN uint reaches_from(uint e, uint size, uint to)
 {
-    uint from = KIND == 0 ? (e * to + size - 1u) / size : e * to / size;
+    uint from = e * to / size;
     if (KIND == 1)
         from = e == 0u ? 0u : to * (2u * e - 1u) / size / 2u;
     return from;
@@ -17,10 +17,7 @@ FN uint reaches_from(uint e, uint size, uint to)
 
 FN uint reaches_to(uint e, uint size, uint to)
 {
-    uint end = KIND == 0 ? ((e + 1u) * to + size - 1u) / size : ((e + 1u) * to - 1u) / size + 1u;
-    if (KIND == 1)
-        end = e + 1u == size ? to : MIN(to, to * (2u * e + 3u) / size / 2u + 1u);
-    return end;
+    return KIND == 1 ? MIN(to, to * (2u * e + 3u) / size / 2u + 1u) : ((e + 1u) * to - 1u) / size + 1u;
 }
 
 KERNEL2(resize_grad, IN(real, dy), OUT(real, dx))
