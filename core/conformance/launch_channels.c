@@ -46,6 +46,15 @@ static void plan_merge(struct copse_launch *l)
                       (l->spec[0] == SLOPES ? 2 : 1) * (size_t)p.n * group);
 }
 
+static void plan_merge_long(struct copse_launch *l)
+{
+    const uint32_t group = l->spec[0] == SLOPES ? 1 : 40, groups = 2, n = 3;
+    const struct copse_params_channel_merge p = { n, 8400 / group, group * groups, group, 8400.0f };
+    const size_t batches = (n + groups - 1) / groups;
+    COPSE_LAUNCH_PLAN(l, p, 1, (l->spec[0] == SPREAD ? 1 : 2) * batches * p.chunks * p.channels,
+                      (l->spec[0] == SLOPES ? 2 : 1) * (size_t)n * group);
+}
+
 static void plan_norm(struct copse_launch *l)
 {
     struct copse_params_channel_norm p = { .n = extent(l), .channels = CHANNELS, .size = CHANNELS * 7 };
@@ -67,10 +76,10 @@ static void plan_norm(struct copse_launch *l)
       .limit = { .ulp = 1, .ratio = 16 }, APART, __VA_ARGS__ }
 #define LONG                                                                                                \
     .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                         \
-    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long chunks take one launch"
-#define MERGE(label, op)                                                                                    \
+    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch"
+#define MERGE(label, op, plan_, ...)                                                                                  \
     { .kernel = COPSE_KERNEL_channel_merge, .name = label, .spec = { op }, .contents = { VALUES, RESULT },  \
-      .plan = plan_merge, .limit = { .ulp = 4, .ratio = 4 }, APART }
+      .plan = plan_, .limit = { .ulp = 4, .ratio = 4 }, APART, __VA_ARGS__ }
 #define NORM(label, op)                                                                                     \
     { .kernel = COPSE_KERNEL_channel_norm, .name = label, .spec = { op },                                   \
       .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,            \
@@ -83,7 +92,12 @@ static const struct copse_launch_form forms[] = {
     SUMS("mean, long", MEAN, plan_sums_long, LONG),
     SUMS("variance, long", SPREAD, plan_sums_long, LONG),
     SUMS("gradient, long", SLOPES, plan_sums_long, LONG),
-    MERGE("mean", MEAN), MERGE("variance", SPREAD), MERGE("gradient", SLOPES),
+    MERGE("mean", MEAN, plan_merge, .why = NULL),
+    MERGE("variance", SPREAD, plan_merge, .why = NULL),
+    MERGE("gradient", SLOPES, plan_merge, .why = NULL),
+    MERGE("mean, long", MEAN, plan_merge_long, LONG),
+    MERGE("variance, long", SPREAD, plan_merge_long, LONG),
+    MERGE("gradient, long", SLOPES, plan_merge_long, LONG),
     NORM("forward", FORWARD), NORM("gradient", GRADIENT),
 };
 
