@@ -22,6 +22,8 @@ static const struct limit limits[] = {
     ULP(resize, 3, .ratio = 4), ULP(resize_grad, 3, .ratio = 4),
     SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4),
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
+    SUM(channel_sums, 16, .size = copse__size_channel_sums), ULP(channel_merge, 4, .ratio = 4),
+    SUM(channel_norm, 16, .size = copse__size_channel_norm),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),

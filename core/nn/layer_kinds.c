@@ -12,6 +12,8 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_flatten,
     &copse__layer_layer_norm,
     &copse__layer_rms_norm,
+    &copse__layer_group_norm,
+    &copse__layer_instance_norm,
     &copse__layer_batch_norm,
     &copse__layer_dropout,
     &copse__layer_activations[COPSE_RELU - 1],

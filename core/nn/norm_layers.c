@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer norm and RMS norm: each example's last axis is normalised by itself. */
+/* Norms of each example by itself: layer norm and RMS norm of the last axis, group and instance norm of channels. */
+#include "copse/ops/norm.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops.h"
 
 enum { EPSILON };
 enum { SCALE, OFFSET };
@@ -76,3 +76,56 @@ copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out)
 {
     return copse__layer_create(ctx, &copse__layer_rms_norm, NULL, 0, out);
 }
+
+/* ---- norms of channels ---- */
+
+enum { GROUPS, GROUP_EPSILON };
+
+static copse_status infer_group_norm(copse_layer *l, struct copse_flow *f)
+{
+    const uint32_t groups = l->value[GROUPS].count;
+    COPSE_TRY(infer(l, f));
+    if (f->shape.dims[f->shape.rank - 1] % groups)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u channels", (unsigned)groups,
+                                (unsigned)f->shape.dims[f->shape.rank - 1]);
+    return COPSE_OK;
+}
+
+static copse_status apply_group_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+                                     copse_tensor **y)
+{
+    (void)in;
+    return copse_group_norm(g, x, l->value[GROUPS].count, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
+                            l->value[GROUP_EPSILON].number, y);
+}
+
+const struct copse_layer_kind copse__layer_group_norm = {
+    .name = "group_norm",
+    .setting = {
+        [GROUPS] = { .name = "groups", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
+        [GROUP_EPSILON] = { .name = "epsilon", .form = COPSE_SETTING_NUMBER, .low = 1.18e-38, .high = 1e30,
+                            .normal = { .number = 1e-5f } },
+    },
+    .takes = COPSE_F32,
+    .infer = infer_group_norm,
+    .make = make_both,
+    .apply = apply_group_norm,
+};
+
+static copse_status apply_instance_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+                                        copse_tensor **y)
+{
+    (void)in;
+    return copse_instance_norm(g, x, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
+                               l->value[EPSILON].number, y);
+}
+
+const struct copse_layer_kind copse__layer_instance_norm = {
+    .name = "instance_norm",
+    .setting = { [EPSILON] = { .name = "epsilon", .form = COPSE_SETTING_NUMBER, .low = 1.18e-38, .high = 1e30,
+                               .normal = { .number = 1e-5f } } },
+    .takes = COPSE_F32,
+    .infer = infer,
+    .make = make_both,
+    .apply = apply_instance_norm,
+};

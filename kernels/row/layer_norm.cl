@@ -12,6 +12,7 @@ PARAMS(uint rows; uint cols; float epsilon;)
 GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #include "math.clh"
+#include "row/two_sum.clh"
 
 #define FORWARD 0
 #define GRADIENT 1
@@ -61,17 +62,6 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
     s = part[0];                                                                                   \
     t = part[GROUP_SIZE];                                                                          \
     BARRIER();
-
-/* s = s + x, t = t + the rounding error of that. */
-#define TWO_SUM(s, t, x)                                                                           \
-    {                                                                                              \
-        EXACT float value = x;                                                                     \
-        EXACT float sum = s + value;                                                               \
-        EXACT float part_of = sum - s;                                                             \
-        EXACT float error = (s - (sum - part_of)) + (value - part_of);                             \
-        s = sum;                                                                                   \
-        t += error;                                                                                \
-    }
 
 /* s and t = the sum of a row and its rounding error. */
 #define ROW_SUM()                                                                                  \

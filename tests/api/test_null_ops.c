@@ -5,6 +5,7 @@
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
+#include "copse/ops/norm.h"
 #include "copse/ops/resize.h"
 #include "copse/ops/user_op.h"
 #include "tests/rig/null_rig.h"
@@ -56,6 +57,12 @@ static void sizes(struct probe *p)
     ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
 }
 
+static void norms(struct probe *p)
+{
+    ROW(copse_group_norm, NEED(g), NEED(x), 1, NEED(x), NEED(x), 1e-5f, NEED(&y));
+    ROW(copse_instance_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
+}
+
 static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
 {
     (void)params, (void)spec, (void)buffers;
@@ -83,6 +90,7 @@ static void all_rows(struct probe *p)
     logic(p);
     losses(p);
     sizes(p);
+    norms(p);
     user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);

@@ -224,6 +224,12 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("rms_norm", COPSE_F32, four, x, 1, (const double[]){ 1 / r, -2 / r, 3 / r, 0.5 / r }, 4);
     gives("rms_norm epsilon=2", COPSE_F32, pair, x, 1,
           (const double[]){ 1 / sqrt(4.5), -2 / sqrt(4.5), 3 / sqrt(6.625), 0.5 / sqrt(6.625) }, 4);
+    /* [places, channels]: channels 1, 3 and -2, 0.5 */
+    gives("group_norm 1", COPSE_F32, pair, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
+    gives("group_norm 2 epsilon=3", COPSE_F32, pair, x, 1,
+          (const double[]){ -0.5, -1.25 / sqrt(4.5625), 0.5, 1.25 / sqrt(4.5625) }, 4);
+    gives("instance_norm epsilon=3", COPSE_F32, pair, x, 1,
+          (const double[]){ -0.5, -1.25 / sqrt(4.5625), 0.5, 1.25 / sqrt(4.5625) }, 4);
     gives("batch_norm epsilon=3", COPSE_F32, four, x, 1, (const double[]){ 0.5, -1, 1.5, 0.25 }, 4);
     const int32_t tokens[] = { 1, 0, 2 };
     const uint8_t letters[] = { 2, 2 };

@@ -123,6 +123,12 @@ CASES = {
                         lambda x, y, i: x[:, :2].reshape(-1, 1, 1, 4)),
     "layer_norm": (lambda x, y, i: ops.layer_norm(x, ops.constant(SCALE), ops.constant(OFFSET)),
                    lambda x, y, i: norm(x, 1) * SCALE + OFFSET),
+    "group_norm": (lambda x, y, i: ops.group_norm(x, 1, ops.constant(SCALE), ops.constant(OFFSET)),
+                   lambda x, y, i: (x - x.mean((1, 2), keepdims=True)) / np.sqrt(x.var((1, 2), keepdims=True) + 1e-5) * SCALE
+                   + OFFSET),
+    "instance_norm": (lambda x, y, i: ops.instance_norm(x, ops.constant(SCALE), ops.constant(OFFSET)),
+                      lambda x, y, i: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * SCALE
+                      + OFFSET),
     "rms_norm": (lambda x, y, i: ops.rms_norm(x, ops.constant(SCALE)), lambda x, y, i: norm(x, 0) * SCALE),
     "dropout": (lambda x, y, i: ops.dropout(x, 0.5, False), lambda x, y, i: x),
     "reshape": (lambda x, y, i: ops.reshape(x, (-1, 6)), lambda x, y, i: x.reshape(-1, 6)),

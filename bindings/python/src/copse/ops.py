@@ -305,6 +305,16 @@ def layer_norm(x: Operand, scale: Operand, offset: Operand, epsilon: float = 1e-
     return _call(lib.copse_layer_norm, _pointer(x), _pointer(scale), _pointer(offset), epsilon)
 
 
+def group_norm(x: Operand, groups: int, scale: Operand, offset: Operand, epsilon: float = 1e-5) -> Tensor:
+    """Normalise `groups` groups of channels, the last axis, of each example over its places; scale and offset channels."""
+    return _call(lib.copse_group_norm, _pointer(x), groups, _pointer(scale), _pointer(offset), epsilon)
+
+
+def instance_norm(x: Operand, scale: Operand, offset: Operand, epsilon: float = 1e-5) -> Tensor:
+    """Normalise each channel of each example over its places; scale and offset channels."""
+    return _call(lib.copse_instance_norm, _pointer(x), _pointer(scale), _pointer(offset), epsilon)
+
+
 def rms_norm(x: Operand, scale: Operand, epsilon: float = 1e-5) -> Tensor:
     """RMS norm over the last axis."""
     return _call(lib.copse_rms_norm, _pointer(x), _pointer(scale), epsilon)

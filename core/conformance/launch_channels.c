@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels that normalise channels. */
+#include "core/audit/bound.h"
+#include "core/conformance/launch.h"
+#include "core/ops/ops.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
+enum { MEAN, SPREAD, SLOPES }; /* of kernels/row/channel_sums.cl */
+enum { FORWARD, GRADIENT };    /* of kernels/row/channel_norm.cl */
+
+#define CHANNELS 5u
+
+static uint32_t extent(const struct copse_launch *l)
+{
+    return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
+}
+
+/* Two chunks of a channel, the second shorter; in the regime of few groups longer than a chain of additions. */
+static void plan_sums(struct copse_launch *l)
+{
+    struct copse_params_channel_sums p = { .n = extent(l), .places = 7, .channels = CHANNELS, .chunks = 2, .rows = 4 };
+    if (l->regime == COPSE_REGIME_FEW) {
+        p.places = 135;
+        p.rows = 70;
+    }
+    const size_t batches = (p.n + CHANNELS * p.chunks - 1) / (CHANNELS * p.chunks), at = batches * CHANNELS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, at * p.places, at * p.places, at, at, (l->spec[0] == SPREAD ? 1 : 2) * (size_t)p.n);
+}
+
+/* Chunks of more elements than the levels of a sum take at once. */
+static void plan_sums_long(struct copse_launch *l)
+{
+    const struct copse_params_channel_sums p = { .n = 2 * CHANNELS, .places = 8400, .channels = CHANNELS, .chunks = 2,
+                                                 .rows = 64 * 64 + 130 };
+    COPSE_LAUNCH_PLAN(l, p, (p.n + copse__launch_group(l) - 1) / copse__launch_group(l), (size_t)CHANNELS * p.places,
+                      (size_t)CHANNELS * p.places, CHANNELS, CHANNELS, (l->spec[0] == SPREAD ? 1 : 2) * (size_t)p.n);
+}
+
+static void plan_merge(struct copse_launch *l)
+{
+    const uint32_t group = l->spec[0] == SLOPES ? 1 : 3, groups = 2;
+    const struct copse_params_channel_merge p = { .n = extent(l), .chunks = l->regime == COPSE_REGIME_FEW ? 70 : 2,
+                                                  .channels = group * groups, .group = group, .count = 6.0f };
+    const size_t batches = (p.n + groups - 1) / groups;
+    COPSE_LAUNCH_PLAN(l, p, l->want, (l->spec[0] == SPREAD ? 1 : 2) * batches * p.chunks * p.channels,
+                      (l->spec[0] == SLOPES ? 2 : 1) * (size_t)p.n * group);
+}
+
+static void plan_merge_long(struct copse_launch *l)
+{
+    const uint32_t group = l->spec[0] == SLOPES ? 1 : 40, groups = 2, n = 3;
+    const struct copse_params_channel_merge p = { n, 8400 / group, group * groups, group, 8400.0f };
+    const size_t batches = (n + groups - 1) / groups;
+    COPSE_LAUNCH_PLAN(l, p, 1, (l->spec[0] == SPREAD ? 1 : 2) * batches * p.chunks * p.channels,
+                      (l->spec[0] == SLOPES ? 2 : 1) * (size_t)n * group);
+}
+
+static void plan_norm(struct copse_launch *l)
+{
+    struct copse_params_channel_norm p = { .n = extent(l), .channels = CHANNELS, .size = CHANNELS * 7 };
+    const uint32_t batches = (p.n + p.size - 1) / p.size;
+    p.second = batches * CHANNELS;
+    copse__divisor(p.channels, &p.m, &p.h);
+    copse__divisor(p.size, &p.size_m, &p.size_h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.second, p.second, CHANNELS, l->spec[0] == FORWARD ? CHANNELS : p.n,
+                      2 * (size_t)p.second, p.n);
+}
+
+/* ---- the forms ---- */
+
+/* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
+#define APART .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
+#define SUMS(label, op, plan_, ...)                                                                         \
+    { .kernel = COPSE_KERNEL_channel_sums, .name = label, .spec = { op },                                   \
+      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_channel_sums, \
+      .limit = { .ulp = 1, .ratio = 16 }, APART, __VA_ARGS__ }
+#define LONG                                                                                                \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                         \
+    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch"
+#define MERGE(label, op, plan_, ...)                                                                                  \
+    { .kernel = COPSE_KERNEL_channel_merge, .name = label, .spec = { op }, .contents = { VALUES, RESULT },  \
+      .plan = plan_, .limit = { .ulp = 4, .ratio = 4 }, APART, __VA_ARGS__ }
+#define NORM(label, op)                                                                                     \
+    { .kernel = COPSE_KERNEL_channel_norm, .name = label, .spec = { op },                                   \
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,            \
+      .size = copse__size_channel_norm, .limit = { .ulp = 1, .ratio = 16 }, APART }
+
+static const struct copse_launch_form forms[] = {
+    SUMS("mean", MEAN, plan_sums, .why = NULL),
+    SUMS("variance", SPREAD, plan_sums, .why = NULL),
+    SUMS("gradient", SLOPES, plan_sums, .why = NULL),
+    SUMS("mean, long", MEAN, plan_sums_long, LONG),
+    SUMS("variance, long", SPREAD, plan_sums_long, LONG),
+    SUMS("gradient, long", SLOPES, plan_sums_long, LONG),
+    MERGE("mean", MEAN, plan_merge, .why = NULL),
+    MERGE("variance", SPREAD, plan_merge, .why = NULL),
+    MERGE("gradient", SLOPES, plan_merge, .why = NULL),
+    MERGE("mean, long", MEAN, plan_merge_long, LONG),
+    MERGE("variance, long", SPREAD, plan_merge_long, LONG),
+    MERGE("gradient, long", SLOPES, plan_merge_long, LONG),
+    NORM("forward", FORWARD), NORM("gradient", GRADIENT),
+};
+
+const struct copse_launch_list copse_launch_channels = { forms, COPSE_COUNT(forms) };
