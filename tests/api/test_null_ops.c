@@ -6,6 +6,7 @@
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/resize.h"
+#include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
 #include "tests/rig/null_rig.h"
 
@@ -56,6 +57,13 @@ static void sizes(struct probe *p)
     ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
 }
 
+static void scans(struct probe *p)
+{
+    copse_tensor *indices;
+    ROW(copse_cumsum, NEED(g), NEED(x), 0, false, false, NEED(&y));
+    ROW(copse_top_k, NEED(g), NEED(x), 1, NEED(&y), NEED(&indices));
+}
+
 static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
 {
     (void)params, (void)spec, (void)buffers;
@@ -83,6 +91,7 @@ static void all_rows(struct probe *p)
     logic(p);
     losses(p);
     sizes(p);
+    scans(p);
     user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);

@@ -105,6 +105,10 @@ CASES = {
     "mean": (lambda x, y, i: ops.mean(x, (1, 2)), lambda x, y, i: x.mean((1, 2))),
     "max": (lambda x, y, i: ops.max(x, [-2]), lambda x, y, i: x.max(-2)),
     "argmax": (lambda x, y, i: ops.argmax(x), lambda x, y, i: x.argmax(-1)),
+    "cumsum": (lambda x, y, i: ops.cumsum(x, 1) + 2 * ops.cumsum(y, exclusive=True, reverse=True),
+               lambda x, y, i: x.cumsum(1) + 2 * (y[..., ::-1].cumsum(-1)[..., ::-1] - y)),
+    "top_k": (lambda x, y, i: ops.add(*(ops.cast(t, "float32") for t in ops.top_k(ops.reshape(x, (-1, 6)), 4))),
+              lambda x, y, i: -np.sort(-x.reshape(-1, 6))[:, :4] + np.argsort(-x.reshape(-1, 6))[:, :4]),
     "matmul": (lambda x, y, i: ops.matmul(x, y, transpose_b=True), lambda x, y, i: x @ y.transpose(0, 2, 1)),
     "dense": (lambda x, y, i: ops.dense(x, ops.constant(np.eye(2)), ops.constant(OFFSET), "relu"),
               lambda x, y, i: np.maximum(x + OFFSET, 0)),
@@ -116,6 +120,15 @@ CASES = {
     "max_pool": (lambda x, y, i: ops.max_pool(x, (2,), stride=1), lambda x, y, i: np.maximum(x[:, :2], x[:, 1:])),
     "average_pool": (lambda x, y, i: ops.average_pool(x, (2,), padding=[(1, 0)], counts_padding=True),
                      lambda x, y, i: np.stack([x[:, 0] / 2, (x[:, 1] + x[:, 2]) / 2], 1)),
+    "resize": (lambda x, y, i: ops.resize(x, 5) + ops.resize(y, (5, 1), "nearest"),
+               lambda x, y, i: np.stack([np.interp((np.arange(5) + 0.5) * 0.6 - 0.5, np.arange(3), c) for c in x.transpose(
+                   0, 2, 1).reshape(-1, 3)]).reshape(len(x), 2, 5).transpose(0, 2, 1) + y[:, np.arange(5) * 3 // 5]),
+    "pixel_shuffle": (lambda x, y, i: ops.pixel_shuffle(ops.reshape(ops.concat([x, y], -1), (-1, 3, 1, 4)), 2),
+                      lambda x, y, i: np.concatenate([x, y], -1).reshape(-1, 3, 1, 1, 2, 2).transpose(
+                          0, 1, 4, 2, 5, 3).reshape(-1, 6, 2, 1)),
+    "pixel_unshuffle": (lambda x, y, i: ops.pixel_unshuffle(ops.reshape(ops.concat([x, y], 1), (-1, 6, 2, 1)), 2),
+                        lambda x, y, i: np.concatenate([x, y], 1).reshape(-1, 3, 2, 1, 2, 1).transpose(
+                            0, 1, 3, 5, 2, 4).reshape(-1, 3, 1, 4)),
     "layer_norm": (lambda x, y, i: ops.layer_norm(x, ops.constant(SCALE), ops.constant(OFFSET)),
                    lambda x, y, i: norm(x, 1) * SCALE + OFFSET),
     "rms_norm": (lambda x, y, i: ops.rms_norm(x, ops.constant(SCALE)), lambda x, y, i: norm(x, 0) * SCALE),
