@@ -164,9 +164,9 @@ static void plan_dense_grad(struct copse_launch *l)
       .arrange = arrange_gather_grad_long, .limit = { .ulp = 0.5, .ratio = 4 },                             \
       .no_values = COPSE_ALL_VALUES & ~1u, .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),  \
       .why = "long rows take one launch" }
-#define SCAN(kernel_, label, third, ...)                                                                    \
+#define SCAN(kernel_, label, second, ...)                                                                   \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { __VA_ARGS__ },                             \
-      .contents = { VALUES, third ? VALUES : RESULT, third }, .plan = plan_##kernel_, .is_rare = true,      \
+      .contents = { VALUES, second, RESULT }, .plan = plan_##kernel_, .is_rare = true,                      \
       .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f }
 #define DENSE_GRAD(label, activation, ...)                                                                  \
     STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT }, __VA_ARGS__)
@@ -189,9 +189,9 @@ static const struct copse_launch_form forms[] = {
     REDUCE("maximum", COPSE_AXIS_MAX, .cap = 0),
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
-    SCAN(scan_sums, "", 0, 0), SCAN(scan_sums, "reversed", 0, 1),
-    SCAN(scan, "", RESULT, 0), SCAN(scan, "reversed, exclusive", RESULT, 1, 1), SCAN(scan, "later", RESULT, 0, 0, 1),
-    SCAN(scan, "reversed, later", RESULT, 1, 0, 1), SCAN(scan, "exclusive, later", RESULT, 0, 1, 1),
+    SCAN(scan_sums, "", RESULT, 0), SCAN(scan_sums, "reversed", RESULT, 1),
+    SCAN(scan, "", VALUES, 0), SCAN(scan, "reversed, exclusive", VALUES, 1, 1), SCAN(scan, "later", VALUES, 0, 0, 1),
+    SCAN(scan, "reversed, later", VALUES, 1, 0, 1), SCAN(scan, "exclusive, later", VALUES, 0, 1, 1),
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0), GATHER_GRAD_LONG("a long row, shared", 1),
     DENSE_GRAD("relu", COPSE_RELU, .cap = 0),
