@@ -20,7 +20,7 @@ static const struct limit limits[] = {
     SUM(conv, 16, .has_activation = true), SUM(conv_wide, 16, .has_activation = true), SUM(conv_weight, 16),
     SUM(conv_weight_wide, 16), ULP(pool, 4, .ratio = 4), ULP(pool_grad, 6, .ratio = 4),
     ULP(resize, 3, .ratio = 4), ULP(resize_grad, 3, .ratio = 4),
-    SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4),
+    SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4), SUM(scan, 4), SUM(scan_sums, 4),
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
     SUM(channel_sums, 16, .size = copse__size_channel_sums), ULP(channel_merge, 4, .ratio = 4),
     SUM(channel_norm, 16, .size = copse__size_channel_norm),

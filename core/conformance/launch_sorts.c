@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms of the kernels that sort positions by row. */
+/* Forms of the kernels that sort positions by row, and of those of top-k. */
 #include "core/conformance/launch.h"
 #include "core/ops/row_sort.h"
 
-extern copse_host_fn copse_host_sort_count, copse_host_sort_offsets;
+extern copse_host_fn copse_host_sort_count, copse_host_sort_offsets, copse_host_top_k;
 
-enum { WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED,
+enum { VALUES = COPSE_CONTENT_VALUES, RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED,
        WHOLE = COPSE_CONTENT_WHOLE };
 
 #define EACH   3u /* positions of a block */
@@ -92,6 +92,55 @@ static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
     }
 }
 
+/* ---- the largest elements of rows ---- */
+
+#define EXTENT 9u
+#define LIST 4u /* elements of a list of the first pass; their 3 largest stay */
+#define KEPT 3u
+
+/* Rows of 9 elements become lists of 3, 3 and 1; these become one of 4 and one of 1. */
+static void plan_top_k(struct copse_launch *l)
+{
+    const bool is_first = l->spec[0] != 0;
+    struct copse_params_top_k p = { .n = extent(l), .extent = EXTENT, .width = is_first ? EXTENT : 2 * KEPT + 1,
+                                    .run = is_first ? LIST : KEPT, .keep = is_first ? KEPT : LIST };
+    p.to_width = is_first ? 2 * KEPT + 1 : LIST + 1;
+    const size_t rows = (p.n + p.width - 1) / p.width;
+    COPSE_LAUNCH_PLAN(l, p, l->want, rows * p.extent, is_first ? 1 : rows * p.width, rows * p.to_width);
+}
+
+/* The lists of the first pass. */
+static void arrange_top_k(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t n = l->counts[0], rows = n / EXTENT;
+    const struct copse_params_top_k first = { (uint32_t)n, EXTENT, EXTENT, LIST, KEPT, 2 * KEPT + 1 };
+    if (!l->spec[0])
+        copse_host_top_k(&first, (const int32_t[]){ 1 }, (struct copse_host_arg[]){
+            { words[0], n, false }, { NULL, 0, false }, { words[1], rows * first.to_width, false } });
+}
+
+static void plan_top_k_values(struct copse_launch *l)
+{
+    const struct copse_params_top_k_values p = { extent(l), 5, EXTENT };
+    l->range = EXTENT;
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)(p.n + p.k - 1) / p.k * EXTENT, p.n, p.n);
+}
+
+static void plan_top_k_grad(struct copse_launch *l)
+{
+    const struct copse_params_top_k_grad p = { extent(l), 5, EXTENT };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, (size_t)(p.n + p.k - 1) / p.k * EXTENT);
+}
+
+/* The indices of a row differ; some are the first one out of range, or -1. */
+static void arrange_top_k_grad(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[1]; i++) {
+        const size_t row = i / 5, index = (i % 5 * 3 + row) % (EXTENT + 1);
+        words[1][i] = index == EXTENT && row % 2 ? UINT32_MAX : (uint32_t)index;
+    }
+}
+
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 
 static const struct copse_launch_form forms[] = {
@@ -108,6 +157,14 @@ static const struct copse_launch_form forms[] = {
       NO_REALS },
     { .kernel = COPSE_KERNEL_sort_starts, .name = "", .contents = { ARRANGED, ARRANGED, WORDS },
       .plan = plan_starts, .arrange = arrange_starts, NO_REALS },
+    { .kernel = COPSE_KERNEL_top_k, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_top_k, .arrange = arrange_top_k, .is_single = true, .keeps_subnormals = true },
+    { .kernel = COPSE_KERNEL_top_k, .name = "later", .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_top_k, .arrange = arrange_top_k, .is_single = true, .keeps_subnormals = true },
+    { .kernel = COPSE_KERNEL_top_k_values, .name = "", .contents = { VALUES, INDEX, RESULT }, .plan = plan_top_k_values,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_top_k_grad, .name = "", .contents = { VALUES, ARRANGED, RESULT }, .plan = plan_top_k_grad,
+      .arrange = arrange_top_k_grad, .is_single = true },
 };
 
 const struct copse_launch_list copse_launch_sorts = { forms, COPSE_COUNT(forms) };

@@ -64,6 +64,23 @@ static void plan_reduce(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)lines * p.count * p.inner, p.n);
 }
 
+static void plan_scan_sums(struct copse_launch *l)
+{
+    struct copse_params_scan_sums p = { .n = extent(l), .count = 9, .chunks = 1, .inner = 3 };
+    if (l->regime == COPSE_REGIME_FEW) { /* chunks of 64 and 37 elements */
+        p.count = 101;
+        p.chunks = 2;
+    }
+    const size_t lines = (p.n + p.chunks * p.inner - 1) / (p.chunks * p.inner);
+    COPSE_LAUNCH_PLAN(l, p, l->want, lines * p.count * p.inner, p.n);
+}
+
+static void plan_scan(struct copse_launch *l)
+{
+    plan_scan_sums(l); /* the parameters are the same */
+    l->counts[2] = l->counts[0];
+}
+
 static void plan_columns(struct copse_launch *l)
 {
     struct copse_params_column_sum_wide p = { .cols = 45, .block = l->regime == COPSE_REGIME_FEW ? 600 : 3 };
@@ -147,6 +164,10 @@ static void plan_dense_grad(struct copse_launch *l)
       .arrange = arrange_gather_grad_long, .limit = { .ulp = 0.5, .ratio = 4 },                             \
       .no_values = COPSE_ALL_VALUES & ~1u, .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),  \
       .why = "long rows take one launch" }
+#define SCAN(kernel_, label, second, ...)                                                                   \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { __VA_ARGS__ },                             \
+      .contents = { VALUES, second, RESULT }, .plan = plan_##kernel_, .is_rare = true,                      \
+      .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f }
 #define DENSE_GRAD(label, activation, ...)                                                                  \
     STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT }, __VA_ARGS__)
 
@@ -168,6 +189,9 @@ static const struct copse_launch_form forms[] = {
     REDUCE("maximum", COPSE_AXIS_MAX, .cap = 0),
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
+    SCAN(scan_sums, "", RESULT, 0), SCAN(scan_sums, "reversed", RESULT, 1),
+    SCAN(scan, "", VALUES, 0), SCAN(scan, "reversed, exclusive", VALUES, 1, 1), SCAN(scan, "later", VALUES, 0, 0, 1),
+    SCAN(scan, "reversed, later", VALUES, 1, 0, 1), SCAN(scan, "exclusive, later", VALUES, 0, 1, 1),
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0), GATHER_GRAD_LONG("a long row, shared", 1),
     DENSE_GRAD("relu", COPSE_RELU, .cap = 0),

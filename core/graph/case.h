@@ -67,6 +67,7 @@ enum copse_accuracy {
     COPSE_ACCURACY_squared_error,
     COPSE_ACCURACY_norm,
     COPSE_ACCURACY_gather, /* moves; the derivative is a sum */
+    COPSE_ACCURACY_scan,   /* sums of parts of an axis; so is the derivative */
     COPSE_ACCURACY_pool,   /* means of windows, which overlap */
     COPSE_ACCURACY_resize, /* weighted means, along one axis after the other */
     COPSE_ACCURACY_COUNT

@@ -7,6 +7,7 @@
 #include "copse/ops/losses.h"
 #include "copse/ops/norm.h"
 #include "copse/ops/resize.h"
+#include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
 #include "tests/rig/null_rig.h"
 
@@ -63,6 +64,13 @@ static void norms(struct probe *p)
     ROW(copse_instance_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
 }
 
+static void scans(struct probe *p)
+{
+    copse_tensor *indices;
+    ROW(copse_cumsum, NEED(g), NEED(x), 0, false, false, NEED(&y));
+    ROW(copse_top_k, NEED(g), NEED(x), 1, NEED(&y), NEED(&indices));
+}
+
 static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
 {
     (void)params, (void)spec, (void)buffers;
@@ -91,6 +99,7 @@ static void all_rows(struct probe *p)
     losses(p);
     sizes(p);
     norms(p);
+    scans(p);
     user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);

@@ -162,6 +162,19 @@ def argmax(x: Operand, axis: int = -1) -> Tensor:
     return _call(lib.copse_argmax, _pointer(x), _axes(axis, len(x.shape))[0])
 
 
+def cumsum(x: Operand, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Sums of the elements up to each one along an axis; exclusive: without the element itself; reverse: from the end."""
+    return _call(lib.copse_cumsum, _pointer(x), _axes(axis, len(x.shape))[0], exclusive, reverse)
+
+
+def top_k(x: Operand, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest elements along the last axis, from the largest, and their indices (int32). NaN counts as the largest;
+    of equal elements those with lower indices come first."""
+    g, values, indices = graph(), ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
+    check(lib.copse_top_k(g, _pointer(x), k, values, indices))
+    return Tensor(g, values[0]), Tensor(g, indices[0])
+
+
 def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Matrix product over the last two axes."""
     return _call(lib.copse_matmul, _pointer(a), _pointer(b), transpose_a, transpose_b)

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* The largest elements of rows: sorted lists of the largest of 64 adjacent elements, which are merged in pairs. */
+#include <math.h>
+
+#include "copse/ops/scan.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+
+#define RUN 64u /* elements of the first lists */
+
+struct top_k_attr {
+    uint32_t k;
+};
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const uint32_t k = ((const struct top_k_attr *)y->attr)->k;
+    const copse_shape *x = &y->in[0]->shape;
+    if (y->in[0]->type != COPSE_F32 || x->rank == 0 || k == 0 || x->dims[x->rank - 1] < k)
+        return copse__shape_error(y, "expected f32 [..., m] and k from 1 to m, not %u", (unsigned)k);
+    *shape = *x;
+    shape->dims[x->rank - 1] = k;
+    *type = COPSE_I32;
+    return COPSE_OK;
+}
+
+static uint32_t last_of(const copse_shape *shape)
+{
+    return shape->dims[shape->rank - 1];
+}
+
+/* The width of the result: lists of `keep` for each `span` elements of a row; the last list may be shorter. */
+static uint32_t width_after(uint32_t width, uint32_t span, uint32_t keep)
+{
+    const uint32_t lists = (width + span - 1) / span;
+    return (lists - 1) * keep + COPSE_MIN(keep, width - (lists - 1) * span);
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const copse_shape *x = &y->in[0]->shape;
+    const uint32_t k = last_of(&y->shape), rows = (uint32_t)(copse__elements(y->shape) / k);
+    struct copse_params_top_k p = { .extent = last_of(x), .width = last_of(x), .run = RUN };
+    int32_t spec[COPSE_MAX_SPECS] = { 1 };
+    struct copse_operand lists[2], from, to;
+    if (rows == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__scratch(l, 1, &from)); /* the first pass does not read it, but every argument needs its own buffer */
+    for (uint32_t pass = 0;; pass++) {
+        const uint32_t span = pass ? 2 * p.run : p.run;
+        const bool is_last = p.width <= span;
+        p.keep = COPSE_MIN(k, span);
+        p.to_width = width_after(p.width, span, p.keep);
+        p.n = rows * p.width;
+        if (!is_last && pass < 2) /* later results are not larger */
+            COPSE_TRY(copse__scratch(l, (uint64_t)rows * p.to_width, &lists[pass]));
+        to = is_last ? copse__of(y) : lists[pass % 2];
+        COPSE_TRY(COPSE_LAUNCH(l, top_k, spec, p, copse__groups_for(l, COPSE_KERNEL_top_k, p.n), copse__of(y->in[0]), from, to));
+        if (is_last)
+            return COPSE_OK;
+        from = to;
+        p.width = p.to_width;
+        p.run = p.keep;
+        spec[0] = 0;
+    }
+}
+
+static const struct copse_op op_top_k = {
+    .name = "top_k",
+    .attr_size = sizeof(struct top_k_attr),
+    .infer = infer,
+    .lower = lower,
+};
+
+/* ---- the values, and their derivative ---- */
+
+struct moved_attr {
+    copse_shape shape; /* of the result */
+};
+
+static copse_status moved_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = ((const struct moved_attr *)y->attr)->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status values_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct copse_params_top_k_values p = { (uint32_t)copse__elements(y->shape), last_of(&y->shape),
+                                                 last_of(&y->in[0]->shape) };
+    return COPSE_LAUNCH(l, top_k_values, NULL, p, copse__groups_for(l, COPSE_KERNEL_top_k_values, p.n), copse__of(y->in[0]),
+                        copse__of(y->in[1]), copse__of(y));
+}
+
+static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
+{
+    const copse_shape *k = &dx->in[0]->shape;
+    const struct copse_params_top_k_grad p = { (uint32_t)copse__elements(*k), last_of(k), last_of(&dx->shape) };
+    COPSE_TRY(copse__lower_fill(l, dx, 0.0));
+    return COPSE_LAUNCH(l, top_k_grad, NULL, p, copse__groups_for(l, COPSE_KERNEL_top_k_grad, p.n), copse__of(dx->in[0]),
+                        copse__of(dx->in[1]), copse__of(dx));
+}
+
+/* dx of dy and the indices. */
+static const struct copse_op op_grad = {
+    .name = "top_k_grad",
+    .attr_size = sizeof(struct moved_attr),
+    .infer = moved_infer,
+    .lower = grad_lower,
+};
+
+static copse_status values_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    const struct moved_attr a = { y->in[0]->shape };
+    return COPSE_NODE(g, &op_grad, &a, &dx[0], dy, y->in[1]);
+}
+
+static const struct copse_op op_values = {
+    .name = "top_k_values",
+    .attr_size = sizeof(struct moved_attr),
+    .infer = moved_infer,
+    .gradient = values_gradient,
+    .lower = values_lower,
+};
+
+copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **values, copse_tensor **indices)
+{
+    const struct top_k_attr a = { k };
+    copse_tensor *found;
+    if (indices)
+        *indices = NULL;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("top_k", g, values, x));
+    COPSE_TRY(copse_need("top_k", indices));
+    COPSE_TRY(COPSE_NODE(g, &op_top_k, &a, &found, x));
+    const struct moved_attr moved = { found->shape };
+    COPSE_TRY(COPSE_NODE(g, &op_values, &moved, values, x, found));
+    *indices = found;
+    return COPSE_OK;
+}
+
+/* ---- references ---- */
+
+static bool comes_before(double a, size_t i, double b, size_t j)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) && (!isnan(b) || i < j);
+    return a > b || (a == b && i < j);
+}
+
+/* The elements with the indices list[first] to below list[end], or first to below end, that come before element `index`. */
+static size_t count_before(const struct copse_host_arg *x, size_t base, const struct copse_host_arg *list, size_t first,
+                           size_t end, size_t index)
+{
+    const double mine = copse__load(x, base + index);
+    if (!list) {
+        size_t count = 0;
+        for (size_t i = first; i < end; i++)
+            count += comes_before(copse__load(x, base + i), i, mine, index);
+        return count;
+    }
+    size_t low = first; /* lists are sorted */
+    while (low < end) {
+        const size_t middle = low + (end - low) / 2, i = (size_t)copse__load_i(list, middle);
+        if (comes_before(copse__load(x, base + i), i, mine, index))
+            low = middle + 1;
+        else
+            end = middle;
+    }
+    return low - first;
+}
+
+void copse_host_top_k(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_top_k *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = i / p->width, at = i % p->width, list = at / p->run, start = (spec[0] ? list : list ^ 1) * p->run;
+        const size_t end = COPSE_MIN(start + p->run, p->width), lists = row * p->width;
+        const size_t index = spec[0] ? at : (size_t)copse__load_i(&args[1], i);
+        const size_t place = spec[0] ? count_before(&args[0], row * p->extent, NULL, start, end, index)
+                                     : at % p->run + (start < end ? count_before(&args[0], row * p->extent, &args[1],
+                                                                                 lists + start, lists + end, index) : 0);
+        if (place < p->keep)
+            copse__store_i(&args[2], row * p->to_width + (spec[0] ? list : list / 2) * p->keep + place, (int32_t)index);
+    }
+}
+
+void copse_host_top_k_values(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_top_k_values *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++) {
+        const uint32_t index = (uint32_t)copse__load_i(&args[1], i);
+        copse__store(&args[2], i, index < p->extent ? copse__load(&args[0], i / p->k * p->extent + index) : NAN);
+    }
+}
+
+void copse_host_top_k_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_top_k_grad *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++) {
+        const uint32_t index = (uint32_t)copse__load_i(&args[1], i);
+        if (index < p->extent)
+            copse__store(&args[2], i / p->k * p->extent + index, copse__load(&args[0], i));
+    }
+}
+
+/* ---- self-tests ---- */
+
+enum { ROWS = 3, EXTENT = 11, LIST = 4, KEPT = 3 };
+
+/* Rows of 11 whole numbers, many of them equal. The first pass makes 3 lists of 3; a later one makes 2 of lists of 3, 3 and 2. */
+void copse_self_test_top_k(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const bool is_first = k->spec[0] != 0;
+    struct copse_params_top_k p = { .extent = EXTENT, .width = is_first ? EXTENT : 3 * KEPT - 1, .run = is_first ? LIST : KEPT,
+                                    .keep = is_first ? KEPT : LIST };
+    p.n = ROWS * p.width;
+    p.to_width = is_first ? 3 * KEPT : LIST + KEPT - 1;
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), ROWS * EXTENT, is_first ? 4 : p.n, ROWS * p.to_width);
+    for (uint32_t i = 0; !is_first && i < p.n; i++) /* the values below fall along each list */
+        t->words[1][i] = i % p.width;
+    for (uint32_t i = 0; !is_first && i < ROWS * EXTENT; i++)
+        copse__test_set(t, 0, i, (float)(EXTENT - i % EXTENT % KEPT));
+}
+
+void copse_self_test_top_k_values(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_top_k_values p = { .n = COPSE_TEST_N, .k = 7, .extent = EXTENT };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), (COPSE_TEST_N + 6) / 7 * EXTENT, p.n, p.n);
+    for (uint32_t i = 0; i < COPSE_TEST_N; i++)
+        t->words[1][i] = i * 5 % (EXTENT + 1);
+}
+
+void copse_self_test_top_k_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_top_k_grad p = { .n = COPSE_TEST_N, .k = 7, .extent = EXTENT };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, (COPSE_TEST_N + 6) / 7 * EXTENT);
+    for (uint32_t i = 0; i < COPSE_TEST_N; i++)
+        t->words[1][i] = (i % 7 * 5 + 1) % (EXTENT + 1); /* they differ within a row; 11 is out of range */
+}
