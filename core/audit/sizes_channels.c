@@ -22,14 +22,15 @@ void copse__size_channel_sums(const void *params, const int32_t *spec, const str
         for (size_t k = first; k < end; k++) {
             const size_t place = (b * p->places + k) * p->channels + c, at = b * p->channels + c;
             const double x = copse__load(&args[0], place), d = spec[0] == MEAN ? x : x - copse__load(&args[2], at);
+            const double rest = spec[0] == SLOPES ? copse__load(&args[2], p->second + at) : 0;
             const double dy = spec[0] == SLOPES ? fabs(copse__load(&args[1], place)) : 0;
             s += spec[0] == MEAN ? fabs(x) : spec[0] == SPREAD ? d * d + LEAST : dy;
-            if (spec[0] == SLOPES)
-                t += dy * (fabs(d * copse__load(&args[3], at)) + LEAST) + LEAST;
+            t += spec[0] == MEAN   ? fabs(x)
+                 : spec[0] == SPREAD ? fabs(d)
+                                     : dy * ((fabs(d) + fabs(rest)) * fabs(copse__load(&args[3], at)) + LEAST) + LEAST;
         }
         copse__store(&args[4], i, s);
-        if (spec[0] != SPREAD)
-            copse__store(&args[4], p->n + i, spec[0] == MEAN ? s : t);
+        copse__store(&args[4], p->n + i, t);
     }
 }
 
@@ -40,7 +41,8 @@ void copse__size_channel_norm(const void *params, const int32_t *spec, const str
     for (size_t i = 0; i < p->n; i++) {
         const size_t c = i % p->channels, at = i / p->size * p->channels + c;
         const double inverse = fabs(copse__load(&args[2], at)), scale = fabs(copse__load(&args[3], c));
-        const double u = fabs(copse__load(&args[0], i) - copse__load(&args[1], at)) * inverse + LEAST;
+        const double d = fabs(copse__load(&args[0], i) - copse__load(&args[1], at));
+        const double u = (d + fabs(copse__load(&args[1], p->second + at))) * inverse + LEAST;
         copse__store(&args[6], i,
                      spec[0] == FORWARD ? u * scale + fabs(copse__load(&args[4], c))
                                         : (scale * fabs(copse__load(&args[4], i)) + fabs(copse__load(&args[5], at)) +

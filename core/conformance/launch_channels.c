@@ -24,16 +24,17 @@ static void plan_sums(struct copse_launch *l)
         p.rows = 70;
     }
     const size_t batches = (p.n + CHANNELS * p.chunks - 1) / (CHANNELS * p.chunks), at = batches * CHANNELS;
-    COPSE_LAUNCH_PLAN(l, p, l->want, at * p.places, at * p.places, at, at, (l->spec[0] == SPREAD ? 1 : 2) * (size_t)p.n);
+    p.second = (uint32_t)at;
+    COPSE_LAUNCH_PLAN(l, p, l->want, at * p.places, at * p.places, 2 * at, at, 2 * (size_t)p.n);
 }
 
 /* Chunks of more elements than the levels of a sum take at once. */
 static void plan_sums_long(struct copse_launch *l)
 {
     const struct copse_params_channel_sums p = { .n = 2 * CHANNELS, .places = 8400, .channels = CHANNELS, .chunks = 2,
-                                                 .rows = 64 * 64 + 130 };
+                                                 .rows = 64 * 64 + 130, .second = CHANNELS };
     COPSE_LAUNCH_PLAN(l, p, (p.n + copse__launch_group(l) - 1) / copse__launch_group(l), (size_t)CHANNELS * p.places,
-                      (size_t)CHANNELS * p.places, CHANNELS, CHANNELS, (l->spec[0] == SPREAD ? 1 : 2) * (size_t)p.n);
+                      (size_t)CHANNELS * p.places, 2 * CHANNELS, CHANNELS, 2 * (size_t)p.n);
 }
 
 static void plan_merge(struct copse_launch *l)
@@ -42,8 +43,8 @@ static void plan_merge(struct copse_launch *l)
     const struct copse_params_channel_merge p = { .n = extent(l), .chunks = l->regime == COPSE_REGIME_FEW ? 70 : 2,
                                                   .channels = group * groups, .group = group, .count = 6.0f };
     const size_t batches = (p.n + groups - 1) / groups;
-    COPSE_LAUNCH_PLAN(l, p, l->want, (l->spec[0] == SPREAD ? 1 : 2) * batches * p.chunks * p.channels,
-                      (l->spec[0] == SLOPES ? 2 : 1) * (size_t)p.n * group);
+    COPSE_LAUNCH_PLAN(l, p, l->want, 2 * batches * p.chunks * p.channels,
+                      (l->spec[0] == MEAN ? 1 : 2) * (size_t)p.n * group);
 }
 
 static void plan_merge_long(struct copse_launch *l)
@@ -51,8 +52,7 @@ static void plan_merge_long(struct copse_launch *l)
     const uint32_t group = l->spec[0] == SLOPES ? 1 : 40, groups = 2, n = 3;
     const struct copse_params_channel_merge p = { n, 8400 / group, group * groups, group, 8400.0f };
     const size_t batches = (n + groups - 1) / groups;
-    COPSE_LAUNCH_PLAN(l, p, 1, (l->spec[0] == SPREAD ? 1 : 2) * batches * p.chunks * p.channels,
-                      (l->spec[0] == SLOPES ? 2 : 1) * (size_t)n * group);
+    COPSE_LAUNCH_PLAN(l, p, 1, 2 * batches * p.chunks * p.channels, (l->spec[0] == MEAN ? 1 : 2) * (size_t)n * group);
 }
 
 static void plan_norm(struct copse_launch *l)
@@ -62,7 +62,7 @@ static void plan_norm(struct copse_launch *l)
     p.second = batches * CHANNELS;
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
-    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.second, p.second, CHANNELS, l->spec[0] == FORWARD ? CHANNELS : p.n,
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.second, p.second, CHANNELS, l->spec[0] == FORWARD ? CHANNELS : p.n,
                       2 * (size_t)p.second, p.n);
 }
 

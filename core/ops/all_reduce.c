@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over replicas inside a graph, and statistics of the global batch made from them. */
-#include <math.h>
-
+/* Sums and means over replicas inside a graph. */
 #include "copse/distribute/sync.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"
@@ -111,63 +109,4 @@ copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tenso
     COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
     COPSE_TRY(copse_mul(g, x, part, &x));
     return copse_all_reduce(g, x, COPSE_SUM, out);
-}
-
-static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                            size_t axis_count, copse_tensor **mean, copse_tensor **centred,
-                            copse_tensor **variance)
-{
-    bool has_examples = axis_count == 0;
-    if (axis_count > 0)
-        COPSE_TRY(copse_need("sync_moments", axes));
-    for (size_t i = 0; i < axis_count; i++)
-        has_examples |= axes[i] == 0;
-    if (!has_examples)
-        return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "
-                                              "the axes");
-    COPSE_TRY(copse_mean(g, x, axes, axis_count, true, mean));
-    COPSE_TRY(copse__mean_over_batch(g, *mean, mean));
-    COPSE_TRY(copse_sub(g, x, *mean, centred));
-    COPSE_TRY(copse_square(g, *centred, variance));
-    COPSE_TRY(copse_mean(g, *variance, axes, axis_count, true, variance));
-    return copse__mean_over_batch(g, *variance, variance);
-}
-
-copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                                size_t axis_count, copse_tensor **mean, copse_tensor **variance)
-{
-    copse_tensor *centred;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, mean, x));
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, variance, x));
-    return moments(g, x, axes, axis_count, mean, &centred, variance);
-}
-
-copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                                   size_t axis_count, const struct copse_batch_norm *settings,
-                                   copse_tensor **y)
-{
-    COPSE_TRY(copse_no_reserved(copse_batch_norm, settings));
-    static const struct copse_batch_norm defaults = { 0 };
-    const struct copse_batch_norm *s = settings ? settings : &defaults;
-    const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;
-    copse_tensor *mean, *variance, *centred, *inside, *small;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
-    if (!(epsilon > 0.0f) || !isfinite(epsilon))
-        return copse_fail(COPSE_ERR_ARGUMENT, "sync_batch_norm: epsilon is %g: a finite number > 0 "
-                                              "is needed", (double)epsilon);
-    COPSE_TRY(moments(g, x, axes, axis_count, &mean, &centred, &variance));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, &small));
-    COPSE_TRY(copse_add(g, variance, small, &inside));
-    COPSE_TRY(copse_rsqrt(g, inside, &inside));
-    COPSE_TRY(copse_mul(g, centred, inside, &inside));
-    if (s->gamma)
-        COPSE_TRY(copse_mul(g, inside, s->gamma, &inside));
-    if (s->beta)
-        COPSE_TRY(copse_add(g, inside, s->beta, &inside));
-    if (s->mean)
-        *s->mean = mean;
-    if (s->variance)
-        *s->variance = variance;
-    *y = inside;
-    return COPSE_OK;
 }

@@ -65,13 +65,13 @@ static copse_status lower_sums(struct copse_lowering *l, const copse_tensor *y, 
     const struct work w = work_of(y->in[0]->shape, group);
     const int32_t spec[COPSE_MAX_SPECS] = { op };
     const uint32_t n = w.batches * w.chunks * w.channels;
-    const struct copse_params_channel_sums p = { n, w.places, w.channels, w.chunks, w.rows };
+    const struct copse_params_channel_sums p = { n, w.places, w.channels, w.chunks, w.rows, w.batches * w.channels };
     const struct copse_params_channel_merge merge = { w.batches * w.channels / COPSE_MAX(group, 1u), w.chunks, w.channels,
                                                       group, (float)COPSE_MAX((double)w.places * group, 1) };
     struct copse_operand sums;
     if (n == 0)
         return copse__lower_fill(l, y, 0);
-    COPSE_TRY(copse__scratch(l, (op == SPREAD ? 1 : 2) * (uint64_t)n, &sums));
+    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)n, &sums));
     COPSE_TRY(COPSE_LAUNCH(l, channel_sums, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_sums, n),
                            copse__of(y->in[0]), copse__of(slope), copse__of(mean), copse__of(inverse), sums));
     return COPSE_LAUNCH(l, channel_merge, spec, merge, copse__groups_for(l, COPSE_KERNEL_channel_merge, merge.n), sums,
@@ -134,11 +134,30 @@ static const struct copse_op op_mean = {
     .lower = mean_lower,
 };
 
-/* The derivative with respect to the mean is 0, as the differences from the mean of all replicas add up to 0. */
-static copse_status variance_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+/* ---- the variance about a mean, and the mean of the differences from it: [2, batches, channels] ---- */
+
+static copse_status infer_pair(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = COPSE_SHAPE(2, y->in[0]->shape.dims[0], y->in[0]->shape.dims[2]);
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+/* Part `i` of a pair [2, batches, channels]. */
+static copse_status part_of(copse_graph *g, copse_tensor *pair, uint32_t i, copse_tensor **out)
+{
+    const uint32_t batches = pair->shape.dims[1], channels = pair->shape.dims[2];
+    COPSE_TRY(copse_slice(g, pair, (const uint32_t[]){ i, 0, 0 }, (const uint32_t[]){ 1, batches, channels }, out));
+    return copse_reshape(g, *out, COPSE_SHAPE(batches, channels), out);
+}
+
+/* That of the variance alone. The rest is a rounding error of the mean; and the differences from the mean of all replicas
+   add up to 0, so that the mean gets nothing. */
+static copse_status spread_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const copse_shape x = y->in[0]->shape;
     copse_tensor *mean, *d;
+    COPSE_TRY(part_of(g, dy, 0, &dy));
     COPSE_TRY(copse_reshape(g, y->in[1], COPSE_SHAPE(x.dims[0], 1, x.dims[2]), &mean));
     COPSE_TRY(copse_sub(g, y->in[0], mean, &d));
     COPSE_TRY(copse_multiply_by(g, d, 2, &d));
@@ -146,17 +165,17 @@ static copse_status variance_gradient(copse_graph *g, const copse_tensor *y, cop
     return copse_mul(g, d, dy, &dx[0]);
 }
 
-static copse_status variance_lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status spread_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     return lower_sums(l, y, SPREAD, group_of(y), y->in[0], y->in[1], y->in[1]);
 }
 
-static const struct copse_op op_variance = {
+static const struct copse_op op_spread = {
     .name = "channel_variance",
     .attr_size = sizeof(struct attr),
-    .infer = infer_statistic,
-    .gradient = variance_gradient,
-    .lower = variance_lower,
+    .infer = infer_pair,
+    .gradient = spread_gradient,
+    .lower = spread_lower,
 };
 
 /* ---- the normalised channels ---- */
@@ -188,42 +207,31 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
     return lower_norm(l, y, GRADIENT, y->in[5]);
 }
 
-/* dx of x, mean, 1 / sigma, scale, dy, shares. */
+/* dx of x, mean and rest, 1 / sigma, scale, dy, shares. */
 static const struct copse_op op_gradient = {
     .name = "channel_norm_gradient",
     .infer = infer_as_x,
     .lower = gradient_lower,
 };
 
-static copse_status infer_slopes(const copse_tensor *y, copse_shape *shape, copse_type *type)
-{
-    *shape = COPSE_SHAPE(2, y->in[0]->shape.dims[0], y->in[0]->shape.dims[2]);
-    *type = COPSE_F32;
-    return COPSE_OK;
-}
-
 static copse_status slopes_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     return lower_sums(l, y, SLOPES, 1, y->in[1], y->in[2], y->in[3]);
 }
 
-/* Sums over places of dy and of dy u [2, batches, channels], of x, dy, mean, 1 / sigma. */
+/* Sums over places of dy and of dy u [2, batches, channels], of x, dy, mean and rest, 1 / sigma. */
 static const struct copse_op op_slopes = {
     .name = "channel_norm_slopes",
-    .infer = infer_slopes,
+    .infer = infer_pair,
     .lower = slopes_lower,
 };
 
 /* Part `i` of the slopes, added over the batches. */
 static copse_status over_batches(copse_graph *g, copse_tensor *slopes, uint32_t i, copse_tensor **out)
 {
-    const uint32_t batches = slopes->shape.dims[1], channels = slopes->shape.dims[2];
     copse_tensor *t;
-    COPSE_TRY(copse_slice(g, slopes, (const uint32_t[]){ i, 0, 0 }, (const uint32_t[]){ 1, batches, channels }, &t));
-    if (batches == 1)
-        return copse_reshape(g, t, COPSE_SHAPE(channels), out);
-    COPSE_TRY(copse_reshape(g, t, COPSE_SHAPE(batches, channels), &t));
-    return copse__column_sum(g, t, out);
+    COPSE_TRY(part_of(g, slopes, i, &t));
+    return t->shape.dims[0] == 1 ? copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[1]), out) : copse__column_sum(g, t, out);
 }
 
 /* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised ones are means over the
@@ -268,25 +276,46 @@ static const struct copse_op op_norm = {
     .lower = norm_lower,
 };
 
+/* The variance is that about mean + rest: E d^2 - (E d)^2 with d = x - mean. The rest corrects a mean larger than sigma;
+   of a smaller one it is only rounding errors. */
+static copse_status finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread, float epsilon, copse_tensor **centre,
+                           copse_tensor **variance, copse_tensor **inverse)
+{
+    const copse_shape shape = mean->shape;
+    copse_tensor *rest, *t, *small;
+    COPSE_TRY(part_of(g, spread, 0, variance));
+    COPSE_TRY(part_of(g, spread, 1, &rest));
+    COPSE_TRY(copse_square(g, rest, &t));
+    COPSE_TRY(copse_sub(g, *variance, t, &t));
+    COPSE_TRY(copse_relu(g, t, variance));
+    COPSE_TRY(copse_square(g, mean, &t));
+    COPSE_TRY(copse_less(g, t, *variance, &t));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &small));
+    COPSE_TRY(copse_where(g, t, small, rest, &rest));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, &small));
+    COPSE_TRY(copse_add(g, *variance, small, &t));
+    COPSE_TRY(copse_rsqrt(g, t, inverse));
+    COPSE_TRY(copse_concat(g, (copse_tensor *[]){ mean, rest }, 2, 0, centre));
+    return copse_reshape(g, *centre, COPSE_SHAPE(2, shape.dims[0], shape.dims[1]), centre);
+}
+
 copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n, copse_tensor **mean,
                                  copse_tensor **variance, copse_tensor **y)
 {
     const struct attr a = { n->groups, n->is_synchronised };
-    copse_tensor *m, *v, *inverse, *small;
+    copse_tensor *m, *v, *spread, *centre, *inverse;
     COPSE_TRY(COPSE_NODE(g, &op_mean, &a, &m, n->x));
     if (n->is_synchronised)
         COPSE_TRY(copse__mean_over_batch(g, m, &m));
-    COPSE_TRY(COPSE_NODE(g, &op_variance, &a, &v, n->x, m));
+    COPSE_TRY(COPSE_NODE(g, &op_spread, &a, &spread, n->x, m));
     if (n->is_synchronised)
-        COPSE_TRY(copse__mean_over_batch(g, v, &v));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)n->epsilon, &small));
-    COPSE_TRY(copse_add(g, v, small, &inverse));
-    COPSE_TRY(copse_rsqrt(g, inverse, &inverse));
+        COPSE_TRY(copse__mean_over_batch(g, spread, &spread));
+    COPSE_TRY(finish(g, m, spread, n->epsilon, &centre, &v, &inverse));
     if (mean)
         *mean = m;
     if (variance)
         *variance = v;
-    return COPSE_NODE(g, &op_norm, &a, y, n->x, m, inverse, n->scale, n->offset);
+    return COPSE_NODE(g, &op_norm, &a, y, n->x, centre, inverse, n->scale, n->offset);
 }
 
 /* ---- references ---- */
@@ -304,12 +333,13 @@ void copse_host_channel_sums(const void *params, const int32_t *spec, const stru
             const size_t place = (b * p->places + k) * p->channels + c, at = b * p->channels + c;
             const double x = copse__load(&args[0], place), d = spec[0] == MEAN ? 0 : x - copse__load(&args[2], at);
             s += spec[0] == MEAN ? x : spec[0] == SPREAD ? d * d : copse__load(&args[1], place);
+            if (spec[0] == SPREAD)
+                t += d;
             if (spec[0] == SLOPES)
-                t += copse__load(&args[1], place) * d * copse__load(&args[3], at);
+                t += copse__load(&args[1], place) * (d - copse__load(&args[2], p->second + at)) * copse__load(&args[3], at);
         }
         copse__store(&args[4], i, spec[0] == MEAN && !isfinite(s) ? NAN : s);
-        if (spec[0] != SPREAD)
-            copse__store(&args[4], p->n + i, spec[0] == MEAN && !isfinite(s) ? NAN : t);
+        copse__store(&args[4], p->n + i, spec[0] == MEAN && !isfinite(s) ? NAN : t);
     }
 }
 
@@ -323,15 +353,14 @@ void copse_host_channel_merge(const void *params, const int32_t *spec, const str
         for (size_t k = 0; k < p->chunks; k++)
             for (size_t c = 0; c < p->group; c++) {
                 s += copse__load(&args[0], base + k * p->channels + c);
-                if (spec[0] != SPREAD)
-                    t += copse__load(&args[0], second + base + k * p->channels + c);
+                t += copse__load(&args[0], second + base + k * p->channels + c);
             }
         if (spec[0] == MEAN)
             s = isfinite(s) ? s + t : NAN;
         for (size_t c = 0; c < p->group; c++) {
             copse__store(&args[1], i * p->group + c, spec[0] == SLOPES ? s : s / (double)p->count);
-            if (spec[0] == SLOPES)
-                copse__store(&args[1], p->n * p->group + i * p->group + c, t);
+            if (spec[0] != MEAN)
+                copse__store(&args[1], p->n * p->group + i * p->group + c, spec[0] == SLOPES ? t : t / (double)p->count);
         }
     }
 }
@@ -341,7 +370,8 @@ void copse_host_channel_norm(const void *params, const int32_t *spec, const stru
     const struct copse_params_channel_norm *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const size_t c = i % p->channels, at = i / p->size * p->channels + c;
-        const double inverse = copse__load(&args[2], at), u = (copse__load(&args[0], i) - copse__load(&args[1], at)) * inverse;
+        const double inverse = copse__load(&args[2], at), d = copse__load(&args[0], i) - copse__load(&args[1], at);
+        const double u = (d - copse__load(&args[1], p->second + at)) * inverse;
         const double scale = copse__load(&args[3], c);
         copse__store(&args[6], i,
                      spec[0] == FORWARD ? u * scale + copse__load(&args[4], c)
@@ -358,17 +388,15 @@ void copse_host_channel_norm(const void *params, const int32_t *spec, const stru
 
 void copse_self_test_channel_sums(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_channel_sums p = { B * 2 * C, S, C, 2, 64 };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), B * S * C, B * S * C, B * C, B * C,
-                    (k->spec[0] == SPREAD ? 1 : 2) * p.n);
+    const struct copse_params_channel_sums p = { B * 2 * C, S, C, 2, 64, B * C };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), B * S * C, B * S * C, 2 * B * C, B * C, 2 * p.n);
 }
 
 void copse_self_test_channel_merge(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t group = k->spec[0] == SLOPES ? 1 : 3;
     const struct copse_params_channel_merge p = { B * C / group, 70, C, group, 4.0f };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), (k->spec[0] == SPREAD ? 1 : 2) * B * 70 * C,
-                    (k->spec[0] == SLOPES ? 2 : 1) * B * C);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 2 * B * 70 * C, (k->spec[0] == MEAN ? 1 : 2) * B * C);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
@@ -377,5 +405,5 @@ void copse_self_test_channel_norm(const struct copse_kernel *k, struct copse_sel
     struct copse_params_channel_norm p = { .n = B * 9 * C, .channels = C, .size = 9 * C, .second = B * C };
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, B * C, B * C, C, k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C, k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
 }

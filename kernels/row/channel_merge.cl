@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The sums of channel_sums [batches, chunks, channels] over the chunks and over each group of `group` channels: OP 0 the
-   mean, from sums and their rounding errors, 1 the mean of the first sums, 2 both sums, without division. Every channel
-   of a group gets its result. No chain of additions is longer than 64, but that of two-sums. */
+   mean, from sums and their rounding errors, 1 the means of both sums, 2 both sums, without division. Every channel of a
+   group gets its results. No chain of additions is longer than 64, but that of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint chunks; uint channels; uint group; float count;)
@@ -36,8 +36,7 @@ KERNEL2(channel_merge, IN(real, sums), OUT(real, to))
                         TWO_SUM(s, t0, LOAD(sums, at))
                     if (OP != MEAN)
                         s0 += LOAD(sums, at);
-                    if (OP != SPREAD)
-                        t0 += LOAD(sums, second + at);
+                    t0 += LOAD(sums, second + at);
                 }
                 s1 += s0;
                 t1 += t0;
@@ -47,11 +46,13 @@ KERNEL2(channel_merge, IN(real, sums), OUT(real, to))
         }
         if (OP == MEAN)
             s = (s + t) / p.count;
-        if (OP == SPREAD)
+        if (OP == SPREAD) {
             s = s / p.count;
+            t = t / p.count;
+        }
         for (uint c = 0u; c < p.group; c++) {
             STORE(to, i * p.group + c, s);
-            if (OP > SPREAD)
+            if (OP != MEAN)
                 STORE(to, p.n * p.group + i * p.group + c, t);
         }
     }

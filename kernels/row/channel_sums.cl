@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over the places of x [batches, places, channels], for each batch, chunk of `rows` places and channel: OP 0 the sum
-   of x and its rounding errors (Knuth's two-sum), 1 the sum of (x - mean)^2, 2 the sums of dy (slope) and of dy u with
-   u = (x - mean) inverse. The second sums follow the first ones. An invocation processes a chunk of a channel. No chain
+   of x and its rounding errors (Knuth's two-sum), 1 the sums of (x - mean)^2 and of x - mean, 2 the sums of dy (slope)
+   and of dy u with u = ((x - mean) - rest) inverse, where `rest` follows the means. The second sums follow the first ones. An invocation processes a chunk of a channel. No chain
    of additions is longer than 64, but that of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
-PARAMS(uint n; uint places; uint channels; uint chunks; uint rows;)
+PARAMS(uint n; uint places; uint channels; uint chunks; uint rows; uint second;)
 
 #include "row/two_sum.clh"
 
@@ -33,6 +33,9 @@ KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inv
         }
         if (OP != MEAN) {
             const float centre = LOAD(mean, at), factor = LOAD(inverse, at);
+            float rest = 0.0f;
+            if (OP > SPREAD)
+                rest = LOAD(mean, p.second + at);
             for (uint k2 = first; k2 < end; k2 += CHAIN * CHAIN) {
                 const uint end2 = MIN(end, k2 + CHAIN * CHAIN);
                 EXACT float s1 = 0.0f;
@@ -44,12 +47,14 @@ KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inv
                     for (uint k = k1; k < end1; k++) {
                         const uint place = base + k * p.channels;
                         const float d = LOAD(x, place) - centre;
-                        if (OP == SPREAD)
+                        if (OP == SPREAD) {
                             s0 += d * d;
+                            t0 += d;
+                        }
                         if (OP > SPREAD) {
                             const float dy = LOAD(slope, place);
                             s0 += dy;
-                            t0 += dy * (d * factor);
+                            t0 += dy * ((d - rest) * factor);
                         }
                     }
                     s1 += s0;
@@ -60,7 +65,6 @@ KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inv
             }
         }
         STORE(sums, i, s);
-        if (OP != SPREAD)
-            STORE(sums, p.n + i, t);
+        STORE(sums, p.n + i, t);
     }
 }

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of group norm and instance norm. Errors are relative to the magnitudes of a result's terms, as those of layer
+/* Cases of group norm, instance norm and batch norm. Errors are relative to the magnitudes of a result's terms, as those of layer
    norm: 16 u times |scale| (|x| + |mean|) / sigma + |offset|, and likewise for derivatives. Sizes around 64 places (a
    chunk of a sum), 64 chunks and 256 of them. */
 #include <math.h>
 
+#include "copse/distribute/sync.h"
 #include "copse/ops/norm.h"
 #include "core/ops/cases.h"
 
 struct settings {
-    uint32_t groups; /* 0: instance norm */
+    uint32_t groups; /* 0: each channel is one */
     float epsilon;
+    bool is_batch; /* statistics over all examples */
 };
 
 static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
 {
+    static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     const struct settings *s = user;
+    const struct copse_batch_norm batch = { .gamma = in[1], .beta = in[2], .epsilon = s->epsilon };
+    if (s->is_batch)
+        return copse_sync_batch_norm(g, in[0], axes, in[0]->shape.rank - 1, &batch, y);
     return s->groups ? copse_group_norm(g, in[0], s->groups, in[1], in[2], s->epsilon, y)
                      : copse_instance_norm(g, in[0], in[1], in[2], s->epsilon, y);
 }
@@ -25,7 +31,7 @@ static const uint32_t statistics[] = { 1, 3 };
 
 static copse_status split(copse_graph *g, copse_tensor *x, const struct settings *s, copse_tensor **out)
 {
-    const uint32_t n = x->shape.dims[0], channels = x->shape.dims[x->shape.rank - 1];
+    const uint32_t n = s->is_batch ? 1 : x->shape.dims[0], channels = x->shape.dims[x->shape.rank - 1];
     const uint32_t groups = s->groups ? s->groups : COPSE_MAX(channels, 1u);
     const uint64_t line = (uint64_t)n * channels;
     const uint32_t places = line ? (uint32_t)(copse__elements(x->shape) / line) : 1;
@@ -115,8 +121,9 @@ static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, con
 
 /* ---- the ops ---- */
 
-static const struct settings one = { 1, 1e-5f }, two = { 2, 1e-5f }, four = { 4, 1e-5f }, each = { 0, 1e-5f },
-                             soft = { 2, 1.0f }, soft_each = { 0, 1.0f }, stated_two = { 2, 0.75f };
+static const struct settings one = { 1, 1e-5f, false }, two = { 2, 1e-5f, false }, four = { 4, 1e-5f, false },
+                             each = { 0, 1e-5f, false }, soft = { 2, 1.0f, false }, soft_each = { 0, 1.0f, false },
+                             stated_two = { 2, 0.75f, false }, batch = { 0, 1e-5f, true }, soft_batch = { 0, 1.0f, true };
 
 /* Scaled by its last axis at place 0: equal scales would give sums of 0 for every x. */
 static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
@@ -139,6 +146,8 @@ static const struct copse_case_op ops[] = {
       .in = { F32_OF(2, 3, 4), F32_OF(4), F32_OF(4) }, .in_count = 3, .random = random_norm },
     { .name = "instance_norm", .accuracy = COPSE_ACCURACY_norm, .divides = true, .call = build, .user = &soft_each,
       .in = { F32_OF(2, 3, 4), F32_OF(4), F32_OF(4) }, .in_count = 3 },
+    { .name = "sync_batch_norm", .accuracy = COPSE_ACCURACY_norm, .divides = true, .call = build, .user = &soft_batch,
+      .in = { F32_OF(2, 3, 4), F32_OF(4), F32_OF(4) }, .in_count = 3 },
 };
 
 #define PICTURES 4.0 * 32 * 28 * 28 * 32 /* bytes */
@@ -147,6 +156,8 @@ static const struct copse_case speeds[] = {
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 2 * PICTURES },
     { .op = "instance_norm", .name = "32 x 28 x 28 x 32", .build = build, .user = &each,
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 2 * PICTURES },
+    { .op = "sync_batch_norm", .name = "128 x 28 x 28 x 32", .build = build, .user = &batch,
+      .in = { F32_OF(128, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 8 * PICTURES },
 };
 
 static void refusals(struct copse_refusals *r)
@@ -190,6 +201,7 @@ static void refusals(struct copse_refusals *r)
       .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset }, __VA_ARGS__ },
 #define GROUPS(label, settings, x, channels, ...) NORM_OF("group_norm", label, settings, x, channels, __VA_ARGS__)
 #define EACH(label, x, channels, ...) NORM_OF("instance_norm", label, each, x, channels, __VA_ARGS__)
+#define BATCH(label, x, channels, ...) NORM_OF("sync_batch_norm", label, batch, x, channels, __VA_ARGS__)
 #define ROUGH .skips_differences = true
 
 #define N NAN
@@ -236,6 +248,13 @@ static const struct copse_case cases[] = {
     GROUPS("numbers that cancel over channels", one, FILL(CANCELLING, DIMS(2, 43, 7)), 7, STANDARD)
     EACH("magnitudes from 2^-30 to 2^30", SPREAD(-30, 30, DIMS(2, 151, 3)), 3, STANDARD, ROUGH)
     GROUPS("one huge number among tiny ones", one, VALUES(huge_and_tiny, DIMS(3, 97, 2)), 2, STANDARD, ROUGH)
+    BATCH("pictures", FILL(NORMAL, DIMS(3, 5, 4, 6)), 6, QUICK)
+    BATCH("features", FILL(NORMAL, DIMS(21, 5)), 5, QUICK)
+    BATCH("many examples", FILL(NORMAL, DIMS(2049, 9, 2)), 2, STANDARD, ROUGH)
+    BATCH("positive numbers", FILL(POSITIVE, DIMS(300, 4)), 4, STANDARD)
+    BATCH("a mean a million times sigma", UNIFORM(1e6, 1000002, DIMS(300, 3)), 3, STANDARD, ROUGH)
+    BATCH("numbers that cancel", FILL(CANCELLING, DIMS(301, 1)), 1, STANDARD)
+    BATCH("equal numbers", VALUES(equal, DIMS(77, 2)), 2, STANDARD, ROUGH, .is_poor = true)
     EACH("equal numbers", VALUES(equal, DIMS(5, 77, 2)), 2, STANDARD, ROUGH, .is_poor = true)
 };
 
@@ -243,4 +262,4 @@ static const struct copse_case stress[] = {
     EACH("70,001 places", FILL(NORMAL, DIMS(1, 70001, 2)), 2, QUICK)
 };
 
-COPSE_CASE_TABLE(group_norm, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(channel_norm, OPS, STRESS, SPEEDS, REFUSALS)
