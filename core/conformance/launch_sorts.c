@@ -129,14 +129,14 @@ static void plan_top_k_values(struct copse_launch *l)
 static void plan_top_k_grad(struct copse_launch *l)
 {
     const struct copse_params_top_k_grad p = { extent(l), 5, EXTENT };
-    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, (size_t)(p.n + p.k - 1) / p.k * EXTENT);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n + 1, p.n + 1, (size_t)(p.n + p.k) / p.k * EXTENT); /* one more, which stays */
 }
 
-/* The indices of a row differ; some are the first one out of range, or -1. */
+/* The indices of a row differ; some are the first one out of range, or -1. The next row then has no index 0. */
 static void arrange_top_k_grad(const struct copse_launch *l, uint32_t *const *words)
 {
     for (size_t i = 0; i < l->counts[1]; i++) {
-        const size_t row = i / 5, index = (i % 5 * 3 + row) % (EXTENT + 1);
+        const size_t row = i / 5, index = (i % 5 + row) * 3 % (EXTENT + 1);
         words[1][i] = index == EXTENT && row % 2 ? UINT32_MAX : (uint32_t)index;
     }
 }

@@ -38,11 +38,6 @@ def negated(flags):
     return o.equal(flags, 0)
 
 
-def truth(x):
-    """1 where a truth value is not 0, else 0, as f32."""
-    return negated(o.equal(x, 0))
-
-
 def absolute(node):
     """|operand| of every operand, in double."""
     return [None if a is None else np.abs(a.astype(np.float64)) for a in node.host]
@@ -111,8 +106,7 @@ def gelu(node):
 
 @operator("PRelu")
 def prelu(node):
-    x, slope = node.x[0], node.x[1]
-    return o.where(o.less(x, 0), x * slope, x), ulp(1)
+    return o.prelu(node.x[0], node.x[1]), ulp(1)
 
 
 @operator("IsInf")
@@ -161,12 +155,12 @@ two("Div", o.div, declared("div"))
 two("Equal", o.equal, exact, True)
 two("Less", o.less, exact, True)
 two("GreaterOrEqual", o.greater_equal, exact, True)
-two("Greater", lambda a, b: o.less(b, a), exact, True)
-two("LessOrEqual", lambda a, b: o.greater_equal(b, a), exact, True)
-two("And", lambda a, b: truth(a) * truth(b), exact, True)
-two("Or", lambda a, b: o.maximum(truth(a), truth(b)), exact, True)
-two("Xor", lambda a, b: negated(o.equal(truth(a), truth(b))), exact, True)
-one("Not", negated, exact)
+two("Greater", o.greater, exact, True)
+two("LessOrEqual", o.less_equal, exact, True)
+two("And", o.logical_and, exact, True)
+two("Or", o.logical_or, exact, True)
+two("Xor", o.logical_xor, exact, True)
+one("Not", o.logical_not, exact)
 one("Sign", lambda x: o.less(o.fill((), 0), x) - o.less(x, 0), exact)
 with_alpha("Binarizer", lambda x, at: o.less(o.fill((), at), x), exact, threshold=0.0)
 

@@ -2,7 +2,7 @@
 """torch_opinfo.py [PATTERN]: the samples of PyTorch's operators (OpInfo), run on host:0, opencl:0 and vulkan:0.
 
 Every sample in single precision of an operator that Copse has, or a short composition (torch_ops.py, torch_more.py,
-torch_moves.py): results, and gradients from a random upstream slope. PyTorch computes the expected numbers in double from
+torch_moves.py, torch_windows.py): results, and gradients from a random upstream slope. PyTorch computes the expected numbers in double from
 the same operands. Exit code 0: all agree, or differ as torch_known.txt says; 1; 77: skipped.
 """
 import fnmatch
@@ -31,6 +31,7 @@ from copse import ops
 from copse.tensor import Tensor
 import torch_more  # noqa: F401  these add their operators
 import torch_moves  # noqa: F401
+import torch_windows  # noqa: F401
 from torch_ops import OPERATORS
 
 HERE = Path(__file__).resolve().parent

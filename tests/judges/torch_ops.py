@@ -92,7 +92,7 @@ add("isposinf", lambda x: o.equal(x, math.inf), EXACT)
 add("isneginf", lambda x: o.equal(x, -math.inf), EXACT)
 add("isfinite", lambda x: o.less(o.abs(x), math.inf), EXACT)
 add("isreal", lambda x: o.fill(x.shape, 1), EXACT)
-add("logical_not", lambda x: o.equal(x, 0), EXACT)
+add("logical_not", o.logical_not, EXACT)
 add("zeros_like zero_", lambda x, **_: o.multiply_by(o.where(o.equal(x, x), x, 0), 0), EXACT)
 add("ones_like", lambda x, **_: o.fill(x.shape, 1), EXACT)
 add("full_like", lambda x, value, **_: o.fill(x.shape, float(value)), EXACT)
@@ -103,10 +103,6 @@ add("new_zeros", lambda x, size, **_: o.fill(size, 0), EXACT)
 
 def flip_flag(x):
     return o.equal(x, 0)
-
-
-def truth(x):
-    return flip_flag(o.equal(x, 0))
 
 
 def logit(x, eps):
@@ -169,7 +165,7 @@ def threshold(x, threshold, value, inplace=False):
 def prelu(x, weight):
     if weight.shape and weight.shape[0] > 1 and x.ndim > 1:
         weight = o.reshape(weight, [1, -1] + [1] * (x.ndim - 2))
-    return o.where(o.less(o.fill((), 0), x), x, x * weight)
+    return o.prelu(x, weight)
 
 
 @operator("nn.functional.glu", ULP(6), ULP(8))
@@ -228,14 +224,13 @@ two("__rdiv__", lambda a, b: o.div(b, a), ULP(3), R(8))
 two("maximum max.binary", o.maximum, EXACT, R(4))
 two("minimum min.binary", o.minimum, EXACT, R(4))
 two("eq", o.equal, EXACT)
-two("ne", lambda a, b: flip_flag(o.equal(a, b)), EXACT)
+two("ne", o.not_equal, EXACT)
 two("lt", o.less, EXACT)
 two("ge", o.greater_equal, EXACT)
-two("gt", lambda a, b: o.less(b, a), EXACT)
-two("le", lambda a, b: o.greater_equal(b, a), EXACT)
-two("logical_and", lambda a, b: truth(a) * truth(b), EXACT)
-two("logical_or", lambda a, b: o.maximum(truth(a), truth(b)), EXACT)
-two("logical_xor", lambda a, b: flip_flag(o.equal(truth(a), truth(b))), EXACT)
+two("gt", o.greater, EXACT)
+two("le", o.less_equal, EXACT)
+for each in "logical_and", "logical_or", "logical_xor":
+    two(each, getattr(o, each), EXACT)
 two("logaddexp", lambda a, b: o.maximum(a, b) + o.softplus(o.neg(o.abs(a - b))), R(8), R(16))
 
 

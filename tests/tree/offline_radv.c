@@ -50,6 +50,8 @@ static const struct {
     { COPSE_KERNEL_copy_i32, 1, { 6, 1 } },
     { COPSE_KERNEL_reduce, 2, { 1 } },
     { COPSE_KERNEL_argmax, 1, { 1 } },
+    { COPSE_KERNEL_scan, 1, { 1, 1, 1 } },
+    { COPSE_KERNEL_top_k, 1, { 1 } },
     { COPSE_KERNEL_row_stats, 1, { 1 } },
     { COPSE_KERNEL_softmax, 1, { 1 } },
     { COPSE_KERNEL_softmax_grad, 1, { 1 } },
