@@ -31,6 +31,16 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params)
 {
     COPSE_TRY(copse__rule_init(params, &o->rule));
+    const uint32_t groups = o->rule.groups.count;
+    if (o->name[0] && groups > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it has no parameter groups, because its variables join one by "
+                                              "one: use a trainer, or a tower optimizer for each group");
+    if (!o->of_group)
+        o->of_group = copse__alloc(&o->strategy->ctx->base.mem, COPSE_RULE_GROUPS + 1, sizeof *o->of_group);
+    if (!o->of_group)
+        return copse_no_memory("optimizer");
+    for (uint32_t i = 0; i <= groups; i++)
+        copse__rule_of_group(&o->rule, i, &o->of_group[i]);
     o->has_rule = true;
     o->scaling = (struct copse_scaling){ .scale = o->rule.params.loss_scale };
     return COPSE_OK;
@@ -42,6 +52,32 @@ copse_status copse__optimizer_trains(const struct copse_optimizer *o, const cops
     return v->is_trained ? COPSE_OK
                          : copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' is not trainable: it is frozen, "
                                                           "replica-local or of whole numbers", what, v->name);
+}
+
+uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_variable *v)
+{
+    return copse__groups_find(&o->rule.groups, v->whole ? v->whole->name : v->name);
+}
+
+bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_variable *v)
+{
+    const uint32_t group = copse__optimizer_group(o, v);
+    return group < o->rule.groups.count && o->rule.groups.at[group].is_frozen;
+}
+
+copse_status copse__optimizer_check_groups(const struct copse_optimizer *o, copse_variable *const *list, size_t count)
+{
+    struct copse_mem *mem = &o->strategy->ctx->base.mem;
+    if (o->rule.groups.count == 0)
+        return COPSE_OK;
+    const char **names = copse__alloc(mem, count, sizeof *names);
+    if (!names)
+        return copse_no_memory("optimizer");
+    for (size_t i = 0; i < count; i++)
+        names[i] = list[i]->whole ? list[i]->whole->name : list[i]->name;
+    const copse_status s = copse__groups_check(&o->rule.groups, names, count);
+    copse__free(mem, names);
+    return s;
 }
 
 void copse__optimizer_release(struct copse_optimizer **at)
@@ -58,6 +94,7 @@ void copse__optimizer_release(struct copse_optimizer **at)
     copse__free(mem, o->buckets.at);
     copse__free(mem, o->kept.at);
     copse__free(mem, o->of_variable.at);
+    copse__free(mem, o->of_group);
     copse__free(mem, o);
     *at = NULL;
 }

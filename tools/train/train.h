@@ -32,6 +32,7 @@ struct train_settings {
     uint32_t context, stride;    /* 0 = default */
     struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided;
     const char *schedule; /* copse/optim/schedule.h */
+    const char *groups;   /* copse/optim/groups.h; NULL: none */
     const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */

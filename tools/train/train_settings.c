@@ -341,6 +341,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: docs/optimizers.md" },
+        { "group", OPTION_TEXT, &s->groups, "LIST", "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
@@ -533,6 +534,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->optimizer, value);
     else if (strcmp(name, "--optimizer-settings") == 0)
         s->rule = *value ? value : NULL;
+    else if (strcmp(name, "--group") == 0)
+        s->groups = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)

@@ -78,6 +78,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--optimizer", s->optimizer.at->name);
     if (s->rule)
         add(t, "--optimizer-settings", s->rule);
+    if (s->groups)
+        add(t, "--group", s->groups);
     add(t, "--schedule", s->schedule);
     add_number(t, "--lr", (double)s->lr);
     add_number(t, "--momentum", (double)s->momentum);
