@@ -121,7 +121,7 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse
 /* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
 copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
                                      const char *what);
-/* The parameter group of a variable, or rule.groups.count. */
+/* groups.c: the parameter group of a variable, or rule.groups.count. */
 uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_variable *v);
 /* Whether the group of the variable is frozen. */
 bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_variable *v);

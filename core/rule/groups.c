@@ -137,6 +137,7 @@ copse_status copse__groups_parse(const char *text, struct copse_rule_groups *out
 copse_status copse_parameter_groups_check(const char *text)
 {
     struct copse_rule_groups unused;
+    COPSE_TRY(copse_need("parameter_groups_check", text));
     return copse__groups_parse(text, &unused);
 }
 

@@ -347,6 +347,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
+        { "average", OPTION_FLOAT, &s->average, "D",
+          "evaluate moving averages of the weights, as 0.999 [0: off]" },
+        { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
         { "", OPTION_GROUP, NULL, NULL, "Devices" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
@@ -515,7 +518,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         float *to;
     } numbers[] = {
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
-        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
+        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout }, { "--average", &s->average },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /**
- * Check a description, as `groups` of copse_optimizer_params. NULL and "" are no groups. Any thread.
+ * Check a description, as `groups` of copse_optimizer_params; "" is no groups. Any thread.
  * @retval COPSE_ERR_ARGUMENT  The text breaks the rules above; the error quotes the part, and says what is expected.
  */
 COPSE_API COPSE_CHECKED copse_status copse_parameter_groups_check(const char *text);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -315,6 +316,16 @@ class Trainer:
         return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
             (found.matched, found.matched_count), (found.missing, found.missing_count),
             (found.unused, found.unused_count))))
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within a `with` statement the variables have their moving averages: evaluate, predict and save with them. Training
+        goes on behind it with the same bits. Needs the option `average`."""
+        self._loss.check(lib.copse_trainer_average_begin(self._pointer))
+        try:
+            yield
+        finally:
+            self._loss.check(lib.copse_trainer_average_end(self._pointer))
 
     def slot(self, variable: Variable, name: str) -> np.ndarray:
         """An optimizer slot of a variable, such as "m", or "average" for the moving average."""
