@@ -68,6 +68,7 @@ enum copse_accuracy {
     COPSE_ACCURACY_norm,
     COPSE_ACCURACY_gather, /* moves; the derivative is a sum */
     COPSE_ACCURACY_pool,   /* means of windows, which overlap */
+    COPSE_ACCURACY_resize, /* weighted means, along one axis after the other */
     COPSE_ACCURACY_COUNT
 };
 

@@ -231,6 +231,7 @@ static const struct law {
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },
     [COPSE_ACCURACY_pool] = { .ulp = 3, .ratio = 4, .gradient_ulp = 6, .gradient_ratio = 4 },
+    [COPSE_ACCURACY_resize] = { .ulp = 3, .ratio = 8, .gradient_ulp = 6, .gradient_ratio = 8 },
 };
 
 /* Sums and products of whole numbers: any order is exact. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of several steps on devices that are slow, full or fail: nothing is waited for, every failure comes
    out, nothing is left half done in silence. */
+#include "copse/train/audit.h"
 #include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "tests/rig/faulty_job.h"
@@ -95,6 +96,7 @@ static void shortage_is_no_half_update(void **state)
         uint32_t cut = 0;
         for (uint32_t n = 1; n <= 40; n += 3) {
             open_job(1, cores, 3);
+            OK(copse_trainer_audit(job.t, &(struct copse_audit_params){ .is_cross_check_off = true }));
             OK(feed());
             fake_fail(0, functions[i], n, COPSE_ERR_NO_MEMORY, false);
             const copse_status s = copse_trainer_run(job.t);

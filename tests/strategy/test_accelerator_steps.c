@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of an application on the accelerator strategy: one is a run, its outputs are those of the last step in it, and
    the batches of a run that fails come again. */
+#include "copse/train/audit.h"
 #include "copse/loop/feed.h"
 #include "copse/compat/single_loss.h"
 #include "copse/distribute/accelerator.h"
@@ -109,6 +110,7 @@ static void tpu_2(void **state)
         copse_step_release(&step);
 
         OK(levels_step(&l, 2, false, 0, &step)); /* as many as the strategy has to a run */
+        OK(copse_trainer_audit(copse_step_trainer(step), &(struct copse_audit_params){ .is_cross_check_off = true }));
         const uint64_t before = copse_strategy_submissions(copse_step_strategy(step));
         OK(copse_step_run(step));
         assert_int_equal(copse_strategy_submissions(copse_step_strategy(step)), before + 1);

@@ -90,9 +90,9 @@ check() {
     trains $device lose:97
     trains $device swap:40
     refuses $device limits:1
-    conforms $device lose:7 --ops add,softmax
-    conforms $device flip:3 --ops add,softmax
-    conforms $device stale:3 --ops add,softmax
+    conforms $device lose:7 --ops add,softmax,matmul
+    conforms $device flip:3 --ops add,softmax,matmul
+    conforms $device stale:3 --ops add,softmax,matmul
     with $device none:1 conformance api --device $device || no "$device: api: $(tail -n 3 "$work/stdout")"
     api $device lose:97 queue 'dispatches in order'
     api $device lose:97 queue 'submissions in order'

@@ -80,7 +80,7 @@ int cmd_bench(int argc, char **argv)
     };
     int code = options_parse(argc, argv, rows,
                              "Measures matrix products, copies, functions of rows, updates and training steps on "
-                             "each device and on\nall devices together, and the limits of the machine.");
+                             "each device\nand on all devices together, and the limits of the machine.");
     if (code >= 0)
         return code;
     b.has_peer = !s->no_peer && peer_open();

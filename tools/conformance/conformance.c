@@ -139,7 +139,7 @@ int cmd_conformance(int argc, char **argv)
         { "devices", OPTION_TEXT, &s.job.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [all]" },
         { "tier", OPTION_TEXT, &tier, "TIER",
-          "quick (seconds), standard (minutes), full (hours), exhaustive [quick; heal: full]" },
+          "quick (seconds), standard, full (hours), exhaustive [quick; heal: full]" },
         { "ops", OPTION_TEXT, &s.job.ops, "LIST", "only these ops: softmax,matmul [all]" },
         { "case", OPTION_TEXT, &s.job.case_name, "NAME", "only the case of this name [all]" },
         { "variant", OPTION_TEXT, &s.job.variant, "NAME",
