@@ -13,7 +13,7 @@ void copse__size_adam(const void *params, const int32_t *spec, const struct cops
     const struct copse_params_adam *p = params;
     const float *step = args[3].data, *grad = args[0].data;
     float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
-    const double rate = (double)step[COPSE_STEP_RATE], scale = (double)step[COPSE_STEP_SCALE];
+    const double rate = (double)step[COPSE_STEP_RATE + p->group], scale = (double)step[COPSE_STEP_SCALE];
     const double root = sqrt((double)step[COPSE_STEP_BIAS2]);
     const double pace = rate * root / (double)step[COPSE_STEP_BIAS1];
     for (size_t i = 0; i < p->n; i++) {
@@ -145,7 +145,7 @@ void copse__size_adaptive(const void *params, const int32_t *spec, const struct 
     const struct copse_params_adaptive *p = params;
     const float *step = args[3].data, *grad = args[0].data;
     float *value = args[1].data, *slots = args[2].data;
-    const double rate = (double)step[COPSE_STEP_RATE], root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
     const struct sizes c = {
         .p = p, .rate = rate, .root = root, .quick = rate * root,
         .pace = rate * root / (double)step[COPSE_STEP_BIAS1], .slow = rate / (double)step[COPSE_STEP_BIAS1],

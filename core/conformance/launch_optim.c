@@ -22,13 +22,13 @@ static uint32_t blocks_of(uint32_t n)
 
 static void plan_sgd(struct copse_launch *l)
 {
-    const struct copse_params_sgd p = { extent(l), DECAY, 1.0f };
+    const struct copse_params_sgd p = { extent(l), DECAY, 1.0f, COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_momentum(struct copse_launch *l)
 {
-    const struct copse_params_momentum p = { extent(l), DECAY, 0.9f };
+    const struct copse_params_momentum p = { extent(l), DECAY, 0.9f, COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, COPSE_STEP_WORDS);
 }
 
@@ -36,7 +36,8 @@ static void plan_adam(struct copse_launch *l)
 {
     const struct copse_params_adam p = { .n = extent(l), .decay = DECAY, .beta1 = 0.9f, .beta2 = 0.999f,
                                          .rest1 = (float)(1.0 - (double)0.9f),
-                                         .rest2 = (float)(1.0 - (double)0.999f), .epsilon = 1e-8f };
+                                         .rest2 = (float)(1.0 - (double)0.999f), .epsilon = 1e-8f,
+                                         .group = COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS);
 }
 
@@ -74,7 +75,7 @@ static void plan_adaptive(struct copse_launch *l)
     const struct copse_params_adaptive p = {
         .n = extent(l), .decay = DECAY, .momentum = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f,
         .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f), .epsilon = 1e-8f, .l1 = 0.5f,
-        .l2 = 0.25f,
+        .l2 = 0.25f, .group = COPSE_STEP_GROUP,
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, slots_of(l) * (size_t)p.n, COPSE_STEP_WORDS);
 }

@@ -142,6 +142,8 @@ void copse__launch_step(uint32_t *words, size_t count)
     words[COPSE_STEP_NESTEROV_GRADIENT] = word_of(0.5f);
     words[COPSE_STEP_NESTEROV_MEAN] = word_of(2.0f);
     words[COPSE_STEP_SHRINK] = word_of(0.5f);
+    words[COPSE_STEP_RATE + COPSE_STEP_GROUP] = word_of(0.25f);
+    words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP] = word_of(0.25f);
 }
 
 void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *words)

@@ -118,6 +118,7 @@ enum copse_step_word {
     COPSE_STEP_NESTEROV_GRADIENT, /* float bits: NAdam's factors on the gradient and on the mean of gradients */
     COPSE_STEP_NESTEROV_MEAN,
     COPSE_STEP_SHRINK,       /* float bits: 1 / (1 + rate l2) */
+    COPSE_STEP_GROUP = 16,   /* added to RATE and SHRINK: those of the first parameter group (core/rule/groups.h) */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 

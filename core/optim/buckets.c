@@ -10,13 +10,23 @@ struct planner {
     bool *is_wanted; /* by index of the variable */
 };
 
-/* Variables [begin, end) of the store's order are side by side in one piece, and all are wanted. */
+/* Whether two variables may be in one bucket. */
+static bool are_alike(const struct planner *p, const copse_variable *a, const copse_variable *b)
+{
+    return a->piece == b->piece &&
+           (!p->rule->user || copse__optimizer_group(p->o, a) == copse__optimizer_group(p->o, b));
+}
+
+/* Variables [begin, end) of the store's order are side by side in one piece, are wanted, and are alike. */
 static copse_status cut_run(struct planner *p, size_t begin, size_t end)
 {
     struct copse_optimizer *o = p->o;
     const copse_strategy *st = o->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     copse_variable *const *order = st->store->order.at;
+    struct copse_exchange_rule rule = *p->rule;
+    if (rule.user)
+        rule.user = &o->of_group[copse__optimizer_group(o, order[begin])];
     for (size_t i = begin; i < end; i++)
         p->sizes[i - begin] = copse__round_up((size_t)order[i]->count, COPSE_UNIT);
 
@@ -38,7 +48,7 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
             o->variable_count++;
             elements += p->sizes[next];
         }
-        COPSE_TRY(copse__exchange_bucket(st->store->exchange, first->piece, first->first, elements, p->rule,
+        COPSE_TRY(copse__exchange_bucket(st->store->exchange, first->piece, first->first, elements, &rule,
                                          &bucket.id));
         o->buckets.at[o->buckets.count++] = bucket;
     }
@@ -53,7 +63,7 @@ static copse_status cut_all(struct planner *p)
         if (!p->is_wanted[store->order.at[begin]->index])
             continue;
         while (end < store->order.count && p->is_wanted[store->order.at[end]->index] &&
-               store->order.at[end]->piece == store->order.at[begin]->piece)
+               are_alike(p, store->order.at[begin], store->order.at[end]))
             end++;
         COPSE_TRY(cut_run(p, begin, end));
     }

@@ -31,6 +31,16 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params)
 {
     COPSE_TRY(copse__rule_init(params, &o->rule));
+    const uint32_t groups = o->rule.groups.count;
+    if (o->name[0] && groups > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it has no parameter groups, because its variables join one by "
+                                              "one: use a trainer, or a tower optimizer for each group");
+    if (!o->of_group)
+        o->of_group = copse__alloc(&o->strategy->ctx->base.mem, COPSE_RULE_GROUPS + 1, sizeof *o->of_group);
+    if (!o->of_group)
+        return copse_no_memory("optimizer");
+    for (uint32_t i = 0; i <= groups; i++)
+        copse__rule_of_group(&o->rule, i, &o->of_group[i]);
     o->has_rule = true;
     o->scaling = (struct copse_scaling){ .scale = o->rule.params.loss_scale };
     return COPSE_OK;
@@ -58,6 +68,7 @@ void copse__optimizer_release(struct copse_optimizer **at)
     copse__free(mem, o->buckets.at);
     copse__free(mem, o->kept.at);
     copse__free(mem, o->of_variable.at);
+    copse__free(mem, o->of_group);
     copse__free(mem, o);
     *at = NULL;
 }

@@ -96,6 +96,7 @@ struct copse_optimizer {
     copse_strategy *strategy; /* not a reference */
     char name[COPSE_OPTIMIZER_NAME]; /* "": a trainer's; else its variables join one by one, each with its own count */
     struct copse_rule rule;
+    struct copse_rule *of_group; /* for each parameter group of `rule`; the last one for variables of no group */
     bool has_rule;
     struct { struct copse_optimizer_bucket *at; size_t count, room; } buckets;
     struct { uint32_t *at; size_t count, room; } of_variable; /* by index: its bucket, or COPSE_NO_BUCKET */
@@ -120,6 +121,12 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse
 /* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
 copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
                                      const char *what);
+/* groups.c: the parameter group of a variable, or rule.groups.count. */
+uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_variable *v);
+/* Whether the group of the variable is frozen. */
+bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_variable *v);
+/* COPSE_ERR_ARGUMENT if a pattern of the parameter groups matches none of the variables. */
+copse_status copse__optimizer_check_groups(const struct copse_optimizer *o, copse_variable *const *list, size_t count);
 /* list.c: add it to its strategy. */
 void copse__optimizer_join(struct copse_optimizer *o);
 /* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */
@@ -138,8 +145,9 @@ static inline uint32_t copse__optimizer_bucket(const struct copse_optimizer *o, 
 copse_status copse__optimizer_words(const struct copse_optimizer *o, const void *user, uint64_t step,
                                     uint32_t words[]);
 
-/* buckets.c: cut these variables, in order of creation, into buckets of the exchange, with `rule`. Where it fails no
-   bucket is added. */
+/* buckets.c: cut these variables, in order of creation, into buckets of the exchange, with `rule`; a bucket has variables
+   of one parameter group, unless the rule has no `user`, and that of its rule takes the place of `user`. Where it fails
+   no bucket is added. */
 copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                   const struct copse_exchange_rule *rule);
 /* Run the exchange of a bucket. */

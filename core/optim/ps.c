@@ -44,8 +44,10 @@ static uint64_t key_of(const struct copse_optimizer *o, const copse_variable *v)
 static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_server_store *on)
 {
     struct copse_optimizer *o = &ps->base;
+    const struct copse_rule *rule = &o->of_group[copse__optimizer_group(o, g->list[0])];
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
     uint32_t *ids = copse__alloc(mem, g->count, sizeof *ids);
+    g->rate = COPSE_STEP_RATE + rule->group;
     for (uint32_t i = 0; i < g->count && ids; i++) {
         ids[i] = on->ids.at[g->list[i]->server_index];
         g->elements += g->list[i]->count;
@@ -53,7 +55,7 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
     g->gradients = copse__alloc(mem, (size_t)g->elements + 1, sizeof *g->gradients);
     copse_status s = ids && g->gradients ? COPSE_OK : copse_no_memory("optimizer");
     if (!s)
-        s = on->server->table->group(on->server, key_of(o, g->list[0]), ids, g->count, &o->rule.params, &g->id);
+        s = on->server->table->group(on->server, key_of(o, g->list[0]), ids, g->count, &rule->params, &g->id);
     if (!s) {
         g->server = on->server;
         s = g->server->table->updates(g->server, g->id, false, &g->updates);
@@ -62,15 +64,15 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
     return s ? s : plan_reads(ps, g);
 }
 
-/* The variables of the list that server `k` has. */
-static copse_status make_group(struct copse_ps *ps, copse_variable *const *list, size_t count, uint32_t k)
+/* The variables of the list that server `k` has, of one parameter group: one rule updates them. */
+static copse_status make_group(struct copse_ps *ps, copse_variable *const *list, size_t count, uint32_t k, uint32_t group)
 {
     const copse_strategy *st = ps->base.strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_ps_group g = { .list = copse__alloc(mem, count, sizeof(copse_variable *)) };
     copse_status s = g.list ? COPSE_OK : copse_no_memory("optimizer");
     for (size_t i = 0; i < count && !s; i++)
-        if (list[i]->server == k)
+        if (list[i]->server == k && copse__optimizer_group(&ps->base, list[i]) == group)
             g.list[g.count++] = list[i];
     if (!s && g.count > 0)
         s = fill_group(ps, &g, &copse__servers_of(st)->at[k]);
@@ -102,7 +104,8 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     const size_t buckets = o->buckets.count, groups = ps->groups.count;
     copse_status s = copse__optimizer_cut(o, list, count, &rule);
     for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count && !s; k++)
-        s = make_group(ps, list, count, k);
+        for (uint32_t group = 0; group <= o->rule.groups.count && !s; group++)
+            s = make_group(ps, list, count, k, group);
     if (!s && o->rule.measures)
         s = copse__norms_room(o);
     if (s == COPSE_OK)
@@ -191,7 +194,7 @@ static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const st
     const bool is_named = ps->base.name[0] != '\0';
     if (is_named)
         COPSE_TRY(copse__rule_step_of(&ps->base.rule, ps->base.owner.user, g->updates + 1, words));
-    memcpy(&p.rate, is_named ? &words[COPSE_STEP_RATE] : &c->words[COPSE_STEP_RATE], sizeof p.rate);
+    memcpy(&p.rate, is_named ? &words[g->rate] : &c->words[g->rate], sizeof p.rate);
     memcpy(&p.scale, &c->words[COPSE_STEP_SCALE], sizeof p.scale);
     clip(&ps->base, g, p.scale);
     clip_norm(&ps->base, g, p.scale);

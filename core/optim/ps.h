@@ -18,6 +18,7 @@ struct copse_ps_read {
 struct copse_ps_group {
     struct copse_server *server;
     uint32_t id; /* the server's */
+    uint32_t rate; /* the step word of its learning rate */
     copse_variable **list;
     uint32_t count;
     float *gradients; /* one variable behind another */

@@ -7,7 +7,7 @@
 
 #include "core/graph/op.h"
 
-static inline float copse__rule_word(const struct copse_host_arg *step, enum copse_step_word index)
+static inline float copse__rule_word(const struct copse_host_arg *step, uint32_t index)
 {
     float value;
     memcpy(&value, (const uint32_t *)step->data + index, sizeof value);

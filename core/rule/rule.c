@@ -133,6 +133,8 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     COPSE_TRY(check_own(out->row, p));
     COPSE_TRY(check_clipping(p));
     COPSE_TRY(check_scaling(p));
+    COPSE_TRY(copse__groups_parse(p->groups, &out->groups));
+    p->groups = NULL; /* the caller's */
     out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
@@ -141,17 +143,28 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     return limit("weight decay", p->weight_decay);
 }
 
+void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct copse_rule *out)
+{
+    *out = *rule;
+    out->groups.count = out->groups.factor_count = 0;
+    out->group = copse__groups_offset(&rule->groups, group);
+    if (group < rule->groups.count && rule->groups.at[group].has_decay)
+        out->params.weight_decay = rule->groups.at[group].decay;
+}
+
 char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_RULE_TEXT])
 {
+    const char *groups = p->groups ? p->groups : "";
     snprintf(text, COPSE_RULE_TEXT,
              "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
              "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n"
-             "own %.9g %.9g %.9g %.9g %u\n",
+             "own %.9g %.9g %.9g %.9g %u\ngroups %016llx\n",
              (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
              (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
              (double)p->clip_global_norm, (double)p->loss_scale, p->loss_scale_interval, (double)p->loss_scale_growth,
              (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL, (double)p->initial,
-             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred);
+             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred,
+             (unsigned long long)copse__hash(COPSE_HASH_START, groups, strlen(groups)));
     return text;
 }
 
@@ -186,7 +199,8 @@ static copse_status dispatch(const struct request *r, enum copse_kernel_id id, i
 static copse_status sgd(const struct request *r, struct copse_command *out)
 {
     const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_sgd p = { .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1 };
+    const struct copse_params_sgd p = { .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1,
+                                        .group = r->rule->group };
     return dispatch(r, COPSE_KERNEL_sgd, (int32_t[]){ 0, 0, s->weight_decay > 0.0f, r->rule->row->number }, &p, out);
 }
 
@@ -195,7 +209,8 @@ static copse_status momentum(const struct request *r, struct copse_command *out)
     const struct copse_optimizer_params *s = &r->rule->params;
     const struct copse_params_momentum p = { .n = (uint32_t)r->count,
                                              .decay = s->weight_decay,
-                                             .momentum = s->momentum };
+                                             .momentum = s->momentum,
+                                             .group = r->rule->group };
     int32_t spec[] = { 0, 0, s->weight_decay > 0.0f, r->rule->row->number };
     return dispatch(r, COPSE_KERNEL_momentum, spec, &p, out);
 }
@@ -214,7 +229,8 @@ static copse_status adam(const struct request *r, struct copse_command *out)
                                          .beta2 = s->beta2,
                                          .rest1 = (float)(1.0 - (double)s->beta1),
                                          .rest2 = (float)(1.0 - (double)s->beta2),
-                                         .epsilon = s->epsilon };
+                                         .epsilon = s->epsilon,
+                                         .group = r->rule->group };
     return dispatch(r, COPSE_KERNEL_adam, (int32_t[]){ 0, 0, decay_of(r->rule) }, &p, out);
 }
 
@@ -230,7 +246,8 @@ static copse_status adaptive(const struct request *r, struct copse_command *out)
                                              .rest2 = (float)(1.0 - (double)s->beta2),
                                              .epsilon = s->epsilon,
                                              .l1 = s->l1,
-                                             .l2 = s->l2 };
+                                             .l2 = s->l2,
+                                             .group = r->rule->group };
     int32_t spec[] = { 0, 0, r->rule->row->number, decay_of(r->rule), (int32_t)s->is_centred,
                        s->kind == COPSE_RMSPROP && s->momentum > 0.0f };
     return dispatch(r, COPSE_KERNEL_adaptive, spec, &p, out);
@@ -358,6 +375,11 @@ void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate,
     words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
     words[COPSE_STEP_AVERAGE] = bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
     words[COPSE_STEP_SHRINK] = bits(1.0 / (1.0 + (double)rate * (double)p->l2));
+    for (uint32_t k = 0; k < rule->groups.factor_count; k++) {
+        const float own = (float)((double)rate * (double)rule->groups.factors[k]);
+        words[COPSE_STEP_RATE + COPSE_STEP_GROUP + k] = bits((double)own);
+        words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP + k] = bits(1.0 / (1.0 + (double)own * (double)p->l2));
+    }
     if (p->kind == COPSE_NADAM)
         nadam_words(p, step, words);
 }

@@ -3,6 +3,7 @@
 #ifndef COPSE_RULE_H
 #define COPSE_RULE_H
 
+#include "core/rule/groups.h"
 #include "core/rule/rows.h"
 
 #define COPSE_RULE_PER 32 /* elements of an invocation: a group of 64 then takes about 10 us on a CPU */
@@ -16,10 +17,15 @@ struct copse_rule {
     bool measures;                        /* the update depends on norms of the sums of all variables */
     const char *slot_names[COPSE_RULE_SLOTS]; /* in a checkpoint: "<variable>/<name>" */
     float slot_starts[COPSE_RULE_SLOTS];      /* first values */
+    struct copse_rule_groups groups;
+    uint32_t group; /* what the kernel adds to the index of the step word of the rate */
 };
 
 /* Check the settings and set the defaults. COPSE_ERR_ARGUMENT names the setting. */
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out);
+
+/* The rule of the variables of a group. */
+void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct copse_rule *out);
 
 /* "adam", ... Static. */
 const char *copse__rule_name(const struct copse_rule *rule);

@@ -120,7 +120,7 @@ static float proximal(const struct shared *c, float g, float x, float *const s[3
 void copse_host_adaptive(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adaptive *p = params;
-    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group);
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const struct shared c = {
         .p = p, .rate = rate, .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),

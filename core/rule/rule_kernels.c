@@ -12,7 +12,7 @@ copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_a
 void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sgd *p = params;
-    const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE), scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data;
     for (size_t i = 0; i < p->n; i++) {
@@ -21,7 +21,7 @@ void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_
             g = g + p->decay * value[i];
         float x = value[i] - rate * g;
         if (spec[3])
-            x = copse__rule_shrunk(x, rate * p->l1) * copse__rule_word(&args[2], COPSE_STEP_SHRINK);
+            x = copse__rule_shrunk(x, rate * p->l1) * copse__rule_word(&args[2], COPSE_STEP_SHRINK + p->group);
         value[i] = x;
     }
 }
@@ -29,7 +29,7 @@ void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_
 void copse_host_momentum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_momentum *p = params;
-    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data, *slot = args[2].data;
     for (size_t i = 0; i < p->n; i++) {
@@ -47,7 +47,7 @@ void copse_host_momentum(const void *params, const int32_t *spec, const struct c
 void copse_host_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam *p = params;
-    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const float pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1);
     const float epsilon = p->epsilon * root, decay = rate * p->decay;

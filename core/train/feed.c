@@ -69,6 +69,7 @@ copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
 {
     *done = 0;
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(check_is_fed(t));
     return t->feed.table->run(t, done);
 }

@@ -24,6 +24,20 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     return COPSE_OK;
 }
 
+/* Variables of frozen parameter groups are not trained. */
+static copse_status drop_frozen(copse_trainer *t)
+{
+    const size_t count = t->trained.count;
+    COPSE_TRY(copse__optimizer_check_groups(t->optimizer, t->trained.at, count));
+    t->trained.count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!copse__optimizer_freezes(t->optimizer, t->trained.at[i]))
+            t->trained.at[t->trained.count++] = t->trained.at[i];
+    return t->trained.count > 0 ? COPSE_OK
+                                : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the parameter groups freeze all variables: "
+                                                                 "leave one to train");
+}
+
 static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
@@ -34,6 +48,8 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     for (size_t i = 0; s == COPSE_OK && i < st->variables.count; i++)
         if (list[i])
             t->trained.at[t->trained.count++] = st->variables.at[i];
+    if (s == COPSE_OK && t->trained.count > 0)
+        s = drop_frozen(t);
     if (s == COPSE_OK && t->trained.count == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
@@ -51,6 +67,7 @@ static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
     COPSE_TRY(copse__optimizer_rule(t->optimizer, &p->optimizer));
     COPSE_TRY(copse__split_init(t, p));
     COPSE_TRY(copse__workers_agree(t));
+    t->params.optimizer.groups = NULL; /* the caller's */
     COPSE_TRY(copse__slots_make(t));
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(copse__trainer_buffer(t, r, COPSE_REPORT_BYTES, &t->reports.buffers[r]));
@@ -124,6 +141,7 @@ void copse_trainer_release(copse_trainer **trainer)
                        st->replicas[r].dev->info.id, copse_last_error());
     }
     copse__accumulation_drop(t);
+    copse__average_free(t);
     copse__loss_recordings_fini(t->recordings.of);
     copse__predictor_fini(&t->uses.predictor);
     copse__weights_end(&t->uses.weights);

@@ -85,6 +85,7 @@ struct copse_trainer {
         struct copse_predictor predictor; /* zero until the first prediction */
         struct copse_weights weights;     /* names of the newest report */
     } uses; /* of the variables besides training */
+    struct { float *values; } average; /* of all trained variables while these have their averages, else NULL */
     struct copse_accumulation accumulation;
     struct copse_step_ring ring;
     uint64_t step;                    /* updates begun */
@@ -141,6 +142,13 @@ void copse__accumulation_add(struct copse_accumulation *a, size_t examples);
 void copse__accumulation_next(copse_trainer *t);
 /* Forget the gradients that are accumulated. */
 void copse__accumulation_drop(copse_trainer *t);
+
+/* ---- average.c ---- */
+
+/* The variables have their averages: no step, checkpoint or change. */
+copse_status copse__average_refuse(const copse_trainer *t);
+/* Forget the variables' own values. */
+void copse__average_free(copse_trainer *t);
 
 /* ---- step_words.c ---- */
 

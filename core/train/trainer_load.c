@@ -41,6 +41,7 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct
     COPSE_TRY(copse_no_reserved(copse_load_params, params));
     COPSE_TRY(copse__callback_check("copse_trainer_load", t));
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__average_refuse(t));
     path = path && *path ? path : NULL;
     if (copse__progress_is_non_chief(t->strategy))
         return copse__progress_await(t->optimizer, &unused);

@@ -9,6 +9,7 @@
 #include "core/train/trainer.h"
 
 #define SHARES_KEY  "share_weights" /* bits of an f32 for each replica, where not even */
+#define GROUPS_KEY  "parameter_groups"
 #define SHARES_TEXT (16 * COPSE_MAX_REPLICAS)
 
 /* A trainer in a checkpoint. */
@@ -31,6 +32,32 @@ static copse_status put_weights(void *user, struct copse_state *s)
     return at > 0 ? copse__state_put(s, SHARES_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
 }
 
+static copse_status put_groups(const copse_trainer *t, struct copse_state *s)
+{
+    char text[COPSE_GROUPS_TEXT];
+    copse__groups_text(&t->optimizer->rule.groups, text);
+    return text[0] ? copse__state_put(s, GROUPS_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
+}
+
+/* Frozen variables have no slots, so a run goes on with the groups that it began with. */
+static copse_status match_groups(const copse_trainer *t, const struct copse_state *s)
+{
+    char text[COPSE_GROUPS_TEXT];
+    const char *stored = copse__state_line(s, GROUPS_KEY);
+    copse__groups_text(&t->optimizer->rule.groups, text);
+    return strcmp(stored ? stored : "", text) == 0
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the parameter groups \"%.200s\", the trainer "
+                                                "has \"%.200s\": give the trainer the same, or load the variables alone "
+                                                "with copse_trainer_load", s->path, stored ? stored : "", text);
+}
+
+static copse_status put(void *user, struct copse_state *s)
+{
+    COPSE_TRY(put_groups(((struct trainer_job *)user)->t, s));
+    return put_weights(user, s);
+}
+
 /* They are restored if the job has as many replicas as before, and else measured anew. */
 static copse_status match_weights(void *user, const struct copse_state *s)
 {
@@ -51,6 +78,12 @@ static copse_status match_weights(void *user, const struct copse_state *s)
     return copse_note(can, "while restoring %s", s->path);
 }
 
+static copse_status match(void *user, const struct copse_state *s)
+{
+    COPSE_TRY(match_groups(((struct trainer_job *)user)->t, s));
+    return match_weights(user, s);
+}
+
 static copse_status check_gathered(void *user)
 {
     const uint32_t parts = ((struct trainer_job *)user)->t->accumulation.parts;
@@ -68,6 +101,7 @@ static void restored(void *user, const struct copse_state_counters *c)
     t->feed.count = 0;
     t->watches.audit.step = 0;
     copse__accumulation_drop(t);
+    copse__average_free(t);
     for (size_t i = 0; i < t->ring.count; i++)
         t->ring.at[i].step = 0;
     t->step = t->ring.taken = c->step;
@@ -84,7 +118,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
                   .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed || t->watches.audit.has_failed,
                   .consequence = "; the trainer is not usable any more", .user = job, .check = check_gathered,
-                  .put = put_weights, .match = match_weights, .restored = restored },
+                  .put = put, .match = match, .restored = restored },
     };
     return &job->base;
 }
@@ -95,6 +129,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     struct trainer_job job;
     COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(copse__audit_settle(t));
     return copse__job_checkpoint(init(&job, t), path, params);
 }

@@ -44,6 +44,7 @@ static copse_status refuse(copse_trainer *t, copse_status why)
 static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__average_refuse(t));
     if (copse__group_is_evaluator(&t->strategy->group))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
@@ -101,6 +102,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
 {
     COPSE_TRY(copse__callback_check("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__average_refuse(t));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
 }

@@ -67,7 +67,8 @@ struct copse_optimizer_params {
     float momentum_decay;  /**< of nadam  [0 = 4e-3] */
     uint32_t is_centred;   /**< of rmsprop: 1 subtracts the squared mean of gradients  [0] */
     uint32_t pad;          /**< 0 */
-    uint64_t reserved[5];  /**< 0 */
+    const char *groups;    /**< settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
+    uint64_t reserved[4];  /**< 0 */
 };
 
 #if defined(__cplusplus)

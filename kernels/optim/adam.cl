@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Adam: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, slots [m][v]; p -= rate (m / bias1) / (sqrt(v /
    bias2) + epsilon), with the bias corrections moved out of the loop. g is scaled first. DECAY 0: none; 1: adds decay
-   p to g; 2, AdamW: subtracts in addition rate decay p from p. */
+   p to g; 2, AdamW: subtracts in addition rate decay p from p.
+   step[6 + group] is the rate: a parameter group has its own (core/rule/groups.h). */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)
 SPEC(2, DECAY)
-PARAMS(uint n; float decay; float beta1; float beta2; float rest1; float rest2; float epsilon;)
+PARAMS(uint n; float decay; float beta1; float beta2; float rest1; float rest2; float epsilon; uint group;)
 #include "stream.clh"
 
 KERNEL4(adam, IN(real, grad), OUT(real, value), OUT(real, slots), IN(uint, step))
 {
-    const float rate = AS_FLOAT(step[6]), scale = AS_FLOAT(step[9]);
+    const float rate = AS_FLOAT(step[6u + p.group]), scale = AS_FLOAT(step[9]);
     EXACT float root = sqrt(AS_FLOAT(step[8]));
     EXACT float pace = rate * root / AS_FLOAT(step[7]);
     EXACT float epsilon = p.epsilon * root;

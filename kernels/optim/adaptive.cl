@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules with slots, one of them by RULE: see docs/optimizers.md for the formulas and their sources. g is scaled
    first. DECAY 0: none; 1: adds decay p to g; 2: subtracts in addition rate decay p from p. Slots are one behind
-   another: [n of slot 0][n of slot 1]... Sums and means of squares below 1e-36 and other means below 1e-30 become 0. */
+   another: [n of slot 0][n of slot 1]... Sums and means of squares below 1e-36 and other means below 1e-30 become 0.
+   step[6 + group] is the rate: a parameter group has its own (core/rule/groups.h). */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)
@@ -10,7 +11,7 @@ SPEC(3, DECAY)
 SPEC(4, CENTRED)
 SPEC(5, MOMENTUM)
 PARAMS(uint n; float decay; float momentum; float beta1; float beta2; float rest1; float rest2; float epsilon; float l1;
-       float l2;)
+       float l2; uint group;)
 #include "stream.clh"
 
 /* The same numbers as enum copse_adaptive (core/audit/adaptive.h). */
@@ -31,7 +32,7 @@ PARAMS(uint n; float decay; float momentum; float beta1; float beta2; float rest
 
 KERNEL4(adaptive, IN(real, grad), OUT(real, value), OUT(real, slots), IN(uint, step))
 {
-    const float rate = AS_FLOAT(step[6]), scale = AS_FLOAT(step[9]);
+    const float rate = AS_FLOAT(step[6u + p.group]), scale = AS_FLOAT(step[9]);
     EXACT float root = sqrt(AS_FLOAT(step[8]));
     EXACT float pace = rate * root / AS_FLOAT(step[7]);
     EXACT float epsilon = p.epsilon * root;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* v = momentum v + g; p -= rate v, or with NESTEROV p -= rate (g + momentum v). Weight decay adds
-   decay p to g, which is scaled first. */
+   decay p to g, which is scaled first.
+   step[6 + group] is the rate: a parameter group has its own (core/rule/groups.h). */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)
 SPEC(2, DECAYS)
 SPEC(3, NESTEROV)
-PARAMS(uint n; float decay; float momentum;)
+PARAMS(uint n; float decay; float momentum; uint group;)
 #include "stream.clh"
 
 KERNEL4(momentum, IN(real, grad), OUT(real, value), OUT(real, slot), IN(uint, step))
 {
-    const float rate = AS_FLOAT(step[6]), scale = AS_FLOAT(step[9]);
+    const float rate = AS_FLOAT(step[6u + p.group]), scale = AS_FLOAT(step[9]);
     STREAM(i, p.n)
     {
         EXACT float x = LOAD(value, i);

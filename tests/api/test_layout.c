@@ -28,6 +28,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
+#include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
 #include "copse/ops/conv.h"

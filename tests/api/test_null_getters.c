@@ -25,6 +25,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
+#include "copse/train/average.h"
 
 #include "tests/rig/null_rig.h"
 
@@ -212,6 +213,7 @@ static void training(struct probe *p)
     ZERO(copse_trainer_gathered, NULL);
     DOES_NOTHING(copse_trainer_cancel, NULL);
     ZERO(copse_trainer_steps, NULL);
+    FALSE(copse_trainer_is_averaged, NULL);
     ZERO(copse_trainer_audits, NULL);
     ZERO(copse_trainer_cross_checked, NULL);
     NOTHING(copse_trainer_strategy, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/. */
+/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and copse/train/average.h. */
 #include "copse/context.h"
+#include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
+#include "copse/train/average.h"
 
 #include "tests/rig/null_rig.h"
 
@@ -20,6 +22,7 @@ static void check(const struct probe *p, copse_status s)
 
 static copse_context *ctx;
 static copse_schedule *schedule;
+static copse_trainer *trainer; /* no row needs it: each call has NULL for it */
 
 static void all_rows(struct probe *p)
 {
@@ -29,6 +32,9 @@ static void all_rows(struct probe *p)
     ROW(copse_schedule_create, NEED(ctx), NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
     ROW(copse_schedule_create, ctx, &(struct copse_schedule_params){ .text = NEED("constant"), .rate = 1 }, &made);
     ROW(copse_schedule_check, NEED("constant"));
+    ROW(copse_parameter_groups_check, NEED("a: frozen"));
+    ROW(copse_trainer_average_begin, NEED(trainer));
+    ROW(copse_trainer_average_end, NEED(trainer));
     ROW(copse_schedule_observe, NEED(schedule), 1.0);
     ROW(copse_schedule_restore, NEED(schedule), NEED(""));
 }

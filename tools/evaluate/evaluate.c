@@ -18,7 +18,7 @@
 #define LOOK_NS  100000000L /* between two reads of the folder */
 #define PATIENCE 1800       /* s */
 
-copse_status run_evaluate(struct run *r)
+static copse_status evaluate(struct run *r)
 {
     struct copse_dataset_info info;
     struct copse_step_result result;
@@ -43,6 +43,11 @@ copse_status run_evaluate(struct run *r)
         r->test.accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
     }
     return COPSE_OK;
+}
+
+copse_status run_evaluate(struct run *r)
+{
+    return r->settings.average > 0.0f ? run_with_averages(r, evaluate) : evaluate(r);
 }
 
 /* ---- one checkpoint after the other ---- */

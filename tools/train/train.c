@@ -144,6 +144,9 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
                              s->network ? s->network : s->model, s->dropout, s->seed));
     COPSE_TRY(make_schedule(r));
+    if (s->average > 0.0f && run_is_served(r))
+        return session_set_error(COPSE_ERR_ARGUMENT, "--average: parameter servers have the variables, and other workers would "
+                                                     "read the averages; choose another strategy");
     struct copse_trainer_params params = {
         .loss = copse_model_loss,
         .user = r->model.model,

@@ -32,8 +32,11 @@ struct train_settings {
     uint32_t context, stride;    /* 0 = default */
     struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided;
     const char *schedule; /* copse/optim/schedule.h */
+    const char *groups;   /* copse/optim/groups.h; NULL: none */
     const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
+    float average;      /* decay of the averages of the variables that evaluations use; 0: none */
+    bool saves_average; /* --save writes the averages */
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
     uint32_t prefetch;             /* batches uploaded ahead, for the other strategies */
     uint32_t audit;                /* steps between audits, 0: none */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
 
@@ -76,7 +77,11 @@ static bool take_all(const char *at, struct copse_optimizer_params *p)
 const char *train_optimizer_check(const struct train_settings *s)
 {
     struct copse_optimizer_params p = { .kind = COPSE_ADAM };
-    if (copse_schedule_check(s->schedule) != COPSE_OK)
+    if (!(s->average >= 0.0f && s->average < 1.0f))
+        return "--average: a number from 0 to 1 is needed, and less than 1";
+    if (s->saves_average && (s->average == 0.0f || !s->save))
+        return "--save-average belongs to --average and --save";
+    if ((s->groups && copse_parameter_groups_check(s->groups) != COPSE_OK) || copse_schedule_check(s->schedule) != COPSE_OK)
         return session_error();
     return s->rule && !take_all(s->rule, &p)
                ? "--optimizer-settings: write NAME=NUMBER,...; the names are beta1, beta2, epsilon, initial, l1, l2, "
@@ -95,4 +100,7 @@ void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer
     p->learning_rate = s->lr;
     p->momentum = s->momentum;
     p->weight_decay = s->weight_decay;
+    p->groups = s->groups;
+    if (s->average > 0.0f)
+        p->average = s->average;
 }

@@ -97,6 +97,8 @@ const char *run_save_path(const struct run *r);
 /* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
    call it; the chief writes. */
 copse_status run_save_parameters(struct run *r);
+/* Call a function while the variables have their moving averages. */
+copse_status run_with_averages(struct run *r, copse_status (*fn)(struct run *r));
 /* After a signal: write FILE.partial, and describe it in stopped_text. */
 copse_status run_save_stopped(struct run *r);
 

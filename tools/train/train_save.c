@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/train/average.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
@@ -30,12 +32,27 @@ static copse_status remove_partial(const struct run *r)
     return session_set_error(COPSE_ERR_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
+copse_status run_with_averages(struct run *r, copse_status (*fn)(struct run *r))
+{
+    COPSE_TRY(copse_trainer_average_begin(r->trainer));
+    const copse_status s = fn(r);
+    char text[900];
+    session_plain(text, sizeof text, s ? session_error() : "");
+    const copse_status end = copse_trainer_average_end(r->trainer);
+    return s ? session_set_error(s, "%s", text) : end;
+}
+
+static copse_status save_model(struct run *r)
+{
+    return run_save_model(r, run_save_path(r));
+}
+
 copse_status run_save_parameters(struct run *r)
 {
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    copse_status s = run_save_model(r, run_save_path(r));
+    copse_status s = r->settings.saves_average ? run_with_averages(r, save_model) : save_model(r);
     if (s == COPSE_OK && is_complete(r))
         s = remove_partial(r);
     signals_release();

@@ -341,11 +341,15 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: docs/optimizers.md" },
+        { "group", OPTION_TEXT, &s->groups, "LIST", "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
+        { "average", OPTION_FLOAT, &s->average, "D",
+          "evaluate moving averages of the weights, as 0.999 [0: off]" },
+        { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
         { "", OPTION_GROUP, NULL, NULL, "Devices" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
@@ -514,7 +518,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         float *to;
     } numbers[] = {
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
-        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
+        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout }, { "--average", &s->average },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -533,6 +537,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->optimizer, value);
     else if (strcmp(name, "--optimizer-settings") == 0)
         s->rule = *value ? value : NULL;
+    else if (strcmp(name, "--group") == 0)
+        s->groups = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)

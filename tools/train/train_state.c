@@ -78,10 +78,14 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--optimizer", s->optimizer.at->name);
     if (s->rule)
         add(t, "--optimizer-settings", s->rule);
+    if (s->groups)
+        add(t, "--group", s->groups);
     add(t, "--schedule", s->schedule);
     add_number(t, "--lr", (double)s->lr);
     add_number(t, "--momentum", (double)s->momentum);
     add_number(t, "--weight-decay", (double)s->weight_decay);
+    if (s->average > 0.0f)
+        add_number(t, "--average", (double)s->average);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
     if (is_for_file)
@@ -97,9 +101,9 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
     const struct train_settings *s = &r->settings;
     struct text t = { .used = 0 };
     COPSE_TRY(describe(r, true, &t));
-    const int used = snprintf(text, room, "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--checkpoint=%s\n", t.bytes,
+    const int used = snprintf(text, room, "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--save-average=%d\n--checkpoint=%s\n", t.bytes,
                               s->on_loss.at->name, s->init ? "FILE" : "(none)", s->init_layout.at->name,
-                              s->save ? "FILE" : "(none)", s->checkpoint ? "PATH" : "(none)");
+                              s->save ? "FILE" : "(none)", s->saves_average, s->checkpoint ? "PATH" : "(none)");
     return used >= 0 && (size_t)used < room
                ? COPSE_OK
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");

@@ -34,6 +34,40 @@ class Training(unittest.TestCase):
             np.testing.assert_allclose(other, losses[0], rtol=1e-5)
         self.assertLess(losses[0][-1], losses[0][0])
 
+    def test_parameter_groups(self):
+        x, y = toy()
+        batch = {"x": x, "y": y}
+        strategy = copse.Strategy("host:0,host:0")
+        loss = perceptron(strategy, 8, 3, 4)
+        trainer = copse.Trainer(strategy, loss, optimizer="sgd", learning_rate=0.1, groups="w1: frozen; b?: rate=1e-30")
+        before = {v.name: v.numpy() for v in strategy.variables()}
+        trainer.step(batch)
+        after = {v.name: v.numpy() for v in strategy.variables()}
+        for name in ("w1", "b1", "b2"):
+            np.testing.assert_allclose(after[name], before[name], rtol=0, atol=1e-25)
+        self.assertGreater(np.abs(after["w2"] - before["w2"]).max(), 1e-4)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, '"w9" matches no trained variable; close names are'):
+            copse.Trainer(strategy, loss, groups="w9: frozen")
+
+    def test_averaged_weights(self):
+        x, y = toy()
+        batch = {"x": x, "y": y}
+        strategy = copse.Strategy("host:0,host:0")
+        trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer="sgd", learning_rate=0.5, average=0.9)
+        for _ in range(5):
+            trainer.step(batch)
+        own = {v.name: v.numpy() for v in strategy.variables()}
+        loss = trainer.evaluate(batch).loss
+        with trainer.averaged():
+            for v in strategy.variables():
+                np.testing.assert_array_equal(v.numpy(), trainer.slot(v, "average"))
+            self.assertNotEqual(trainer.evaluate(batch).loss, loss)
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "copse_trainer_average_end first"):
+                trainer.step(batch)
+        for v in strategy.variables():
+            np.testing.assert_array_equal(v.numpy(), own[v.name])
+        self.assertEqual(trainer.evaluate(batch).loss, loss)
+
     def test_a_loss_of_two_inputs_of_different_types(self):
         rng = np.random.default_rng(1)
         image = rng.integers(0, 256, (32, 4, 4)).astype(np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -137,6 +138,7 @@ class Trainer:
     of a share that are kept.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
+    groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
     options: further members of copse_optimizer_params, such as weight_decay=1e-4, clip_global_norm=1.0, average=0.999 or
     loss_scale=1024.
     """
@@ -145,12 +147,13 @@ class Trainer:
                  learning_rate: Union[float, Schedule, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, **options: float) -> None:
+                 transform: Optional[Transform] = None, groups: str = "", **options: float) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), **options}
+        described = ffi.new("char[]", groups.encode())
+        rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
         schedule = _Schedule(learning_rate, self._loss) if callable(learning_rate) else None
         if schedule:
             rule["schedule"] = schedule.pointer
@@ -313,6 +316,16 @@ class Trainer:
         return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
             (found.matched, found.matched_count), (found.missing, found.missing_count),
             (found.unused, found.unused_count))))
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within a `with` statement the variables have their moving averages: evaluate, predict and save with them. Training
+        goes on behind it with the same bits. Needs the option `average`."""
+        self._loss.check(lib.copse_trainer_average_begin(self._pointer))
+        try:
+            yield
+        finally:
+            self._loss.check(lib.copse_trainer_average_end(self._pointer))
 
     def slot(self, variable: Variable, name: str) -> np.ndarray:
         """An optimizer slot of a variable, such as "m", or "average" for the moving average."""
