@@ -15,7 +15,7 @@
 #define UNIT     0x1p-24
 #define TINIEST  0x1p-149
 #define SMALLEST 0x1p-126
-#define BEYOND   0x1p129 /* stands for results that overflow; further from all floats than any tolerance */
+#define BEYOND   0x1p129 /* replaces an expected result that overflows; no tolerance reaches from it to a float */
 #define OVERFLOW 0x1.ffffffp127 /* from here on a result rounds to an infinity */
 #define VAST     0x1p140 /* results of this size overflow with every slope */
 #define NOTHING  0x1p-300

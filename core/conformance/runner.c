@@ -122,7 +122,7 @@ copse_status copse__conformance_list_with(copse_context *ctx,
     return run(ctx, params, tables, nothing, true, &summary);
 }
 
-/* The tables of the library and of the ops that the application registered; *out is to be freed. */
+/* The tables of the library and of the ops that the application registered. The caller frees *out. */
 static copse_status all_tables(copse_context *ctx, const struct copse_case_table ***out)
 {
     size_t count = 0;

@@ -234,8 +234,8 @@ static copse_status over_batches(copse_graph *g, copse_tensor *slopes, uint32_t 
     return t->shape.dims[0] == 1 ? copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[1]), out) : copse__column_sum(g, t, out);
 }
 
-/* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised ones are means over the
-   batches of all replicas, of which this replica's is a part. */
+/* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised means go over the
+   batches of all replicas. */
 static copse_status shares(copse_graph *g, const copse_tensor *y, copse_tensor *slopes, copse_tensor **out)
 {
     const struct attr *a = y->attr;

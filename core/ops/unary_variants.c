@@ -39,7 +39,7 @@ static const struct copse_variant variants[] = {
 };
 
 static const uint32_t sizes[] = { 4096, 1u << 18 };
-enum { GELU = 12 }; /* stands for all functions in measurements */
+enum { GELU = 12 }; /* the function that is measured; all others use its result */
 
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {

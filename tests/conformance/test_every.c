@@ -49,7 +49,7 @@ static uint32_t moved(uint32_t word, uint32_t by, bool is_up)
     return (word & 0x80000000u) | (is_up ? size + by : size > by ? size - by : size + by);
 }
 
-/* Words of a device that rounds well, of which some are wrong by up to 40 steps. */
+/* Words of a device that rounds correctly. Some of them are then made wrong, by up to 40 steps. */
 static void scan(const struct copse_launch_form *f, const struct copse_launch *l, uint32_t first)
 {
     static uint32_t got[COUNT], found[COUNT];
