@@ -4,9 +4,6 @@
 #include <math.h>
 
 #include "copse/copse.h"
-#include "copse/distribute/accelerator.h"
-#include "copse/distribute/parameter_server.h"
-#include "copse/loop/feed.h"
 #include "copse/train/average.h"
 #include "copse/train/predict.h"
 #include "copse/train/slots.h"
@@ -16,131 +13,23 @@
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"
 
-enum { FIRST = 300, SECOND = 7, THIRD = 5, ALL = FIRST + SECOND + THIRD, VARIABLES = 3, ROWS = 12, STEPS = 6 };
+enum { FIRST = 300, SECOND = 7, THIRD = 5, ALL = FIRST + SECOND + THIRD, VARIABLES = 3, ROWS = 12, STEPS = 6, STRATEGIES = 4 };
 
-static const int counts[VARIABLES] = { FIRST, SECOND, THIRD };
-static const char *const names[VARIABLES] = { "first", "second", "kept" };
-static float data_x[STEPS][ROWS * ALL];
+static const struct {
+    const char *name;
+    int count;
+} parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND }, { "kept", THIRD } };
 
-/* The loss is the mean over examples of x . w: the gradient of w is the mean of x. */
-struct model {
-    copse_variable *v[VARIABLES];
-    copse_tensor *w[VARIABLES];
-};
-
-static void make_data(void)
-{
-    uint32_t seed = 7;
-    for (int t = 0; t < STEPS; t++)
-        for (int i = 0; i < ROWS * ALL; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            data_x[t][i] = (float)(int32_t)(seed >> 8) / (1 << 22) - 2.0f;
-        }
-}
-
-static float first_value(int i)
-{
-    return (float)(i % 17) / 8.0f - 1.0f;
-}
-
-static copse_status model_create(struct model *m, copse_strategy *st)
-{
-    float values[ALL];
-    int at = 0;
-    for (int i = 0; i < ALL; i++)
-        values[i] = first_value(i);
-    for (int k = 0; k < VARIABLES; at += counts[k++]) {
-        const struct copse_variable_params p = { .name = names[k], .shape = COPSE_SHAPE((uint64_t)counts[k]),
-                                                 .values = values + at };
-        COPSE_TRY(copse_variable_create(st, &p, &m->v[k]));
-        m->w[k] = copse_variable_tensor(m->v[k]);
-    }
-    return COPSE_OK;
-}
-
-static copse_status product(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
-{
-    static const uint32_t axis[] = { 1 };
-    const struct model *m = user;
-    copse_tensor *w, *x;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, VARIABLES, 0, &w));
-    COPSE_TRY(copse_mul(g, x, w, &x));
-    return copse_sum(g, x, axis, 1, false, out);
-}
-
-static copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
-{
-    copse_tensor *y;
-    COPSE_TRY(product(g, in, user, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
-}
+#include "tests/rig/mean_rig.h"
 
 static const struct copse_optimizer_params settings = { .kind = COPSE_SGD, .learning_rate = 0.1f, .average = 0.8f,
                                                         .groups = "kept: frozen" };
-
-static copse_status create(copse_strategy *st, const struct copse_optimizer_params *p, struct model *m, copse_trainer **out)
-{
-    COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p }, out);
-}
 
 static struct copse_host_batch batch_of(int i)
 {
     static struct copse_column x;
     x = (struct copse_column){ "x", COPSE_F32, COPSE_SHAPE(ALL), data_x[i] };
     return (struct copse_host_batch){ .columns = &x, .column_count = 1, .count = ROWS };
-}
-
-static copse_status train(copse_trainer *t, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(ALL), data_x[i] };
-        const struct copse_host_batch batch = { .columns = &x, .column_count = 1, .count = ROWS };
-        if (copse_accelerator_steps_per_run(copse_trainer_strategy(t)) > 1) {
-            COPSE_TRY(copse_trainer_feed(t, &batch));
-            COPSE_TRY(copse_trainer_run(t));
-        } else {
-            COPSE_TRY(copse_trainer_step(t, &batch));
-        }
-    }
-    return COPSE_OK;
-}
-
-static copse_status read_all(const struct model *m, float value[ALL])
-{
-    int at = 0;
-    for (int k = 0; k < VARIABLES; at += counts[k++])
-        COPSE_TRY(copse_variable_read(m->v[k], 0, value + at));
-    return COPSE_OK;
-}
-
-/* Strategies of one process whose replicas have the variables; NULL behind the last. */
-static copse_strategy *strategy_of(int i, const char **name)
-{
-    static const char *const ids[] = { "host:0", "host:0", "host:0" };
-    static const struct copse_strategy_params small = { .bucket_bytes = 512 };
-    static const char *const titles[] = { "one device", "mirrored", "staged", "accelerator" };
-    const struct copse_strategy_params staged = { .bucket_bytes = 512, .transfer = COPSE_TRANSFER_STAGED };
-    copse_strategy *st = NULL;
-    if (i == 4)
-        return NULL;
-    *name = titles[i];
-    switch (i) {
-    case 0:
-        OK(copse_one_device_create(ctx, "host:0", &small, &st));
-        break;
-    case 1:
-        OK(copse_mirrored_create(ctx, ids, 3, &small, &st));
-        break;
-    case 2:
-        OK(copse_mirrored_create(ctx, ids, 3, &staged, &st));
-        break;
-    case 3:
-        OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &st));
-        break;
-    }
-    return st;
 }
 
 /* ---- the truth: averages after `steps` updates, and the loss of batch 0 with them ---- */
@@ -150,13 +39,9 @@ static double run_truth(int steps, double mean[ALL])
     double loss = 0, sums[ALL];
     for (int i = 0; i < ALL; i++) {
         double value = (double)first_value(i), all = 0, weights = 0;
-        sums[i] = 0;
-        for (int r = 0; r < ROWS; r++)
-            sums[i] += (double)data_x[0][r * ALL + i] / ROWS;
+        sums[i] = gradient_of(0, i);
         for (int t = 1; t <= steps && i < FIRST + SECOND; t++) {
-            double g = 0;
-            for (int r = 0; r < ROWS; r++)
-                g += (double)data_x[t - 1][r * ALL + i] / ROWS;
+            double g = gradient_of(t - 1, i);
             value -= 0.1 * g;
             const double weight = pow((double)settings.average, steps - t); /* the mean with weights d^(steps - t) */
             all += weight * value;
@@ -192,7 +77,7 @@ static void evaluation_uses_averages_and_changes_nothing(void **state)
     for (int i = 0; (st = strategy_of(i, &name)); i++) {
         OK(create(st, &settings, &m, &t));
         OK(train(t, 0, STEPS));
-        OK(read_all(&m, whole));
+        OK(read_values(&m, whole));
         copse_trainer_release(&t);
         copse_strategy_release(&st);
         st = strategy_of(i, &name);
@@ -201,11 +86,11 @@ static void evaluation_uses_averages_and_changes_nothing(void **state)
             if (step > 0)
                 OK(train(t, step - 1, step));
             const double loss = run_truth(step, mean);
-            OK(read_all(&m, before));
+            OK(read_values(&m, before));
             assert_false(copse_trainer_is_averaged(t));
             OK(copse_trainer_average_begin(t));
             assert_true(copse_trainer_is_averaged(t));
-            OK(read_all(&m, value));
+            OK(read_values(&m, value));
             compare(name, value, mean);
             const struct copse_host_batch batch = batch_of(0);
             OK(copse_trainer_evaluate(t, &batch, &result));
@@ -217,10 +102,10 @@ static void evaluation_uses_averages_and_changes_nothing(void **state)
                 sum += (double)row[r] / ROWS;
             assert_true(fabs(sum - loss) <= 2e-4);
             OK(copse_trainer_average_end(t));
-            OK(read_all(&m, value));
+            OK(read_values(&m, value));
             assert_memory_equal(value, before, sizeof value);
         }
-        OK(read_all(&m, value));
+        OK(read_values(&m, value));
         assert_memory_equal(value, whole, sizeof value);
         copse_trainer_release(&t);
         copse_strategy_release(&st);
@@ -233,7 +118,7 @@ static void every_replica_has_the_averages(void **state)
     float of[3][FIRST];
     struct model m;
     copse_trainer *t;
-    copse_strategy *st = strategy_of(1, &name);
+    copse_strategy *st = strategy_of(MIRRORED, &name);
     (void)state;
     OK(create(st, &settings, &m, &t));
     OK(train(t, 0, 3));
@@ -265,20 +150,20 @@ static void saved_files_have_averages(void **state)
         OK(copse_trainer_checkpoint(t, temp_path("run"), NULL));
         OK(copse_trainer_average_begin(t));
         OK(copse_trainer_save(t, temp_path("model")));
-        OK(read_all(&m, value));
+        OK(read_values(&m, value));
         copse_trainer_release(&t); /* in between */
         copse_strategy_release(&st);
         st = strategy_of(i, &name);
         OK(create(st, &settings, &m, &t));
         OK(copse_trainer_load(t, temp_path("model"), NULL, NULL));
-        OK(read_all(&m, again));
+        OK(read_values(&m, again));
         compare(name, again, mean);
         assert_memory_equal(value, again, sizeof value);
         OK(copse_trainer_average_begin(t)); /* a restore ends it */
         OK(copse_trainer_restore(t, temp_path("run"), NULL, NULL));
         assert_false(copse_trainer_is_averaged(t));
         OK(copse_trainer_average_begin(t));
-        OK(read_all(&m, again));
+        OK(read_values(&m, again));
         assert_memory_equal(value, again, sizeof value);
         OK(copse_trainer_average_end(t));
         copse_trainer_release(&t);
@@ -295,7 +180,7 @@ static void averages_of_infinite_values(void **state)
     float value[ALL], own[ALL];
     struct model m;
     copse_trainer *t;
-    copse_strategy *st = strategy_of(1, &name);
+    copse_strategy *st = strategy_of(MIRRORED, &name);
     (void)state;
     for (int i = 0; i < ROWS * ALL; i++)
         x[i] = i % ALL < FIRST ? INFINITY : 0.0f;
@@ -304,12 +189,12 @@ static void averages_of_infinite_values(void **state)
     OK(create(st, &settings, &m, &t));
     OK(copse_trainer_step(t, &batch));
     OK(copse_trainer_average_begin(t));
-    OK(read_all(&m, value));
+    OK(read_values(&m, value));
     for (int i = 0; i < ALL; i++)
         if (i < FIRST ? isfinite(value[i]) : value[i] != first_value(i)) /* zero gradients: the average is the value */
             fail_msg("element %d is %g", i, (double)value[i]);
     OK(copse_trainer_average_end(t));
-    OK(read_all(&m, own));
+    OK(read_values(&m, own));
     assert_true(own[0] == -INFINITY);
     copse_trainer_release(&t);
     copse_strategy_release(&st);
@@ -330,17 +215,17 @@ static copse_status run_in_worker(struct worker *w, copse_strategy *st)
     COPSE_TRY(create(st, &settings, &m, &t));
     copse_status s = train(t, 0, 3);
     if (!s)
-        s = read_all(&m, before);
+        s = read_values(&m, before);
     if (!s)
         s = copse_trainer_average_begin(t);
     if (!s)
         s = copse_trainer_evaluate(t, &batch, &result);
     if (!s)
-        s = read_all(&m, of_worker[w->rank]);
+        s = read_values(&m, of_worker[w->rank]);
     if (!s)
         s = copse_trainer_average_end(t);
     if (!s)
-        s = read_all(&m, after);
+        s = read_values(&m, after);
     if (!s)
         s = train(t, 3, STEPS);
     if (!s && memcmp(before, after, sizeof before) != 0)
@@ -377,7 +262,7 @@ static void changes_in_between_are_refused(void **state)
     const char *name;
     struct model m;
     copse_trainer *t;
-    copse_strategy *st = strategy_of(0, &name);
+    copse_strategy *st = strategy_of(ONE_DEVICE, &name);
     const struct copse_host_batch batch = batch_of(0);
     (void)state;
     temp_begin();
@@ -395,7 +280,7 @@ static void changes_in_between_are_refused(void **state)
     OK(train(t, 1, 2));
     copse_trainer_release(&t);
     copse_strategy_release(&st);
-    st = strategy_of(3, &name);
+    st = strategy_of(ACCELERATOR, &name);
     OK(create(st, &settings, &m, &t));
     OK(train(t, 0, 1));
     OK(copse_trainer_average_begin(t));
@@ -415,7 +300,7 @@ static void strategies_without_averages_are_refused(void **state)
     const char *name;
     struct model m;
     copse_trainer *t;
-    copse_strategy *st = strategy_of(0, &name);
+    copse_strategy *st = strategy_of(ONE_DEVICE, &name);
     (void)state;
     OK(create(st, &none, &m, &t));
     refused(copse_trainer_average_begin(t), COPSE_ERR_ARGUMENT, "keeps no averages: set `average`");

@@ -12,10 +12,7 @@
 
 #include <cmocka.h>
 
-#include "copse/loop/feed.h"
 #include "copse/copse.h"
-#include "copse/distribute/accelerator.h"
-#include "copse/distribute/parameter_server.h"
 #include "copse/train/slots.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
@@ -29,57 +26,14 @@
             fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
     } while (0)
 
-enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, ROWS = 12, STEPS = 5 };
+enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, VARIABLES = 2, ROWS = 12, STEPS = 5, STRATEGIES = 5 };
 
-/* The loss is the mean over examples of x . w: the gradient of w is the mean of x. */
-struct model {
-    copse_variable *v[2];
-    copse_tensor *w[2];
-};
+static const struct {
+    const char *name;
+    int count;
+} parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND } };
 
-static float data_x[STEPS][ROWS * ALL];
-
-static void make_data(void)
-{
-    uint32_t seed = 1;
-    for (int t = 0; t < STEPS; t++)
-        for (int i = 0; i < ROWS * ALL; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            data_x[t][i] = (float)(int32_t)(seed >> 8) / (1 << 22) - 2.0f;
-        }
-}
-
-static float first_value(int i)
-{
-    return (float)(i % 17) / 8.0f - 1.0f;
-}
-
-static copse_status model_create(struct model *m, copse_strategy *st)
-{
-    static const int counts[] = { FIRST, SECOND };
-    float values[FIRST];
-    for (int k = 0; k < 2; k++) {
-        for (int i = 0; i < counts[k]; i++)
-            values[i] = first_value(k * FIRST + i);
-        const struct copse_variable_params p = { .name = k ? "second" : "first",
-                                                 .shape = COPSE_SHAPE((uint64_t)counts[k]), .values = values };
-        COPSE_TRY(copse_variable_create(st, &p, &m->v[k]));
-        m->w[k] = copse_variable_tensor(m->v[k]);
-    }
-    return COPSE_OK;
-}
-
-static copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
-{
-    static const uint32_t axis[] = { 1 };
-    const struct model *m = user;
-    copse_tensor *w, *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, 2, 0, &w));
-    COPSE_TRY(copse_mul(g, x, w, &y));
-    COPSE_TRY(copse_sum(g, y, axis, 1, false, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
-}
+#include "tests/rig/mean_rig.h"
 
 /* ---- the truth ---- */
 
@@ -96,9 +50,7 @@ static void run_truth(const struct copse_optimizer_params *p, struct truth *out)
     }
     for (int t = 1; t <= STEPS; t++)
         for (int i = 0; i < ALL; i++) {
-            double g = 0;
-            for (int r = 0; r < ROWS; r++)
-                g += (double)data_x[t - 1][r * ALL + i] / ROWS;
+            double g = gradient_of(t - 1, i);
             if (p->clip_value > 0)
                 g = fmax(-(double)p->clip_value, fmin((double)p->clip_value, g));
             double change = (double)p->learning_rate * g;
@@ -120,36 +72,11 @@ struct result {
     float value[ALL], mean[ALL];
 };
 
-static copse_status create(copse_strategy *st, const struct copse_optimizer_params *p, struct model *m,
-                           copse_trainer **out)
-{
-    COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p },
-                                out);
-}
-
-static copse_status train(copse_trainer *t, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(ALL), data_x[i] };
-        const struct copse_host_batch batch = { .columns = &x, .column_count = 1, .count = ROWS };
-        if (copse_accelerator_steps_per_run(copse_trainer_strategy(t)) > 1) {
-            COPSE_TRY(copse_trainer_feed(t, &batch));
-            COPSE_TRY(copse_trainer_run(t));
-        } else {
-            COPSE_TRY(copse_trainer_step(t, &batch));
-        }
-    }
-    return COPSE_OK;
-}
-
 static copse_status read_all(copse_trainer *t, const struct model *m, bool has_mean, struct result *out)
 {
-    for (int k = 0; k < 2; k++) {
-        COPSE_TRY(copse_variable_read(m->v[k], 0, out->value + k * FIRST));
-        if (has_mean)
-            COPSE_TRY(copse_trainer_slot(t, m->v[k], "average", out->mean + k * FIRST));
-    }
+    COPSE_TRY(read_values(m, out->value));
+    for (int k = 0; k < VARIABLES && has_mean; k++)
+        COPSE_TRY(copse_trainer_slot(t, m->v[k], "average", out->mean + k * FIRST));
     return COPSE_OK;
 }
 
@@ -163,37 +90,6 @@ static copse_status run(copse_strategy *st, const struct copse_optimizer_params 
         s = read_all(t, &m, p->average > 0, out);
     copse_trainer_release(&t);
     return s;
-}
-
-/* Strategies of one process, on the host; NULL behind the last. */
-static copse_strategy *strategy_of(int i, const char **name)
-{
-    static const char *const ids[] = { "host:0", "host:0", "host:0" };
-    static const struct copse_strategy_params small = { .bucket_bytes = 512 };
-    static const char *const names[] = { "one device", "mirrored", "staged", "parameter server", "accelerator" };
-    const struct copse_strategy_params staged = { .bucket_bytes = 512, .transfer = COPSE_TRANSFER_STAGED };
-    copse_strategy *st = NULL;
-    if (i == 5)
-        return NULL;
-    *name = names[i];
-    switch (i) {
-    case 0:
-        OK(copse_one_device_create(ctx, "host:0", &small, &st));
-        break;
-    case 1:
-        OK(copse_mirrored_create(ctx, ids, 3, &small, &st));
-        break;
-    case 2:
-        OK(copse_mirrored_create(ctx, ids, 3, &staged, &st));
-        break;
-    case 3:
-        OK(copse_parameter_server_create(ctx, NULL, ids, 2, &small, &st));
-        break;
-    case 4:
-        OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &st));
-        break;
-    }
-    return st;
 }
 
 static const struct copse_optimizer_params settings[] = {
@@ -294,7 +190,7 @@ static void slots_are_read_by_name(void **state)
     const char *name;
     struct model m;
     copse_trainer *t;
-    copse_strategy *st = strategy_of(0, &name);
+    copse_strategy *st = strategy_of(ONE_DEVICE, &name);
     (void)state;
     OK(create(st, &settings[0], &m, &t));
     assert_int_equal(copse_trainer_slot(t, m.v[0], "average", values), COPSE_ERR_ARGUMENT);
@@ -314,7 +210,7 @@ static void settings_are_checked(void **state)
     copse_trainer *t;
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        copse_strategy *st = strategy_of(0, &name);
+        copse_strategy *st = strategy_of(ONE_DEVICE, &name);
         assert_int_equal(create(st, &wrong[i], &m, &t), COPSE_ERR_ARGUMENT);
         copse_strategy_release(&st);
     }

@@ -4,20 +4,22 @@
 #include <math.h>
 
 #include "copse/device/conformance.h"
-#include "copse/distribute/accelerator.h"
-#include "copse/distribute/parameter_server.h"
 #include "copse/distribute/sync.h"
-#include "copse/loop/feed.h"
 #include "copse/train/slots.h"
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
-enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, ROWS = 4, STEPS = 5 };
+enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, VARIABLES = 2, ROWS = 12, STEPS = 5, STRATEGIES = 5 };
 
 static copse_context *ctx;
-static float data_x[STEPS][ROWS * ALL];
+static const struct {
+    const char *name;
+    int count;
+} parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND } };
+
+#include "tests/rig/mean_rig.h"
 
 /* ---- the settings of each rule ---- */
 
@@ -37,88 +39,6 @@ static struct copse_optimizer_params settings_of(size_t i)
     return p;
 }
 
-/* ---- a model: the gradient of w is the mean of x ---- */
-
-struct model {
-    copse_variable *v[2];
-    copse_tensor *w[2];
-};
-
-static float first_value(int i)
-{
-    return (float)(i % 17) / 8.0f - 1.0f;
-}
-
-static copse_status model_create(struct model *m, copse_strategy *st)
-{
-    static const int counts[] = { FIRST, SECOND };
-    float values[FIRST];
-    for (int k = 0; k < 2; k++) {
-        for (int i = 0; i < counts[k]; i++)
-            values[i] = first_value(k * FIRST + i);
-        const struct copse_variable_params p = { .name = k ? "second" : "first",
-                                                 .shape = COPSE_SHAPE((uint64_t)counts[k]), .values = values };
-        COPSE_TRY(copse_variable_create(st, &p, &m->v[k]));
-        m->w[k] = copse_variable_tensor(m->v[k]);
-    }
-    return COPSE_OK;
-}
-
-static copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
-{
-    static const uint32_t axis[] = { 1 };
-    const struct model *m = user;
-    copse_tensor *w, *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, 2, 0, &w));
-    COPSE_TRY(copse_mul(g, x, w, &y));
-    COPSE_TRY(copse_sum(g, y, axis, 1, false, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
-}
-
-static void begin(copse_strategy *st, const struct copse_optimizer_params *p, struct model *m, copse_trainer **t)
-{
-    OK(model_create(m, st));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p }, t));
-}
-
-static void train(copse_trainer *t, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(ALL), data_x[i] };
-        const struct copse_host_batch batch = { .columns = &x, .column_count = 1, .count = ROWS };
-        if (copse_accelerator_steps_per_run(copse_trainer_strategy(t)) > 1) {
-            OK(copse_trainer_feed(t, &batch));
-            OK(copse_trainer_run(t));
-        } else {
-            OK(copse_trainer_step(t, &batch));
-        }
-    }
-}
-
-static void read_values(const struct model *m, float *to)
-{
-    OK(copse_variable_read(m->v[0], 0, to));
-    OK(copse_variable_read(m->v[1], 0, to + FIRST));
-}
-
-/* Strategies of one process, on the host; NULL behind the last. */
-static copse_strategy *strategy_of(int i)
-{
-    static const char *const ids[] = { "host:0", "host:0", "host:0" };
-    static const struct copse_strategy_params small = { .bucket_bytes = 512 };
-    copse_strategy *st = NULL;
-    if (i == 0)
-        OK(copse_one_device_create(ctx, "host:0", &small, &st));
-    if (i == 1)
-        OK(copse_mirrored_create(ctx, ids, 3, &small, &st));
-    if (i == 2)
-        OK(copse_parameter_server_create(ctx, NULL, ids, 2, &small, &st));
-    if (i == 3)
-        OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &st));
-    return st;
-}
-
 /* ---- tests ---- */
 
 static void run_truth(const struct copse_optimizer_params *p, double *value)
@@ -134,10 +54,8 @@ static void run_truth(const struct copse_optimizer_params *p, double *value)
     for (int t = 1; t <= STEPS; t++)
         for (int i = 0; i < ALL; i++) {
             double *const own[] = { &slots[0][i], &slots[1][i], &slots[2][i] };
-            double g = 0, size;
-            for (int r = 0; r < ROWS; r++)
-                g += (double)data_x[t - 1][r * ALL + i] / ROWS;
-            value[i] = copse__conform_update(&rule, t, g, value[i], own, &size);
+            double size;
+            value[i] = copse__conform_update(&rule, t, gradient_of(t - 1, i), value[i], own, &size);
         }
 }
 
@@ -148,17 +66,18 @@ static void every_strategy_applies_every_rule(void **state)
     (void)state;
     for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
         const struct copse_optimizer_params p = settings_of(k);
+        const char *name;
         copse_strategy *st;
         run_truth(&p, want);
-        for (int i = 0; (st = strategy_of(i)); i++) {
+        for (int i = 0; (st = strategy_of(i, &name)); i++) {
             struct model m;
             copse_trainer *t;
-            begin(st, &p, &m, &t);
-            train(t, 0, STEPS);
-            read_values(&m, is);
+            OK(create(st, &p, &m, &t));
+            OK(train(t, 0, STEPS));
+            OK(read_values(&m, is));
             for (int e = 0; e < ALL; e++)
                 if (!(fabs((double)is[e] - want[e]) <= 5e-6 * fmax(1.0, fabs(want[e]))))
-                    fail_msg("%s, strategy %d: value %d is %.9g, not %.9g", copse_optimizer_rule_at(k)->name, i, e,
+                    fail_msg("%s, %s: value %d is %.9g, not %.9g", copse_optimizer_rule_at(k)->name, name, e,
                              (double)is[e], want[e]);
             copse_trainer_release(&t);
             copse_strategy_release(&st);
@@ -174,36 +93,37 @@ static void slots_are_in_checkpoints(void **state)
     temp_begin();
     for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
         const struct copse_optimizer_params p = settings_of(k);
+        const char *name;
         copse_strategy *st;
-        for (int i = 0; (st = strategy_of(i)); i++) {
+        for (int i = 0; (st = strategy_of(i, &name)); i++) {
             struct model m;
             copse_trainer *t;
             struct copse_rule rule;
             OK(copse__rule_init(&p, &rule));
-            begin(st, &p, &m, &t);
+            OK(create(st, &p, &m, &t));
             for (uint32_t s = 0; s < rule.slots; s++) {
                 OK(copse_trainer_slot(t, m.v[0], rule.slot_names[s], slot));
                 assert_true(slot[0] == rule.slot_starts[s] && slot[FIRST - 1] == rule.slot_starts[s]);
             }
-            train(t, 0, 2);
+            OK(train(t, 0, 2));
             OK(copse_trainer_checkpoint(t, temp_path("cut"), NULL));
             if (rule.slots > 0)
                 OK(copse_trainer_slot(t, m.v[0], rule.slot_names[rule.slots - 1], before));
-            train(t, 2, STEPS);
-            read_values(&m, whole);
+            OK(train(t, 2, STEPS));
+            OK(read_values(&m, whole));
             copse_trainer_release(&t);
             copse_strategy_release(&st);
 
-            st = strategy_of(i);
-            begin(st, &p, &m, &t);
+            st = strategy_of(i, &name);
+            OK(create(st, &p, &m, &t));
             OK(copse_trainer_restore(t, temp_path("cut"), NULL, NULL));
             if (rule.slots > 0) {
                 OK(copse_trainer_slot(t, m.v[0], rule.slot_names[rule.slots - 1], slot));
                 assert_memory_equal(slot, before, sizeof slot);
                 assert_true(slot[0] != rule.slot_starts[rule.slots - 1]);
             }
-            train(t, 2, STEPS);
-            read_values(&m, cut);
+            OK(train(t, 2, STEPS));
+            OK(read_values(&m, cut));
             assert_memory_equal(cut, whole, sizeof whole);
             copse_trainer_release(&t);
             copse_strategy_release(&st);
@@ -290,12 +210,7 @@ int main(void)
         cmocka_unit_test(settings_of_other_rules_are_refused),
         cmocka_unit_test(rules_keep_to_their_definitions),
     };
-    uint32_t seed = 1;
-    for (int t = 0; t < STEPS; t++)
-        for (int i = 0; i < ROWS * ALL; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            data_x[t][i] = (float)(int32_t)(seed >> 8) / (1 << 22) - 2.0f;
-        }
+    make_data();
     if (copse_context_create(NULL, &ctx))
         return 1;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
