@@ -14,8 +14,8 @@ struct copse_unary_attr {
 #define COPSE_UNARY_EACH 2048u
 
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
-copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y); /* unary_variants.c */
-/* dy times the derivative at x (unary_grad_variants.c). */
+copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
+/* dy times the derivative at x. */
 copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x, copse_tensor *dy,
                                copse_tensor **out);
 
