@@ -9,7 +9,7 @@
 #include "core/base/platform.h"
 #include "core/train/execution.h"
 
-#define BUDGET ((uint64_t)1 << 26) /* work of the host for one recording (core/audit/bound.h) */
+#define BUDGET ((uint64_t)1 << 23) /* work of the host for one recording (core/audit/bound.h) */
 
 /* What is checked, of one replica. */
 struct check {
