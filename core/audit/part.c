@@ -200,7 +200,8 @@ static bool of_matrix(struct copse_part *o, uint32_t buffers, uint32_t vector, u
 }
 
 /* [outer][lengths[i]][inner] buffers; `n` is outer times `each` times inner. */
-static bool of_axis(struct copse_part *o, uint32_t buffers, const uint64_t *lengths, uint32_t *n, uint64_t each, uint32_t *inner)
+static bool of_axis(struct copse_part *o, uint32_t buffers, const uint64_t *lengths, uint32_t *n, uint64_t each,
+                    uint32_t *inner)
 {
     const uint64_t outer = each > 0 && *inner > 0 ? *n / (each * *inner) : 0;
     const bool has_outer = outer >= *inner;
@@ -236,7 +237,8 @@ static bool of_axes(const struct copse_command *c, struct copse_part *o)
     }
     case COPSE_KERNEL_scan: {
         PARAMS(scan);
-        return of_axis(o, 3, (const uint64_t[]){ p->count, spec[2] ? p->chunks : 0, p->count }, &p->n, p->chunks, &p->inner);
+        return of_axis(o, 3, (const uint64_t[]){ p->count, spec[2] ? p->chunks : 0, p->count }, &p->n, p->chunks,
+                       &p->inner);
     }
     case COPSE_KERNEL_scan_sums: {
         PARAMS(scan_sums);
@@ -244,7 +246,8 @@ static bool of_axes(const struct copse_command *c, struct copse_part *o)
     }
     case COPSE_KERNEL_argmax: {
         PARAMS(argmax);
-        return of_axis(o, 3, (const uint64_t[]){ p->extent, spec[0] ? 0 : p->count, p->chunks }, &p->n, p->chunks, &p->inner);
+        return of_axis(o, 3, (const uint64_t[]){ p->extent, spec[0] ? 0 : p->count, p->chunks }, &p->n, p->chunks,
+                       &p->inner);
     }
     default:
         return false;

@@ -32,7 +32,8 @@ static double gemm_at(const void *params, const int32_t *spec, const struct cops
 #define SCATTERED(kernel_, condition_, places_)                                                              \
     case COPSE_KERNEL_##kernel_: {                                                                          \
         const struct copse_params_##kernel_ *p = (const void *)c->params;                                   \
-        *out = (struct copse_sample){ copse_at_##kernel_, (condition_) ? copse_place_##kernel_ : NULL, p, 1, places_, 1 }; \
+        *out = (struct copse_sample){ copse_at_##kernel_, (condition_) ? copse_place_##kernel_ : NULL, p, 1,   \
+                                      places_, 1 };                                                         \
         return true;                                                                                        \
     }
 #define ROUNDED_UP(n, by) (((uint64_t)(n) + (by) - 1) / (by) * (by))

@@ -203,7 +203,8 @@ static void pack(const void *params, const int32_t *spec, const struct copse_hos
 {
     const struct copse_params_matmul_wide_pack *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->k * divide_up(p->n, p->width) * p->width; i++)
-        copse__store(&args[1], copse_place_matmul_wide_pack(params, spec, i), copse_at_matmul_wide_pack(params, spec, args, i));
+        copse__store(&args[1], copse_place_matmul_wide_pack(params, spec, i),
+                     copse_at_matmul_wide_pack(params, spec, args, i));
 }
 
 void copse_self_test_matmul_wide_pack(const struct copse_kernel *k, struct copse_self_test *t)
@@ -235,7 +236,8 @@ static void turn(const void *params, const int32_t *spec, const struct copse_hos
 {
     const struct copse_params_matmul_wide_turn *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->padded * p->cols; i++)
-        copse__store(&args[1], copse_place_matmul_wide_turn(params, spec, i), copse_at_matmul_wide_turn(params, spec, args, i));
+        copse__store(&args[1], copse_place_matmul_wide_turn(params, spec, i),
+                     copse_at_matmul_wide_turn(params, spec, args, i));
 }
 
 void copse_self_test_matmul_wide_turn(const struct copse_kernel *k, struct copse_self_test *t)
