@@ -4,24 +4,33 @@
 #include <stdio.h>
 
 #include "core/audit/bound.h"
-#include "core/audit/sample.h"
+#include "core/audit/part.h"
 #include "core/device/host_launch.h"
 
-#define MOST_BYTES   ((size_t)96 << 20)  /* of the buffers of a launch */
-#define SAMPLE_BYTES ((size_t)256 << 20) /* the same, of a product that is sampled */
-#define ALL_BYTES    ((size_t)1 << 30)   /* of all samples of a chain */
+#define MOST_BYTES ((size_t)1 << 30)   /* of the buffers of a launch */
+#define MOST_WORK  ((uint64_t)1 << 26) /* of a launch that cannot be compared in part */
 
-static bool is_compared(const struct copse_command *c, uint64_t most)
-{
-    return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES && copse__bound_work(c) <= most;
-}
+enum scope { NOT, IN_PART, WHOLE };
 
-/* A product that is too large to be computed again is compared in part. */
-static bool is_sampled(const struct copse_chain *c, const struct copse_command *command)
+static enum scope scope_of(const struct copse_command *c, uint64_t most)
 {
     struct copse_sample sample;
-    return copse__probe_can(command) && copse__sample_of(command, &sample) &&
-           copse__probe_bytes(command) <= COPSE_MIN(SAMPLE_BYTES, ALL_BYTES - COPSE_MIN(c->sampled_bytes, ALL_BYTES));
+    struct copse_part part;
+    const bool is_transfer = c->kind == COPSE_COMMAND_COPY || c->kind == COPSE_COMMAND_FILL;
+    if (!copse__probe_can(c) || copse__probe_bytes(c) > MOST_BYTES)
+        return NOT;
+    if (is_transfer || copse__bound_work(c) <= most)
+        return WHOLE;
+    if (copse__sample_of(c, &sample) || copse__part_of(c, &part))
+        return IN_PART;
+    return copse__bound_work(c) <= MOST_WORK ? WHOLE : NOT;
+}
+
+/* Only what may be compared in part is limited by the budget. */
+static uint64_t work_of(const struct copse_command *c, uint64_t most)
+{
+    const uint64_t work = copse__bound_work(c);
+    return work <= most && scope_of(c, most) == WHOLE && scope_of(c, 0) == IN_PART ? work : 0;
 }
 
 static uint64_t work_within(struct copse_segment *const *segments, uint32_t count, uint64_t most)
@@ -30,7 +39,7 @@ static uint64_t work_within(struct copse_segment *const *segments, uint32_t coun
     for (uint32_t i = 0; i < count; i++)
         for (const struct copse_segment *part = segments[i]; part; part = part->rest)
             for (size_t k = 0; k < part->count; k++)
-                sum += is_compared(&part->commands[k], most) ? copse__bound_work(&part->commands[k]) : 0;
+                sum += work_of(&part->commands[k], most);
     return sum;
 }
 
@@ -86,18 +95,15 @@ static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const st
 
 static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
 {
-    c->probe.is_sampled = !is_compared(command, c->most);
-    if (c->probe.is_sampled && !is_sampled(c, command)) {
+    const enum scope scope = scope_of(command, c->most);
+    if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {
         c->skipped++;
         return c->restores ? COPSE_OK : copse__queue_encode(q, command);
     }
+    c->probe.is_sampled = scope == IN_PART;
     c->compared++;
-    if (c->probe.is_sampled) {
-        c->sampled++;
-        c->sampled_bytes += copse__probe_bytes(command);
-    } else {
-        c->work += copse__bound_work(command);
-    }
+    c->sampled += scope == IN_PART;
+    c->work += work_of(command, c->most);
     return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
 }
 

@@ -7,11 +7,10 @@
 
 struct copse_chain {
     struct copse_probe probe;
-    uint64_t most; /* work of a launch (bound.h); of launches with more, products are compared in part, others are not */
+    uint64_t most; /* work of a launch (bound.h); launches with more are compared in part (sample.h, part.h) */
     bool restores; /* launches get made-up numbers, and memory is restored; those not compared are not executed */
     bool is_torn;  /* it failed, and memory could not be restored */
-    uint64_t work; /* of the launches that were compared as a whole */
-    size_t sampled_bytes;           /* of the buffers of those that were compared in part */
+    uint64_t work; /* of the launches that were compared as a whole and could have been in part */
     size_t compared, sampled, skipped; /* launches: compared, those of them in part, and not compared */
     struct copse_probe_fault fault; /* of the first launch that is wrong, probe.command: the chain ends with it */
 };

@@ -90,7 +90,7 @@ static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum 
     return COPSE_OK;
 }
 
-static copse_status take(struct copse_probe *p, const copse_queue *q, const struct copse_command *c)
+copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q, const struct copse_command *c)
 {
     p->command = *c;
     p->bytes = 0;
@@ -103,8 +103,10 @@ static copse_status take(struct copse_probe *p, const copse_queue *q, const stru
 
 copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
 {
-    COPSE_TRY(take(p, q, c));
-    COPSE_TRY(read_all(p, q, BEFORE));
+    COPSE_TRY(copse__probe_reserve(p, q, c));
+    if (!p->is_written)
+        COPSE_TRY(read_all(p, q, BEFORE));
+    p->is_written = false;
     COPSE_TRY(copse__queue_encode(q, c));
     return read_all(p, q, AFTER);
 }
@@ -123,7 +125,7 @@ static uint32_t number(size_t i, bool is_signed)
 
 copse_status copse__probe_keep(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
 {
-    COPSE_TRY(take(p, q, c));
+    COPSE_TRY(copse__probe_reserve(p, q, c));
     COPSE_TRY(read_all(p, q, KEPT));
     return copse_queue_finish(q);
 }
@@ -139,7 +141,8 @@ copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q)
             words[k] = number(k + 31 * (size_t)i, !is_result(c, i));
     }
     COPSE_TRY(write_all(p, q, BEFORE));
-    return copse_queue_finish(q); /* the memory is read into next */
+    p->is_written = true;
+    return copse_queue_finish(q);
 }
 
 bool copse__probe_is_unchanged(const struct copse_probe *p)
@@ -164,6 +167,7 @@ copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q)
                 x[k] = x[k] + 1.0f != x[k] ? x[k] + 1.0f : 1.0f;
     }
     COPSE_TRY(write_all(p, q, BEFORE));
+    p->is_written = true;
     return copse_queue_finish(q);
 }
 

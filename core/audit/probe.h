@@ -10,7 +10,8 @@ struct copse_probe {
     struct copse_command command; /* without references to its buffers */
     unsigned char *memory; /* the buffers before the launch, after it, and as they are to be restored */
     size_t at[COPSE_MAX_BINDINGS], bytes, room; /* of each buffer, of all of them, of `memory` */
-    bool is_sampled; /* set before copse__probe_queue: the host computes a sample of the results (sample.h) */
+    bool is_sampled; /* set before copse__probe_queue: the host computes some of the results (sample.h, part.h) */
+    bool is_written; /* the buffers have the content that copse__probe_fill or copse__probe_disturb wrote */
 };
 
 /* An element of a result that is outside of its tolerance. */
@@ -30,6 +31,8 @@ bool copse__probe_can(const struct copse_command *c);
 /* Bytes of its buffers. */
 size_t copse__probe_bytes(const struct copse_command *c);
 
+/* Allocate the memory for a command; no read may be under way. The functions below do so, too. */
+copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q, const struct copse_command *c);
 /* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too small; no earlier
    read may be under way. */
 copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c);

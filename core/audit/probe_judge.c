@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/audit/bound.h"
+#include "core/audit/part.h"
 #include "core/audit/probe.h"
-#include "core/audit/sample.h"
 
 #define UNIT     0x1p-24 /* u */
 #define TINY     0x1p-100 /* devices may flush subnormal numbers, and products of these */
@@ -46,13 +46,17 @@ static bool is_same(uint32_t got, uint32_t expected, bool is_real)
     return (isnan(a) && isnan(b)) || fabs(a - b) <= TINY;
 }
 
-static void compare_words(const struct copse_probe *p, uint32_t i, const uint32_t *expected, bool is_real,
-                          struct copse_probe_fault *out)
+static void compare_word(const struct copse_probe *p, uint32_t i, size_t word, uint32_t expected, bool is_real,
+                         struct copse_probe_fault *out)
 {
-    const uint32_t *got = words_of(p, i, true);
-    for (size_t k = 0; k < count_of(p, i) && !out->is_found; k++)
-        if (!is_same(got[k], expected[k], is_real))
-            note(p, i, k, is_real ? (double)real_of(expected[k]) : (double)(int32_t)expected[k], 0, is_real, out);
+    if (!is_same(words_of(p, i, true)[word], expected, is_real))
+        note(p, i, word, is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0, is_real, out);
+}
+
+static void compare_copy(const struct copse_probe *p, struct copse_probe_fault *out)
+{
+    for (size_t k = 0; k < count_of(p, 1) && !out->is_found; k++)
+        compare_word(p, 1, k, words_of(p, 0, false)[k], false, out);
 }
 
 static void compare_fill(const struct copse_probe *p, struct copse_probe_fault *out)
@@ -64,9 +68,17 @@ static void compare_fill(const struct copse_probe *p, struct copse_probe_fault *
 
 /* ---- evaluation on the host ---- */
 
+/* Of the launch, or of a part of it. */
 struct evaluation {
+    const struct copse_part *part; /* NULL: the launch */
     struct copse_host_arg args[COPSE_MAX_BINDINGS];
 };
+
+/* The word of buffer `i` that word `k` of an evaluation is. */
+static size_t word_at(const struct evaluation *e, uint32_t i, size_t k)
+{
+    return e->part ? copse__part_word(e->part, i, k) : k;
+}
 
 static void drop(const struct copse_probe *p, struct evaluation *e)
 {
@@ -79,23 +91,29 @@ static bool is_real(const struct copse_probe *p, uint32_t i)
     return p->command.kind != COPSE_COMMAND_DISPATCH || p->command.kernel->row->args[i].kind != COPSE_ARG_I32;
 }
 
+/* A word before the launch; 0 behind the end of the buffer, in the last unit of a part. */
+static uint32_t word_before(const struct copse_probe *p, const struct evaluation *e, uint32_t i, size_t k)
+{
+    const size_t word = word_at(e, i, k);
+    return word < count_of(p, i) ? words_of(p, i, false)[word] : 0;
+}
+
 /* The words before the launch, as the host function takes them. */
 static copse_status load(const struct copse_probe *p, const struct copse_bound *b, bool has_magnitudes,
                          struct evaluation *e)
 {
-    *e = (struct evaluation){ .args = { { NULL, 0, false } } };
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
-        const size_t count = count_of(p, i);
+        const size_t count = e->part ? copse__part_count(e->part, i, count_of(p, i)) : count_of(p, i);
         const bool is_double = is_real(p, i) && !b->is_single;
-        const uint32_t *words = words_of(p, i, false);
-        const size_t each = is_double ? sizeof(double) : sizeof *words;
-        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), each);
+        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), is_double ? sizeof(double) : sizeof(uint32_t));
         COPSE_TRY(copse_need_memory(data, "audit"));
         e->args[i] = (struct copse_host_arg){ data, count, is_double };
-        if (!is_double)
-            memcpy(data, words, count * sizeof *words);
+        if (!is_double && !e->part)
+            memcpy(data, words_of(p, i, false), count * sizeof(uint32_t));
+        for (size_t k = 0; !is_double && e->part && k < count; k++)
+            ((uint32_t *)data)[k] = word_before(p, e, i, k);
         for (size_t k = 0; is_double && k < count; k++) {
-            const double x = (double)real_of(words[k]);
+            const double x = (double)real_of(word_before(p, e, i, k));
             ((double *)data)[k] = has_magnitudes ? fabs(x) : x;
         }
     }
@@ -120,13 +138,14 @@ static copse_status evaluate(const struct copse_probe *p, const struct copse_bou
                              struct evaluation *e)
 {
     const struct copse_command *c = &p->command;
+    const void *params = e->part ? e->part->params : c->params;
     COPSE_TRY(load(p, b, is_size && !b->size, e));
     if (c->kind == COPSE_COMMAND_GEMM)
         multiply(c, e->args);
     else if (is_size && b->size)
-        b->size(c->params, c->kernel->spec, e->args);
+        b->size(params, c->kernel->spec, e->args);
     else
-        b->truth(c->params, is_size ? b->spec : c->kernel->spec, e->args);
+        b->truth(params, is_size ? b->spec : c->kernel->spec, e->args);
     return COPSE_OK;
 }
 
@@ -165,13 +184,24 @@ static void compare_element(const struct copse_probe *p, uint32_t i, size_t k, c
         note(p, i, k, expected, tolerance, true, out);
 }
 
-static void compare_real(const struct copse_probe *p, uint32_t i, const struct copse_bound *b,
-                         const struct copse_host_arg *y, const struct copse_host_arg *size,
-                         struct copse_probe_fault *out)
+static void compare_words(const struct copse_probe *p, uint32_t i, const struct evaluation *e,
+                          struct copse_probe_fault *out)
 {
+    const uint32_t *expected = e->args[i].data;
+    for (size_t k = 0; k < e->args[i].count && !out->is_found; k++)
+        if (word_at(e, i, k) < count_of(p, i))
+            compare_word(p, i, word_at(e, i, k), expected[k], is_real(p, i), out);
+}
+
+static void compare_real(const struct copse_probe *p, uint32_t i, const struct copse_bound *b,
+                         const struct evaluation *e, const struct copse_host_arg *size, struct copse_probe_fault *out)
+{
+    const struct copse_host_arg *y = &e->args[i];
     const double least = fmax(norm_of(y), b->floor);
     for (size_t k = 0; k < y->count && !out->is_found; k++)
-        compare_element(p, i, k, b, least, copse__load(y, k), b->ratio > 0 ? copse__load(size, k) : 0, out);
+        if (word_at(e, i, k) < count_of(p, i))
+            compare_element(p, i, word_at(e, i, k), b, least, copse__load(y, k), b->ratio > 0 ? copse__load(size, k) : 0,
+                            out);
 }
 
 /* A library's product may add its terms in one chain. */
@@ -191,60 +221,111 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
         if (c->kind == COPSE_COMMAND_GEMM ? i != 2 : !c->kernel->row->args[i].is_written)
             continue;
         if (copse__bound_is_exact(b) || !is_real(p, i))
-            compare_words(p, i, e->args[i].data, is_real(p, i), out);
+            compare_words(p, i, e, out);
         else
-            compare_real(p, i, b, &e->args[i], &size->args[i], out);
+            compare_real(p, i, b, e, &size->args[i], out);
     }
     return COPSE_OK;
 }
 
-/* ---- a sample ---- */
+/* ---- in part ---- */
 
-/* The words before the launch, as floats; copies of their magnitudes, too. */
-static copse_status load_floats(const struct copse_probe *p, struct evaluation *e, struct evaluation *size)
+/* The words before the launch, as floats; copies of their magnitudes, too, where the bound needs them. */
+static copse_status load_floats(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
+                                struct evaluation *size)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count = count_of(p, i);
+        e->args[i] = size->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
+        if (!(b->ratio > 0))
+            continue;
         float *magnitudes = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
+        size->args[i].data = magnitudes;
         COPSE_TRY(copse_need_memory(magnitudes, "audit"));
-        e->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
-        size->args[i] = (struct copse_host_arg){ magnitudes, count, false };
         for (size_t k = 0; k < count; k++)
             magnitudes[k] = fabsf(real_of(words_of(p, i, false)[k]));
     }
     return COPSE_OK;
 }
 
+/* Elements of a result: their numbers, and what is expected of them. */
+struct elements {
+    const struct copse_sample *of;
+    struct copse_choice chosen;
+    double *y;
+};
+
+static void compare_elements(const struct copse_probe *p, const struct copse_bound *b, const struct elements *l,
+                             const struct evaluation *size, struct copse_probe_fault *out)
+{
+    const struct copse_sample *s = l->of;
+    const int32_t *spec = p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->spec : NULL;
+    const double least = norm_of(&(struct copse_host_arg){ l->y, l->chosen.count, true });
+    for (size_t i = 0; i < l->chosen.count && !out->is_found; i++) {
+        const size_t number = (size_t)l->chosen.at[i], word = s->place ? s->place(s->params, spec, number) : number;
+        const float rounded = (float)l->y[i];
+        uint32_t expected = (uint32_t)(int32_t)l->y[i];
+        if (is_real(p, s->result))
+            memcpy(&expected, &rounded, sizeof expected);
+        if (copse__bound_is_exact(b) || !is_real(p, s->result))
+            compare_word(p, s->result, word, expected, is_real(p, s->result), out);
+        else
+            compare_element(p, s->result, word, b, fmax(least, b->floor), l->y[i],
+                            b->ratio > 0 ? s->at(s->params, b->spec, size->args, number) : 0, out);
+    }
+}
+
 static copse_status compare_sample(const struct copse_probe *p, const struct copse_bound *b, const struct copse_sample *s,
                                    struct copse_probe_fault *out)
 {
     const int32_t *spec = p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->spec : NULL;
-    const size_t count = copse__sample_count(s);
-    struct evaluation e = { .args = { { NULL, 0, false } } }, size = e;
-    double *y = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *y);
-    copse_status status = copse_need_memory(y, "audit");
+    struct copse_mem *mem = &p->dev->base->mem;
+    struct evaluation e = { .part = NULL }, size = e;
+    struct elements l = { .of = s };
+    COPSE_TRY(copse__choose_units(mem, &p->command, s->places, s->depth, &l.chosen));
+    l.y = copse__alloc(mem, COPSE_MAX(l.chosen.count, 1), sizeof *l.y);
+    copse_status status = copse_need_memory(l.y, "audit");
     if (status == COPSE_OK)
-        status = load_floats(p, &e, &size);
-    for (size_t i = 0; i < count && status == COPSE_OK; i++)
-        y[i] = s->at(s->params, spec, e.args, copse__sample_place(s, i));
-    const double least = status == COPSE_OK ? norm_of(&(struct copse_host_arg){ y, count, true }) : 0;
-    for (size_t i = 0; i < count && status == COPSE_OK && !out->is_found; i++) {
-        const size_t place = copse__sample_place(s, i);
-        compare_element(p, s->result, place, b, least, y[i], s->at(s->params, b->spec, size.args, place), out);
-    }
-    copse__free(&p->dev->base->mem, y);
-    drop(p, &size);
+        status = load_floats(p, b, &e, &size);
+    for (size_t i = 0; i < l.chosen.count && status == COPSE_OK; i++)
+        l.y[i] = s->at(s->params, spec, e.args, (size_t)l.chosen.at[i]);
+    if (status == COPSE_OK)
+        compare_elements(p, b, &l, &size, out);
+    copse__free(mem, l.y);
+    copse__free(mem, l.chosen.at);
+    if (b->ratio > 0)
+        drop(p, &size);
     return status;
+}
+
+static copse_status compare_all(const struct copse_probe *p, const struct copse_bound *b, const struct copse_part *part,
+                                struct copse_probe_fault *out)
+{
+    struct evaluation e = { .part = part }, size = e;
+    const copse_status s = b->truth || p->command.kind == COPSE_COMMAND_GEMM ? compare(p, b, &e, &size, out) : COPSE_OK;
+    drop(p, &e);
+    drop(p, &size);
+    return s;
+}
+
+static copse_status compare_part(const struct copse_probe *p, const struct copse_bound *b, struct copse_part *part,
+                                 struct copse_probe_fault *out)
+{
+    COPSE_TRY(copse__part_choose(part, &p->dev->base->mem, &p->command));
+    const copse_status s = compare_all(p, b, part, out);
+    copse__free(&p->dev->base->mem, part->chosen.at);
+    return s;
 }
 
 copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_fault *out)
 {
     const struct copse_command *c = &p->command;
     struct copse_bound b = { .truth = NULL };
-    struct evaluation e = { .args = { { NULL, 0, false } } }, size = e;
+    struct copse_sample sample;
+    struct copse_part part;
     *out = (struct copse_probe_fault){ .is_found = false };
     if (c->kind == COPSE_COMMAND_COPY) {
-        compare_words(p, 1, words_of(p, 0, false), false, out);
+        compare_copy(p, out);
         return COPSE_OK;
     }
     if (c->kind == COPSE_COMMAND_FILL) {
@@ -255,11 +336,9 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
         b = bound_of_library(c);
     else
         COPSE_TRY(copse__bound_of(c, &b));
-    struct copse_sample sample;
     if (p->is_sampled && copse__sample_of(c, &sample))
         return compare_sample(p, &b, &sample, out);
-    const copse_status s = b.truth || c->kind == COPSE_COMMAND_GEMM ? compare(p, &b, &e, &size, out) : COPSE_OK;
-    drop(p, &e);
-    drop(p, &size);
-    return s;
+    if (p->is_sampled && copse__part_of(c, &part))
+        return compare_part(p, &b, &part, out);
+    return compare_all(p, &b, NULL, out);
 }

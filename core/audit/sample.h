@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of the results of products: for launches with more work than the host can do again. */
+/* Samples of the elements of a result, for kernels with a host function of one element. */
 #ifndef COPSE_SAMPLE_H
 #define COPSE_SAMPLE_H
 
 #include "core/device/device.h"
+#include "core/device/host_at.h"
 
 struct copse_sample {
     copse_host_at_fn *at;
+    copse_host_place_fn *place; /* NULL: element i is stored in word i */
     const void *params;
     uint32_t result; /* the binding */
     uint64_t places; /* elements of the result */
-    uint64_t depth;  /* products of an element */
+    uint64_t depth;  /* operations of an element */
 };
 
-/* False: the command is no product. `c` must outlive *out. */
+/* False: the kernel has no such function. `c` must outlive *out. */
 bool copse__sample_of(const struct copse_command *c, struct copse_sample *out);
-/* How many elements are computed: so many that the work is 2^19, from 16 to 1024. */
-size_t copse__sample_count(const struct copse_sample *s);
-/* The place of one of them: one in each of as many equal parts of the result, by a hash of its number; the first and the last
-   element are among them. The same in each run. */
-size_t copse__sample_place(const struct copse_sample *s, size_t i);
+
+/* ---- the choice, of elements or of rows (part.h) ---- */
+
+/* Numbers of units of a launch, in ascending order. */
+struct copse_choice {
+    uint64_t *at;
+    size_t count;
+};
+
+/* Choose some of `units`, which the launch computes in order, each with `cost` operations: those of the first and of the last
+   group, those around group 65,535 where the launch has more groups, and one in each of equal parts of the rest, by a hash of
+   its number. About 2^19 operations; at least 2 units. All units where these are few. The same in each run. Free with
+   copse__free(mem, out->at). */
+copse_status copse__choose_units(struct copse_mem *mem, const struct copse_command *c, uint64_t units, uint64_t cost,
+                                 struct copse_choice *out);
 
 #endif

@@ -23,6 +23,7 @@ struct copse_tower_optimizer {
     struct copse_optimizer *optimizer; /* of the variables that were updated; `held` counts what is in `kept` */
     bool is_used;
     bool is_shared_failure; /* the last failure was one of all workers */
+    size_t checked_buckets; /* of the optimizer: their launches were compared with the host, or need not be */
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
     struct copse_recordings recordings[COPSE_MAX_REPLICAS];
@@ -49,6 +50,12 @@ void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *c
 
 /* tower_recording.c */
 extern const struct copse_recording_table copse__tower_recording;
+
+/* tower_check.c: COPSE_ERR_UNRELIABLE where a launch differs from the host; no variable has changed. */
+/* Before the first replay of a recording; its inputs and step words are written. */
+copse_status copse__tower_check_recording(const copse_tower_optimizer *t, uint32_t replica, struct copse_program *program);
+/* Before an update; nothing to do unless there are new buckets. */
+copse_status copse__tower_check_update(copse_tower_optimizer *t);
 
 /* tower_update.c */
 /* Sum the first kept lists of all replicas and update. */

@@ -16,6 +16,7 @@ struct tower_recording {
     size_t count;                   /* variables to differentiate by */
     struct copse_block *result;     /* where a replay leaves it, */
     struct copse_block **gradients; /* [count] and these; NULL: it does not depend on the variable */
+    bool is_checked; /* its launches were compared with the host, or need not be */
 };
 
 static copse_variable *variable_of(const struct tower_recording *rec, size_t i)
@@ -133,13 +134,16 @@ static copse_status write_step(const struct computation *c)
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);
 }
 
-static copse_status play(const struct computation *c, const struct tower_recording *rec, copse_value **result)
+static copse_status play(const struct computation *c, struct tower_recording *rec, copse_value **result)
 {
     uint64_t ticket;
     for (uint32_t i = 0; i < c->input_count; i++)
         if (rec->base.inputs[i].at.buffer)
             COPSE_TRY(copse__value_write_to(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
     COPSE_TRY(write_step(c));
+    if (!rec->is_checked)
+        COPSE_TRY(copse__tower_check_recording(c->t, c->rank, rec->base.program));
+    rec->is_checked = true;
     COPSE_TRY(copse__program_replay(rec->base.program, 0));
     if (result)
         COPSE_TRY(copse__loss_value(&rec->base, rec->result, rec->base.result->shape, result));

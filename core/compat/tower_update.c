@@ -191,14 +191,15 @@ static copse_status prepare(struct update *u)
             COPSE_TRY(o->table->prepare(o, &v, 1));
         COPSE_TRY(copse_note(put(u, v), "with the gradients of '%s'", v->name));
     }
-    return write_step(u);
+    COPSE_TRY(write_step(u));
+    return copse__tower_check_update(u->t);
 }
 
 static copse_status apply(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
     const struct copse_optimizer_ready ready = { .tickets = u->ready };
-    const struct copse_optimizer_commit commit = { .words = u->words };
+    const struct copse_optimizer_commit commit = { .words = u->words, .is_unchecked = u->t->params.no_cross_check };
     for (const copse_variable *v = NULL; (v = next(u, v));)
         COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, v), &ready));
     return o->table->commit(o, &commit);

@@ -5,6 +5,7 @@
 
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -197,42 +198,40 @@ static size_t find(const struct place *at, int side, size_t i)
     return sum + i * strides[at->rank - 1];
 }
 
-void copse_host_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+double copse_at_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_binary *p = params;
     const struct place at = PLACE(p, spec);
-    for (size_t i = 0; i < p->n; i++) {
-        const double a = copse__load(&args[0], find(&at, 0, i));
-        const double b = copse__load(&args[1], find(&at, 1, i));
-        double y = 0;
-        switch (spec[0]) {
+    const double a = copse__load(&args[0], find(&at, 0, i)), b = copse__load(&args[1], find(&at, 1, i));
+    switch (spec[0]) {
 #define BINARY(op, number, f, da, db, reference, ...)                                              \
     case number:                                                                                   \
-        y = (reference);                                                                           \
-        break;
+        return (reference);
 #define COMPARE(op, number, f)                                                                     \
     case number:                                                                                   \
-        y = (f);                                                                                   \
-        break;
+        return (f);
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
-        }
-        copse__store(&args[2], i, y);
     }
+    return 0;
 }
 
-void copse_host_binary_grad(const void *params, const int32_t *spec,
-                            const struct copse_host_arg *args)
+void copse_host_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_binary *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, copse_at_binary(params, spec, args, i));
+}
+
+double copse_at_binary_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_binary_grad *p = params;
     const struct place at = PLACE(p, spec);
-    for (size_t i = 0; i < p->n; i++) {
-        const double a = copse__load(&args[0], find(&at, 0, i));
-        const double b = copse__load(&args[1], find(&at, 1, i));
-        double slope = 0;
-        bool is_choice = false;
-        switch (spec[0]) {
+    const double a = copse__load(&args[0], find(&at, 0, i)), b = copse__load(&args[1], find(&at, 1, i));
+    double slope = 0;
+    bool is_choice = false;
+    switch (spec[0]) {
 #define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                  \
     case number:                                                                                   \
         slope = spec[4] ? (ref_b) : (ref_a);                                                       \
@@ -242,33 +241,40 @@ void copse_host_binary_grad(const void *params, const int32_t *spec,
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
-        }
-        /* An exact derivative chooses dy or 0, also where dy is NaN. */
-        copse__store(&args[3], i, is_choice && slope == 0 ? 0 : copse__load(&args[2], i) * slope);
     }
+    /* An exact derivative chooses dy or 0, also where dy is NaN. */
+    return is_choice && slope == 0 ? 0 : copse__load(&args[2], i) * slope;
 }
 
-void copse_host_compare_i32(const void *params, const int32_t *spec,
-                            const struct copse_host_arg *args)
+void copse_host_binary_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_binary_grad *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[3], i, copse_at_binary_grad(params, spec, args, i));
+}
+
+double copse_at_compare_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_compare_i32 *p = params;
     const struct place at = PLACE(p, spec);
-    for (size_t i = 0; i < p->n; i++) {
-        const int32_t a = copse__load_i(&args[0], find(&at, 0, i));
-        const int32_t b = copse__load_i(&args[1], find(&at, 1, i));
-        double y = 0;
-        switch (spec[0]) {
+    const int32_t a = copse__load_i(&args[0], find(&at, 0, i)), b = copse__load_i(&args[1], find(&at, 1, i));
+    switch (spec[0]) {
 #define BINARY(op, number, ...)
 #define COMPARE(op, number, f)                                                                     \
     case number:                                                                                   \
-        y = (f);                                                                                   \
-        break;
+        return (f);
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
-        }
-        copse__store(&args[2], i, y);
     }
+    return 0;
+}
+
+void copse_host_compare_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_compare_i32 *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, copse_at_compare_i32(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Dropout. The mask is not stored: the gradient generates the same random numbers again. */
 #include "core/base/random.h"
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -71,22 +72,25 @@ copse_status copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is_
 
 /* ---- reference ---- */
 
-void copse_host_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+double copse_at_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
 {
-    (void)spec;
     const struct copse_params_dropout *p = params;
     const uint32_t *words = args[1].data;
     const uint32_t key[2] = { words[COPSE_STEP_SEED_LO], words[COPSE_STEP_SEED_HI] };
-    for (size_t i = 0; i < p->n; i++) {
-        const uint32_t example = words[COPSE_STEP_FIRST_EXAMPLE] + (uint32_t)(i / p->row_elements);
-        const uint64_t place = (uint64_t)example * p->row_elements + i % p->row_elements;
-        const uint32_t counter[4] = { (uint32_t)place, (uint32_t)(place >> 32),
-                                      words[COPSE_STEP_NUMBER], p->stream };
-        uint32_t random[4];
-        copse__philox(counter, key, random);
-        copse__store(&args[2], i,
-                     random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * p->scale);
-    }
+    const uint32_t example = words[COPSE_STEP_FIRST_EXAMPLE] + (uint32_t)(i / p->row_elements);
+    const uint64_t place = (uint64_t)example * p->row_elements + i % p->row_elements;
+    const uint32_t counter[4] = { (uint32_t)place, (uint32_t)(place >> 32), words[COPSE_STEP_NUMBER], p->stream };
+    uint32_t random[4];
+    (void)spec;
+    copse__philox(counter, key, random);
+    return random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * (double)p->scale;
+}
+
+void copse_host_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_dropout *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, copse_at_dropout(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */

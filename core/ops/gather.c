@@ -2,6 +2,7 @@
 /* Rows of a table by index. The derivative sorts the positions by row and sums each row's part of dy in one order. */
 #include <math.h>
 
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/row_sort.h"
 #include "core/ops/self_tests.h"
@@ -121,15 +122,19 @@ copse_status copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *ind
 
 /* ---- references ---- */
 
+double copse_at_gather(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_gather *p = params;
+    const uint32_t row = (uint32_t)copse__load_i(&args[1], i / p->width);
+    (void)spec;
+    return row < p->rows ? copse__load(&args[0], (size_t)row * p->width + i % p->width) : (double)NAN;
+}
+
 void copse_host_gather(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_gather *p = params;
-    (void)spec;
-    for (size_t i = 0; i < p->n; i++) {
-        const uint32_t row = (uint32_t)copse__load_i(&args[1], i / p->width);
-        copse__store(&args[2], i,
-                     row < p->rows ? copse__load(&args[0], (size_t)row * p->width + i % p->width) : NAN);
-    }
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, copse_at_gather(params, spec, args, i));
 }
 
 void copse_host_gather_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)

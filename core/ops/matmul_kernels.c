@@ -94,18 +94,20 @@ double copse_at_matmul(const void *params, const int32_t *spec, const struct cop
     return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
 }
 
+double copse_at_matmul_pad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_matmul_pad *p = params;
+    const size_t row = place / p->cols_to, item = row / p->rows_to, i = row % p->rows_to, j = place % p->cols_to;
+    (void)spec;
+    return i < p->rows && j < p->cols ? copse__load(&args[0], (item * p->rows + i) * p->cols + j) : 0;
+}
+
 void copse_host_matmul_pad(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args)
 {
-    (void)spec;
     const struct copse_params_matmul_pad *p = params;
-    for (size_t item = 0; item < p->batch; item++)
-        for (size_t i = 0; i < p->rows_to; i++)
-            for (size_t j = 0; j < p->cols_to; j++)
-                copse__store(&args[1], (item * p->rows_to + i) * p->cols_to + j,
-                             i < p->rows && j < p->cols
-                                 ? copse__load(&args[0], (item * p->rows + i) * p->cols + j)
-                                 : 0);
+    for (size_t i = 0; i < (size_t)p->batch * p->rows_to * p->cols_to; i++)
+        copse__store(&args[1], i, copse_at_matmul_pad(params, spec, args, i));
 }
 
 void copse_host_bias_activation(const void *params, const int32_t *spec,
@@ -180,15 +182,29 @@ void copse_self_test_matmul_wide(const struct copse_kernel *k, struct copse_self
     t->truth = wide;
 }
 
+/* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the width. */
+size_t copse_place_matmul_wide_pack(const void *params, const int32_t *spec, size_t i)
+{
+    const struct copse_params_matmul_wide_pack *p = params;
+    const size_t cols = divide_up(p->n, p->width) * (size_t)p->width, row = i / cols, j = i % cols;
+    (void)spec;
+    return row / p->k * p->k * cols + (j / p->width * p->k + row % p->k) * p->width + j % p->width;
+}
+
+double copse_at_matmul_wide_pack(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_matmul_wide_pack *p = params;
+    const size_t cols = divide_up(p->n, p->width) * (size_t)p->width, row = i / cols, j = i % cols;
+    (void)spec;
+    return j < p->n ? copse__load(&args[0], row * p->n + j) : 0;
+}
+
 static void pack(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide_pack *p = params;
-    const size_t cols = divide_up(p->n, p->width) * (size_t)p->width;
-    (void)spec;
-    for (size_t row = 0; row < (size_t)p->batch * p->k; row++)
-        for (size_t j = 0; j < cols; j++)
-            copse__store(&args[1], row / p->k * p->k * cols + (j / p->width * p->k + row % p->k) * p->width + j % p->width,
-                         j < p->n ? copse__load(&args[0], row * p->n + j) : 0);
+    for (size_t i = 0; i < (size_t)p->batch * p->k * divide_up(p->n, p->width) * p->width; i++)
+        copse__store(&args[1], copse_place_matmul_wide_pack(params, spec, i),
+                     copse_at_matmul_wide_pack(params, spec, args, i));
 }
 
 void copse_self_test_matmul_wide_pack(const struct copse_kernel *k, struct copse_self_test *t)
@@ -199,16 +215,29 @@ void copse_self_test_matmul_wide_pack(const struct copse_kernel *k, struct copse
     t->truth = pack;
 }
 
+/* Place i of `x` is element i % cols of row i / cols, where there are `padded` rows. */
+size_t copse_place_matmul_wide_turn(const void *params, const int32_t *spec, size_t i)
+{
+    const struct copse_params_matmul_wide_turn *p = params;
+    const size_t row = i / p->cols, j = i % p->cols, item = row / p->padded, at = row % p->padded;
+    (void)spec;
+    return item * p->to_batch + at / p->width * p->panel + j * p->step + at % p->width;
+}
+
+double copse_at_matmul_wide_turn(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_matmul_wide_turn *p = params;
+    const size_t row = i / p->cols, j = i % p->cols, item = row / p->padded, at = row % p->padded;
+    (void)spec;
+    return at < p->rows ? copse__load(&args[0], (item * p->rows + at) * p->cols + j) : 0;
+}
+
 static void turn(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide_turn *p = params;
-    (void)spec;
-    for (size_t row = 0; row < (size_t)p->batch * p->padded; row++)
-        for (size_t j = 0; j < p->cols; j++) {
-            const size_t item = row / p->padded, i = row % p->padded;
-            copse__store(&args[1], item * p->to_batch + i / p->width * p->panel + j * p->step + i % p->width,
-                         i < p->rows ? copse__load(&args[0], (item * p->rows + i) * p->cols + j) : 0);
-        }
+    for (size_t i = 0; i < (size_t)p->batch * p->padded * p->cols; i++)
+        copse__store(&args[1], copse_place_matmul_wide_turn(params, spec, i),
+                     copse_at_matmul_wide_turn(params, spec, args, i));
 }
 
 void copse_self_test_matmul_wide_turn(const struct copse_kernel *k, struct copse_self_test *t)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/ops/pool.h"
+#include "core/device/host_at.h"
 #include "core/ops/conv.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -237,21 +238,61 @@ static bool largest(const struct place *at, const struct copse_host_arg *x, size
     return is_there;
 }
 
+double copse_at_pool(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_pool *p = params;
+    const struct place at = place_of(p, spec, i);
+    size_t e;
+    double sum = 0;
+    if (spec[0] == LARGEST)
+        return largest(&at, &args[0], &e) ? copse__load(&args[0], e) : (double)-INFINITY;
+    for (int32_t tap = 0; tap < spec[1] * spec[2]; tap++)
+        sum += element(&at, tap, &e) ? copse__load(&args[0], e) : 0;
+    return sum / (double)(p->divisor ? p->divisor : COPSE_MAX(count(&at), (size_t)1));
+}
+
 void copse_host_pool(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_pool *p = params;
-    for (size_t i = 0; i < p->count; i++) {
-        const struct place at = place_of(p, spec, i);
-        size_t e;
-        double sum = 0;
-        if (spec[0] == LARGEST) {
-            copse__store(&args[1], i, largest(&at, &args[0], &e) ? copse__load(&args[0], e) : -INFINITY);
-            continue;
-        }
-        for (int32_t tap = 0; tap < spec[1] * spec[2]; tap++)
-            sum += element(&at, tap, &e) ? copse__load(&args[0], e) : 0;
-        copse__store(&args[1], i, sum / (double)(p->divisor ? p->divisor : COPSE_MAX(count(&at), (size_t)1)));
-    }
+    for (size_t i = 0; i < p->count; i++)
+        copse__store(&args[1], i, copse_at_pool(params, spec, args, i));
+}
+
+/* What window `o` adds to element `e`. */
+static double share_of(const struct copse_params_pool *p, const int32_t *spec, const struct copse_host_arg *args, size_t o,
+                       size_t e)
+{
+    const struct place at = place_of(p, spec, o);
+    const double dy = copse__load(&args[1], o);
+    double sum = 0;
+    size_t other;
+    if (spec[0] == LARGEST)
+        return largest(&at, &args[0], &other) && other == e ? dy : 0;
+    for (int32_t tap = 0; tap < spec[1] * spec[2]; tap++)
+        if (element(&at, tap, &other) && other == e)
+            sum += dy / (double)(p->divisor ? p->divisor : count(&at));
+    return sum;
+}
+
+/* Whether some tap of the windows at `first` along an axis may be element `e`. */
+static bool spans(int64_t first, uint32_t step, int32_t taps, size_t e)
+{
+    return (int64_t)e >= first && (int64_t)e <= first + (int64_t)step * (taps - 1);
+}
+
+double copse_at_pool_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t e)
+{
+    struct copse_params_pool p;
+    _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad), "both kernels have the same parameters");
+    memcpy(&p, params, sizeof p);
+    const size_t pixel = e / p.channels, line = pixel / p.in_w, image = line / p.in_h;
+    double sum = 0;
+    for (size_t h = 0; h < p.out_h; h++)
+        for (size_t w = 0; w < p.out_w; w++)
+            if (spans((int64_t)(h * p.stride_h) - p.before_h, p.step_h, spec[1], line % p.in_h) &&
+                spans((int64_t)(w * p.stride_w) - p.before_w, p.step_w, spec[2], pixel % p.in_w))
+                sum += share_of(&p, spec, args, ((image * p.out_h + h) * p.out_w + w) * p.channels + e % p.channels, e);
+    return sum;
 }
 
 void copse_host_pool_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)

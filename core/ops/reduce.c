@@ -3,6 +3,7 @@
    ops sum and mean, and repeat, the transpose of the sum. */
 #include <math.h>
 
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -228,22 +229,27 @@ copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, c
 
 /* ---- reference ---- */
 
+double copse_at_reduce(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_reduce *p = params;
+    const size_t lane = i % p->inner, line = i / p->inner;
+    const size_t chunk = line % p->chunks, outer = line / p->chunks;
+    double y = spec[0] == COPSE_AXIS_MAX ? (double)-INFINITY : 0;
+    for (size_t k = chunk; k < p->count; k += p->chunks) {
+        const double x = copse__load(&args[0], (outer * p->count + k) * p->inner + lane);
+        if (spec[0] != COPSE_AXIS_MAX)
+            y += x;
+        else if (x > y || isnan(x))
+            y = isnan(y) ? y : x;
+    }
+    return spec[0] == COPSE_AXIS_MEAN ? y / (double)p->divisor : y;
+}
+
 void copse_host_reduce(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_reduce *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t lane = i % p->inner, line = i / p->inner;
-        const size_t chunk = line % p->chunks, outer = line / p->chunks;
-        double y = spec[0] == COPSE_AXIS_MAX ? -INFINITY : 0;
-        for (size_t k = chunk; k < p->count; k += p->chunks) {
-            const double x = copse__load(&args[0], (outer * p->count + k) * p->inner + lane);
-            if (spec[0] != COPSE_AXIS_MAX)
-                y += x;
-            else if (x > y || isnan(x))
-                y = isnan(y) ? y : x;
-        }
-        copse__store(&args[1], i, spec[0] == COPSE_AXIS_MEAN ? y / p->divisor : y);
-    }
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[1], i, copse_at_reduce(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */

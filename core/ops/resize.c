@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and sequences of another size: a node for each axis. Pixel shuffle is a transposition. */
 #include "copse/ops/resize.h"
+#include "core/device/host_at.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -182,32 +183,42 @@ static double weight_of(int32_t kind, const struct part *at, uint64_t e, uint64_
     return e + 1 == from && place > (double)e ? 1 : 1 - far;
 }
 
+double copse_at_resize(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_resize *p = params;
+    const size_t line = i / p->inner, outer = line / p->to, c = i % p->inner;
+    const struct part at = part_of(spec[0], line % p->to, p->size, p->to);
+    double sum = -0.0;
+    for (uint64_t e = at.first; e < at.end; e++)
+        sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->size + e) * p->inner + c);
+    return sum;
+}
+
 void copse_host_resize(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_resize *p = params;
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t line = i / p->inner, outer = line / p->to, c = i % p->inner;
-        const struct part at = part_of(spec[0], line % p->to, p->size, p->to);
-        double sum = -0.0;
-        for (uint64_t e = at.first; e < at.end; e++)
-            sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->size + e) * p->inner + c);
-        copse__store(&args[1], i, sum);
+    for (size_t i = 0; i < p->count; i++)
+        copse__store(&args[1], i, copse_at_resize(params, spec, args, i));
+}
+
+double copse_at_resize_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_resize_grad *p = params;
+    const size_t line = i / p->inner, outer = line / p->size, e = line % p->size, c = i % p->inner;
+    double sum = 0;
+    for (size_t o = 0; o < p->to; o++) {
+        const struct part at = part_of(spec[0], o, p->size, p->to);
+        if (at.first <= e && e < at.end)
+            sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->to + o) * p->inner + c);
     }
+    return sum;
 }
 
 void copse_host_resize_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_resize_grad *p = params;
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t line = i / p->inner, outer = line / p->size, e = line % p->size, c = i % p->inner;
-        double sum = 0;
-        for (size_t o = 0; o < p->to; o++) {
-            const struct part at = part_of(spec[0], o, p->size, p->to);
-            if (at.first <= e && e < at.end)
-                sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->to + o) * p->inner + c);
-        }
-        copse__store(&args[1], i, sum);
-    }
+    for (size_t i = 0; i < p->count; i++)
+        copse__store(&args[1], i, copse_at_resize_grad(params, spec, args, i));
 }
 
 /* ---- self-tests: 3 lines of 5 elements become 8, and back, with weights of few bits ---- */

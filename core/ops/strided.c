@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Strided walks, shared by broadcast, transpose, slice and concat. Independent of the ops. */
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -103,27 +104,44 @@ static size_t place(size_t i, const uint32_t *dims, const uint32_t *strides, int
     return at + i * strides[rank - 1];
 }
 
-void copse_host_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+size_t copse_place_copy(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_copy *p = params;
     const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
     const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t at = p->offset + place(i, dims, strides, spec[0]);
-        copse__store(&args[1], spec[1] ? at : i, copse__load(&args[0], spec[1] ? i : at));
-    }
+    return p->offset + place(i, dims, strides, spec[0]);
 }
 
-void copse_host_copy_i32(const void *params, const int32_t *spec,
-                         const struct copse_host_arg *args)
+double copse_at_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    return copse__load(&args[0], spec[1] ? i : copse_place_copy(params, spec, i));
+}
+
+void copse_host_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_copy *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[1], spec[1] ? copse_place_copy(params, spec, i) : i, copse_at_copy(params, spec, args, i));
+}
+
+size_t copse_place_copy_i32(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_copy_i32 *p = params;
     const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
     const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t at = p->offset + place(i, dims, strides, spec[0]);
-        copse__store_i(&args[1], spec[1] ? at : i, copse__load_i(&args[0], spec[1] ? i : at));
-    }
+    return p->offset + place(i, dims, strides, spec[0]);
+}
+
+double copse_at_copy_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    return copse__load_i(&args[0], spec[1] ? i : copse_place_copy_i32(params, spec, i));
+}
+
+void copse_host_copy_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_copy_i32 *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store_i(&args[1], spec[1] ? copse_place_copy_i32(params, spec, i) : i, (int32_t)copse_at_copy_i32(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A choice between two tensors, element by element, with broadcasting. */
+#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -105,24 +106,32 @@ static size_t place(int32_t mode, size_t i, uint32_t period)
     return mode ? i % period : i;
 }
 
+double copse_at_where(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_where *p = params;
+    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load(&args[1], place(spec[1], i, p->da))
+                                                                 : copse__load(&args[2], place(spec[2], i, p->db));
+}
+
 void copse_host_where(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_where *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[3], i,
-                     copse__load(&args[0], place(spec[0], i, p->dc)) != 0
-                         ? copse__load(&args[1], place(spec[1], i, p->da))
-                         : copse__load(&args[2], place(spec[2], i, p->db)));
+        copse__store(&args[3], i, copse_at_where(params, spec, args, i));
+}
+
+double copse_at_where_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_where_i32 *p = params;
+    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load_i(&args[1], place(spec[1], i, p->da))
+                                                                 : copse__load_i(&args[2], place(spec[2], i, p->db));
 }
 
 void copse_host_where_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_where_i32 *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store_i(&args[3], i,
-                       copse__load(&args[0], place(spec[0], i, p->dc)) != 0
-                           ? copse__load_i(&args[1], place(spec[1], i, p->da))
-                           : copse__load_i(&args[2], place(spec[2], i, p->db)));
+        copse__store_i(&args[3], i, (int32_t)copse_at_where_i32(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */

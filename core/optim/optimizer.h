@@ -38,6 +38,7 @@ struct copse_optimizer_ready {
 struct copse_optimizer_commit {
     const uint32_t *words;           /* its step words */
     struct copse_worker_progress progress; /* progress of this worker with it */
+    bool is_unchecked; /* servers do not compare their first update with the host */
 };
 
 /* Which values a computation reads. */

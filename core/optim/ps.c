@@ -189,7 +189,8 @@ static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g,
 /* The variables of a named optimizer have counts of their own, and so rates. */
 static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_optimizer_commit *c)
 {
-    struct copse_server_push p = { .progress = c->progress, .gradients = g->gradients, .elements = g->elements };
+    struct copse_server_push p = { .progress = c->progress, .gradients = g->gradients, .elements = g->elements,
+                                   .is_unchecked = c->is_unchecked };
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const bool is_named = ps->base.name[0] != '\0';
     if (is_named)

@@ -23,6 +23,8 @@ struct copse_pstore_group {
     copse_buffer **slots; /* one per variable: [slot][element]; NULL without slots */
     struct copse_segment *update;
     uint64_t updates;
+    bool is_checked; /* its launches were compared with the host, or need not be */
+    bool is_torn;    /* memory could not be restored behind that */
     struct copse_server_progress progress;
 };
 
@@ -81,6 +83,10 @@ copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t gro
                                        void *words, struct copse_server_state *out);
 copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
                                        enum copse_progress_op op, struct copse_server_progress *progress);
+
+/* parameter_store_check.c: before a push. The step words are written. COPSE_ERR_UNRELIABLE: a launch of the group's update
+   is wrong; no variable has changed. */
+copse_status copse__pstore_check(struct copse_pstore *s, struct copse_pstore_group *g);
 
 extern const struct copse_server_table copse__pstore_table;
 

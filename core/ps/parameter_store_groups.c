@@ -155,12 +155,14 @@ copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
     struct copse_pstore_group *g;
     const float *gradient = p->gradients;
     COPSE_TRY(copse__pstore_group(s, group, &g));
+    COPSE_TRY(write_step(s, g, p));
+    if (!p->is_unchecked)
+        COPSE_TRY(copse__pstore_check(s, g));
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
         COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * COPSE_WORD_BYTES));
         gradient += v->count;
     }
-    COPSE_TRY(write_step(s, g, p));
     COPSE_TRY(copse__segment_replay(g->update));
     COPSE_TRY(copse_queue_submit(s->queue, &(uint64_t){ 0 }));
     for (uint32_t i = 0; i < g->count; i++)

@@ -17,8 +17,9 @@ enum copse_server_op {
     COPSE_SERVER_SCATTER,  /* id, how, count; indices[count] and their slices */
     COPSE_SERVER_GROUP,    /* struct copse_server_rule, ids[count], value = key -> id */
     COPSE_SERVER_DROP,     /* group */
-    COPSE_SERVER_PUSH,     /* group, rate, scale, progress; gradients, or value = number of the push in the worker's
-                              window -> value = count of updates; after a failure id may be COPSE_SERVER_UNREAD */
+    COPSE_SERVER_PUSH,     /* group, rate, scale, progress, how = is_unchecked; gradients, or value = number of the push in
+                              the worker's window -> value = count of updates; after a failure id may be
+                              COPSE_SERVER_UNREAD */
     COPSE_SERVER_UPDATES,  /* group, how = is_set, value -> value */
     COPSE_SERVER_SLOT,     /* group, id = member, count = slot, how = is_set; values if it is set -> values if not */
     COPSE_SERVER_SNAPSHOT, /* group -> struct copse_server_state and values */

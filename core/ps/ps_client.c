@@ -275,6 +275,7 @@ static copse_status client_push(struct copse_server *server, uint32_t group,
     r->rate = p->rate;
     r->scale = p->scale;
     r->progress = p->progress;
+    r->how = p->is_unchecked;
     if (!client->is_broken)
         r->value = copse__one_sided_client_publish(&client->window, p->gradients, p->elements * COPSE_WORD_BYTES);
     copse_status s = call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);

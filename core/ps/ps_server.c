@@ -278,7 +278,7 @@ static copse_status do_push(struct ps_server *ps, uint32_t worker, const struct 
         COPSE_TRY(take_gradients(ps, worker, r->value, (size_t)g->elements * COPSE_WORD_BYTES, &gradients));
     const struct copse_server_push push = {
         .worker = worker, .progress = r->progress, .rate = r->rate, .scale = r->scale,
-        .gradients = gradients, .elements = g->elements,
+        .gradients = gradients, .elements = g->elements, .is_unchecked = r->how != 0,
     };
     ps->summary.updates++;
     return ps->server->table->push(ps->server, r->group, &push, &ps->reply.value);

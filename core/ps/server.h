@@ -58,6 +58,7 @@ struct copse_server_push {
     float scale;            /* factor on the gradients */
     const float *gradients; /* of all variables, concatenated in the group's order */
     uint64_t elements;      /* of all of them */
+    bool is_unchecked;      /* the first update is not compared with the host */
 };
 
 struct copse_server;

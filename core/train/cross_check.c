@@ -5,37 +5,32 @@
    old values. (copse/train/audit.h) */
 #include <stdio.h>
 
-#include "core/audit/chain.h"
-#include "core/base/platform.h"
+#include "core/audit/check.h"
 #include "core/train/execution.h"
-
-#define BUDGET ((uint64_t)1 << 26) /* work of the host for one recording (core/audit/bound.h) */
 
 /* What is checked, of one replica. */
 struct check {
+    struct copse_check base;
     struct copse_execution *e;
     uint32_t replica;
     copse_device *dev;
-    struct copse_chain chain;
     unsigned char *reports; /* after the launches one by one, and after the replay */
-    uint64_t hash; /* of all launches */
 };
 
 /* ---- texts ---- */
 
-#define ADVICE "Nothing was changed. Use another device, or check this one: copse conformance --device %s; without " \
-               "this check: --no-cross-check, copse_trainer_audit"
+#define ADVICE COPSE_CHECK_ADVICE "; without this check: --no-cross-check, copse_trainer_audit"
 
 static copse_status fail_launch(const struct check *k)
 {
-    const struct copse_probe_fault *f = &k->chain.fault;
+    const struct copse_probe_fault *f = &k->base.chain.fault;
     const struct copse_device_info *info = &k->dev->info;
     char name[COPSE_FAULT_NAME], numbers[COPSE_FAULT_NUMBERS];
     return copse_fail(COPSE_ERR_UNRELIABLE,
                       "trainer: cross-check of step %llu: %s (driver %.64s) computes %s wrong: kernel %s returns %s. " ADVICE,
                       (unsigned long long)k->e->t->step + 1, info->id, info->driver,
                       copse__fault_name(k->e->t, k->replica, f, name),
-                      copse__command_name(&k->chain.probe.command), copse__fault_numbers(f, numbers), info->id);
+                      copse__command_name(&k->base.chain.probe.command), copse__fault_numbers(f, numbers), info->id);
 }
 
 static copse_status fail_replay(const struct check *k, const char *what, const char *name)
@@ -93,29 +88,23 @@ static copse_status replay(struct check *k)
     return variable ? fail_replay(k, "the gradient of ", variable) : COPSE_OK;
 }
 
-static copse_status run_recording(struct check *k)
+static copse_status run_recording(void *user)
 {
+    struct check *k = user;
     struct copse_program *program = k->e->shards->recordings[k->replica]->base.program;
     struct copse_segment *const *list = copse__program_list(program);
     const uint32_t count = copse__program_segments(program);
-    k->chain.most = copse__chain_most(list, count, BUDGET);
-    for (uint32_t i = 0; i < count && !k->chain.fault.is_found; i++)
-        COPSE_TRY(copse__chain_run(&k->chain, list[i]));
-    return k->chain.fault.is_found ? fail_launch(k) : replay(k);
-}
-
-static void hash_segment(struct check *k, const struct copse_segment *segment)
-{
-    for (const struct copse_segment *part = segment; part; part = part->rest)
-        for (size_t i = 0; i < part->count; i++)
-            k->hash = copse__probe_hash(k->hash, &part->commands[i]);
+    k->base.chain.most = copse__chain_most(list, count, COPSE_CHECK_BUDGET);
+    for (uint32_t i = 0; i < count && !k->base.chain.fault.is_found; i++)
+        COPSE_TRY(copse__chain_run(&k->base.chain, list[i]));
+    return k->base.chain.fault.is_found ? fail_launch(k) : replay(k);
 }
 
 static void hash_recording(struct check *k)
 {
     struct copse_program *program = k->e->shards->recordings[k->replica]->base.program;
     for (uint32_t i = 0; i < copse__program_segments(program); i++)
-        hash_segment(k, copse__program_list(program)[i]);
+        copse__check_hash(&k->base, copse__program_list(program)[i]);
 }
 
 /* ---- the update ---- */
@@ -132,7 +121,7 @@ static copse_status hash_update(void *user, uint32_t rank, const struct copse_se
 {
     struct check *k = user;
     if (rank == k->replica)
-        hash_segment(k, segment);
+        copse__check_hash(&k->base, segment);
     return COPSE_OK;
 }
 
@@ -140,19 +129,17 @@ static copse_status hash_update(void *user, uint32_t rank, const struct copse_se
 static copse_status run_update(void *user, uint32_t rank, const struct copse_segment *segment)
 {
     struct check *k = user;
-    if (rank != k->replica || k->chain.fault.is_found)
+    if (rank != k->replica || k->base.chain.fault.is_found)
         return COPSE_OK;
-    struct copse_segment *const list[] = { (struct copse_segment *)segment };
-    k->chain.most = copse__chain_most(list, 1, BUDGET - COPSE_MIN(k->chain.work, BUDGET));
-    COPSE_TRY(copse__chain_run(&k->chain, segment));
-    return k->chain.fault.is_found ? fail_launch(k) : COPSE_OK;
+    COPSE_TRY(copse__check_update(&k->base, segment));
+    return k->base.chain.fault.is_found ? fail_launch(k) : COPSE_OK;
 }
 
-static copse_status run_updates(struct check *k)
+static copse_status run_updates(void *user)
 {
-    k->chain.restores = true;
+    struct check *k = user;
     const copse_status s = visit_updates(k, run_update);
-    k->e->t->is_failed |= k->chain.is_torn;
+    k->e->t->is_failed |= k->base.chain.is_torn;
     return s;
 }
 
@@ -163,46 +150,14 @@ static copse_status hash_updates(struct check *k)
 
 /* ---- both ---- */
 
-/* `s` ended the check. A read that is still under way keeps its memory. Returns `s`, with its text. */
-static copse_status drop_memory(struct check *k, copse_status s)
-{
-    char text[COPSE_ERROR_BYTES];
-    bool is_idle = s == COPSE_OK || s == COPSE_ERR_UNRELIABLE;
-    if (!is_idle) {
-        snprintf(text, sizeof text, "%s", copse_last_error());
-        is_idle = copse_queue_finish(k->e->t->strategy->replicas[k->replica].queue) != COPSE_ERR_TIMEOUT;
-        copse__fail_again(text);
-    }
-    if (is_idle) {
-        copse__probe_free(&k->chain.probe);
-        copse__free(&k->dev->base->mem, k->reports);
-    }
-    return s;
-}
-
-/* Run a check unless it has passed before, on this device and driver. */
-static copse_status once(struct check *k, copse_status (*run)(struct check *k), const char *what)
+static copse_status once(struct check *k, const char *what, copse_status (*run)(void *user))
 {
     copse_trainer *t = k->e->t;
-    const uint64_t start = copse__now_ns();
-    bool has;
-    COPSE_TRY(copse__device_has_checked(k->dev, k->hash, &has));
-    if (has)
-        return COPSE_OK;
-    const copse_status s = drop_memory(k, run(k));
-    t->watches.cross_check.compared += k->chain.compared;
-    copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "cross-check: %s: %s: %zu launches compared, %zu of them in part, %zu not, %.1f ms",
-               k->dev->info.id, what, k->chain.compared, k->chain.sampled, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
-    if (s == COPSE_OK)
-        return copse__device_note_checked(k->dev, k->hash);
-    if (s != COPSE_ERR_UNRELIABLE)
-        return s;
-    t->watches.audit.has_failed = true;
-    char text[COPSE_ERROR_BYTES];
-    snprintf(text, sizeof text, "%s", copse_last_error());
-    if (copse__device_forget_checked(k->dev) != COPSE_OK)
-        copse__log(&k->dev->base->log, COPSE_LOG_WARN, "cross-check: %s", copse_last_error());
-    copse__fail_again(text);
+    const copse_status s = copse__check_once(&k->base, what, run, k);
+    if (k->base.chain.probe.dev == NULL) /* no read is under way */
+        copse__free(&k->dev->base->mem, k->reports);
+    t->watches.cross_check.compared += k->base.chain.compared;
+    t->watches.audit.has_failed |= s == COPSE_ERR_UNRELIABLE;
     return s;
 }
 
@@ -211,17 +166,17 @@ static copse_status check_replica(struct copse_execution *e, uint32_t r)
     copse_trainer *t = e->t;
     copse_device *dev = t->strategy->replicas[r].dev;
     struct copse_step_recording *rec = e->shards->recordings[r];
-    if (dev->info.kind == COPSE_DEVICE_REFERENCE)
+    if (!copse__check_needs(t->strategy->replicas[r].queue))
         return COPSE_OK;
     if (!rec->is_checked && rec->base.program) {
-        struct check k = { .e = e, .replica = r, .dev = dev, .hash = COPSE_HASH_START };
+        struct check k = { .base = { .queue = t->strategy->replicas[r].queue }, .e = e, .replica = r, .dev = dev };
         hash_recording(&k);
-        COPSE_TRY(once(&k, run_recording, "the step"));
+        COPSE_TRY(once(&k, "the step", run_recording));
     }
     if (!t->watches.cross_check.updates_are_checked) {
-        struct check k = { .e = e, .replica = r, .dev = dev, .hash = COPSE_HASH_START };
+        struct check k = { .base = { .queue = t->strategy->replicas[r].queue }, .e = e, .replica = r, .dev = dev };
         COPSE_TRY(hash_updates(&k));
-        COPSE_TRY(once(&k, run_updates, "the update"));
+        COPSE_TRY(once(&k, "the update", run_updates));
     }
     return COPSE_OK;
 }

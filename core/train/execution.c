@@ -186,6 +186,7 @@ static copse_status commit(const struct copse_execution *e)
     const struct copse_optimizer_commit c = {
         .words = t->words,
         .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
+        .is_unchecked = t->watches.audit.params.is_cross_check_off,
     };
     e->slot->loss_scale = t->optimizer->scaling.scale;
     COPSE_TRY(t->optimizer->table->commit(t->optimizer, &c));

@@ -30,11 +30,3 @@ const char *copse__fault_name(const copse_trainer *t, uint32_t replica, const st
         snprintf(text, COPSE_FAULT_NAME, "element %zu of an intermediate result", f->element);
     return text;
 }
-
-const char *copse__fault_numbers(const struct copse_probe_fault *f, char text[COPSE_FAULT_NUMBERS])
-{
-    const int n = snprintf(text, COPSE_FAULT_NUMBERS, "%.9g, the host %.9g", f->got, f->expected);
-    if (f->tolerance > 0)
-        snprintf(text + n, COPSE_FAULT_NUMBERS - (size_t)n, " (tolerance %.2g)", f->tolerance);
-    return text;
-}

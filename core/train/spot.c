@@ -2,6 +2,7 @@
 /* Spot recomputation: in some audited steps one launch, of a replica's recording or of the update, is computed again on
    the host from the words that it read. (copse/train/audit.h) */
 #include "core/audit/bound.h"
+#include "core/audit/check.h"
 #include "core/train/execution.h"
 
 #define MOST_WORK  ((uint64_t)1 << 20) /* of the launch (core/audit/bound.h) */

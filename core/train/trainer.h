@@ -185,12 +185,9 @@ copse_status copse__spot_compare(copse_trainer *t, uint64_t step, bool wait);
 /* ---- fault_text.c ---- */
 
 #define COPSE_FAULT_NAME    256
-#define COPSE_FAULT_NUMBERS 128
 /* "the gradient of 'w', element 3". Returns `text`. */
 const char *copse__fault_name(const copse_trainer *t, uint32_t replica, const struct copse_probe_fault *f,
                               char text[COPSE_FAULT_NAME]);
-/* "0.5, the host 0.25 (tolerance 1e-08)". Returns `text`. */
-const char *copse__fault_numbers(const struct copse_probe_fault *f, char text[COPSE_FAULT_NUMBERS]);
 
 /* ---- several workers (worker_votes.c); nothing to do where there is one ---- */
 

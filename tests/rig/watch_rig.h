@@ -14,7 +14,7 @@ static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 static uint64_t job_seed = 3;
 static copse_status (*job_loss)(copse_graph *, const copse_batch *, void *, copse_tensor **) = model_loss;
-static bool has_unused; /* a variable that the loss does not depend on */
+static uint32_t unused_elements; /* of a variable that the loss does not depend on; 0: none */
 
 struct job {
     copse_strategy *st;
@@ -59,9 +59,9 @@ static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind
     OK(copse_mirrored_create(ctx, devices, replicas, &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));
     OK(model_create(&j->m, j->st));
     copse_variable *unused;
-    if (has_unused)
-        OK(copse_variable_create(j->st, &(struct copse_variable_params){ .name = "unused", .shape = COPSE_SHAPE(7) },
-                                 &unused));
+    const struct copse_variable_params u = { .name = "unused", .shape = COPSE_SHAPE(unused_elements) };
+    if (unused_elements > 0)
+        OK(copse_variable_create(j->st, &u, &unused));
     j->m.dropout = 0.2f;
     OK(copse_trainer_create(j->st, &p, &j->t));
     OK(copse_trainer_audit(j->t, audit));

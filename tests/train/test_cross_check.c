@@ -138,11 +138,35 @@ static void replays_are_compared(void **state)
 static void a_launch_that_changes_nothing_is_compared(void **state)
 {
     (void)state;
-    has_unused = true;
+    unused_elements = 7;
     copse_fake.devices[0].cut = "fill";
     refused(1, COPSE_ADAM, "fake:0", "kernel fill ");
     refused(1, COPSE_ADAM, "fake:0", "the gradient of 'unused'");
-    has_unused = false;
+    unused_elements = 0;
+}
+
+/* A launch that is compared in part: rows are chosen, and the last ones are always among them. */
+static void late_elements_of_large_launches_are_found(void **state)
+{
+    static const struct { copse_optimizer_kind kind; const char *kernel; } rows[] = {
+        { COPSE_SGD, "sgd" }, { COPSE_MOMENTUM, "momentum" },
+    };
+    (void)state;
+    unused_elements = 5u << 20;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job j;
+        open_job(&j, 1, rows[i].kind, NULL);
+        OK(step(&j, 0));
+        close_job(&j);
+        end(NULL);
+        begin(NULL); /* forgets what passed */
+        copse_fake.devices[0].cut = rows[i].kernel;
+        copse_fake.devices[0].cut_from = unused_elements - 3;
+        refused(1, rows[i].kind, "fake:0", rows[i].kernel);
+        end(NULL);
+        begin(NULL);
+    }
+    unused_elements = 0;
 }
 
 /* With the mean of all inputs over the replicas, and its tanh. */
@@ -346,6 +370,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rounding_is_accepted, begin, end),
         cmocka_unit_test_setup_teardown(replays_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(a_launch_that_changes_nothing_is_compared, begin, end),
+        cmocka_unit_test_setup_teardown(late_elements_of_large_launches_are_found, begin, end),
         cmocka_unit_test_setup_teardown(launches_after_an_all_reduce_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(runs_of_an_accelerator_are_compared, begin, end),
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of products: each element of a sample is that of the host function; a part of a result that a kernel did not write
-   is found, and so are wrong numbers; a right product passes. */
+/* Launches that are compared in part, in the forms of mode launch of conformance: right results pass; the end of a result
+   that a kernel did not write is found, and so are wrong numbers. Devices are fakes whose kernels are the host functions. */
 #include "core/audit/chain.h"
-#include "core/audit/sample.h"
+#include "core/audit/part.h"
 #include "core/conformance/launch.h"
 #include "core/device/device.h"
 #include "tests/rig/fake_backend.h"
@@ -39,15 +39,33 @@ struct made {
     struct copse_command command;
 };
 
-static bool make(const struct copse_launch_form *f, struct made *m)
+/* Norms of channels have whole items in a graph. */
+static void drop_partial_items(struct copse_launch *l)
+{
+    if (l->form->kernel == COPSE_KERNEL_channel_sums) {
+        struct copse_params_channel_sums *p = (void *)l->params;
+        const uint32_t of_item = p->channels * p->chunks, items = COPSE_MAX(p->n / of_item, 1u);
+        p->n = items * of_item;
+        p->second = items * p->channels;
+    }
+    if (l->form->kernel == COPSE_KERNEL_channel_norm) {
+        struct copse_params_channel_norm *p = (void *)l->params;
+        const uint32_t items = COPSE_MAX(p->n / p->size, 1u);
+        p->n = items * p->size;
+        p->second = items * p->channels;
+    }
+}
+
+static bool make(const struct copse_launch_form *f, enum copse_regime regime, struct made *m)
 {
     struct copse_limits limits = *dev->limits;
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     struct copse_kernel *k;
-    *m = (struct made){ .launch = { .form = f, .regime = COPSE_REGIME_MANY, .values = COPSE_VALUES_USUAL, .seed = 3 } };
+    *m = (struct made){ .launch = { .form = f, .regime = regime, .values = COPSE_VALUES_USUAL, .seed = 3 } };
     memcpy(m->launch.spec, f->spec, sizeof f->spec);
     copse__launch_size(&m->launch, &limits);
+    drop_partial_items(&m->launch);
     if (copse__kernel_get(dev, f->kernel, m->launch.spec, &k) != COPSE_OK)
         return false;
     for (uint32_t a = 0; a < k->row->arg_count; a++) {
@@ -75,52 +93,6 @@ static void drop(struct made *m)
         copse_buffer_release(&m->buffers[a]);
 }
 
-/* The launch with a sample; the fault, if there is one. */
-static struct copse_probe_fault sampled(const struct made *m)
-{
-    struct copse_chain chain = { .most = 0 };
-    struct copse_command command = m->command;
-    const struct copse_segment segment = { .queue = queue, .commands = &command, .count = 1 };
-    OK(copse__chain_run(&chain, &segment));
-    assert_int_equal(chain.compared, 1);
-    assert_int_equal(chain.sampled, 1);
-    assert_int_equal(chain.skipped, 0);
-    copse__probe_free(&chain.probe);
-    return chain.fault;
-}
-
-static bool is_product(const struct copse_launch_form *f)
-{
-    switch (f->kernel) {
-    case COPSE_KERNEL_matmul:
-    case COPSE_KERNEL_matmul_wide:
-    case COPSE_KERNEL_matmul_texel:
-    case COPSE_KERNEL_conv:
-    case COPSE_KERNEL_conv_wide:
-    case COPSE_KERNEL_conv_weight:
-    case COPSE_KERNEL_conv_weight_wide:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void each_product(void (*check)(struct made *m), size_t least)
-{
-    size_t count = 0;
-    for (size_t i = 0; copse_launch_lists[i]; i++)
-        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
-            struct made m;
-            if (!is_product(&copse_launch_lists[i]->forms[k]) || !make(&copse_launch_lists[i]->forms[k], &m))
-                continue;
-            check(&m);
-            drop(&m);
-            count++;
-        }
-    if (count < least)
-        fail_msg("%zu products", count);
-}
-
 static const char *name_of(const struct made *m)
 {
     static char text[96];
@@ -128,47 +100,119 @@ static const char *name_of(const struct made *m)
     return text;
 }
 
+/* The launch, compared in part; the fault, if there is one. */
+static struct copse_probe_fault compared_in_part(const struct made *m)
+{
+    struct copse_chain chain = { .most = 0 };
+    struct copse_command command = m->command;
+    const struct copse_segment segment = { .queue = queue, .commands = &command, .count = 1 };
+    OK(copse__chain_run(&chain, &segment));
+    if (chain.compared != 1 || chain.sampled != 1 || chain.skipped != 0)
+        fail_msg("%s: %zu launches compared, %zu in part, %zu not", name_of(m), chain.compared, chain.sampled, chain.skipped);
+    copse__probe_free(&chain.probe);
+    return chain.fault;
+}
+
+/* These are always compared as a whole: a sort has no parts, the others are small. */
+static bool has_no_parts(uint32_t kernel)
+{
+    switch (kernel) {
+    case COPSE_KERNEL_sort_count:
+    case COPSE_KERNEL_sort_offsets:
+    case COPSE_KERNEL_sort_place:
+    case COPSE_KERNEL_sort_starts:
+    case COPSE_KERNEL_channel_merge:
+    case COPSE_KERNEL_step_scalar:
+    case COPSE_KERNEL_digest:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Kernels with a host function of their own and with parts; variants have none on a fake. */
+#define KERNELS 59u
+
+/* Returns the number of kernels. */
+static size_t each_launch(enum copse_regime regime, void (*check)(struct made *m))
+{
+    bool has[COPSE_KERNEL_COUNT] = { false };
+    size_t count = 0;
+    for (size_t i = 0; copse_launch_lists[i]; i++)
+        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
+            const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
+            struct made m;
+            if (has_no_parts(f->kernel) || !make(f, regime, &m))
+                continue;
+            check(&m);
+            drop(&m);
+            count += !has[f->kernel];
+            has[f->kernel] = true;
+        }
+    return count;
+}
+
 static void check_right(struct made *m)
 {
-    struct copse_sample s;
-    assert_true(copse__sample_of(&m->command, &s));
-    if (s.places > m->launch.counts[s.result] || s.places + 64 < m->launch.counts[s.result])
-        fail_msg("%s: %llu places in a result of %zu words", name_of(m), (unsigned long long)s.places,
-                 m->launch.counts[s.result]);
-    const struct copse_probe_fault f = sampled(m);
+    const struct copse_probe_fault f = compared_in_part(m);
     if (f.is_found)
         fail_msg("%s: element %zu is %g, expected %g", name_of(m), f.element, f.got, f.expected);
 }
 
-static void right_products_pass(void **state)
+static void right_launches_pass(void **state)
 {
     (void)state;
-    each_product(check_right, 8);
+    assert_true(each_launch(COPSE_REGIME_MANY, check_right) >= KERNELS);
+    assert_true(each_launch(COPSE_REGIME_TAIL, check_right) >= KERNELS);
 }
 
 static void check_cut(struct made *m)
 {
-    struct copse_sample s;
-    assert_true(copse__sample_of(&m->command, &s));
-    copse_fake.devices[0].cut = copse_kernel_table[m->launch.form->kernel].name;
-    copse_fake.devices[0].cut_from = (uint32_t)(s.places - s.places / copse__sample_count(&s) * 3 - 3);
-    if (!sampled(m).is_found)
+    const struct copse_kernel_row *row = &copse_kernel_table[m->launch.form->kernel];
+    uint32_t result = 0;
+    for (uint32_t a = 0; a < row->arg_count; a++)
+        result = row->args[a].is_written ? a : result;
+    copse_fake.devices[0].cut = row->name;
+    copse_fake.devices[0].cut_from = (uint32_t)(m->launch.counts[result] / 4 * 3);
+    if (!compared_in_part(m).is_found)
         fail_msg("%s: the end of the result is not written", name_of(m));
     copse_fake.devices[0].cut = NULL;
     copse_fake.devices[0].cut_from = 0;
 }
 
-static void parts_that_are_not_written_are_found(void **state)
+static void ends_that_are_not_written_are_found(void **state)
 {
     (void)state;
-    each_product(check_cut, 8);
+    assert_true(each_launch(COPSE_REGIME_MANY, check_cut) >= KERNELS);
 }
 
+/* Whether a result has numbers besides 0, infinity and NaN. */
+static bool has_numbers(const struct made *m, uint32_t a)
+{
+    const size_t count = m->launch.counts[a];
+    uint32_t *words = calloc(count, sizeof *words);
+    bool has = false;
+    OK(copse_queue_read(queue, m->buffers[a], 0, words, count * sizeof *words));
+    OK(copse_queue_finish(queue));
+    for (size_t i = 0; i < count; i++)
+        has |= (words[i] >> 23 & 255u) != 0 && (words[i] >> 23 & 255u) != 255;
+    free(words);
+    return has;
+}
+
+/* Results that are 2^-8 off. */
 static void check_perturbed(struct made *m)
 {
-    copse_fake.devices[0].perturb = copse_kernel_table[m->launch.form->kernel].name;
+    const struct copse_kernel_row *row = &copse_kernel_table[m->launch.form->kernel];
+    bool has_floats = false;
+    for (uint32_t a = 0; a < row->arg_count; a++)
+        has_floats |= row->args[a].is_written && row->args[a].kind == COPSE_ARG_F32;
+    (void)compared_in_part(m);
+    for (uint32_t a = 0; a < row->arg_count; a++)
+        has_floats &= !row->args[a].is_written || has_numbers(m, a);
+    copse_fake.devices[0].perturb = row->name;
     copse_fake.devices[0].perturb_bits = 0x8000;
-    if (!sampled(m).is_found)
+    if (has_floats && !compared_in_part(m).is_found)
         fail_msg("%s: results that are 2^-8 off", name_of(m));
     copse_fake.devices[0].perturb = NULL;
 }
@@ -176,32 +220,53 @@ static void check_perturbed(struct made *m)
 static void wrong_numbers_are_found(void **state)
 {
     (void)state;
-    each_product(check_perturbed, 8);
+    each_launch(COPSE_REGIME_MANY, check_perturbed);
 }
 
-/* Increasing, from the first element to the last. */
-static void places_cover_the_result(void **state)
+/* ---- the choice ---- */
+
+static bool has(const struct copse_choice *c, uint64_t unit)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->at[i] == unit)
+            return true;
+    return false;
+}
+
+/* Increasing; the ends, the first and the last group, and both sides of group 65,535 are among them. */
+static void the_choice_covers_the_launch(void **state)
 {
     (void)state;
-    for (uint64_t places = 1; places < (uint64_t)1 << 40; places = places * 7 + 1)
-        for (uint64_t depth = 1; depth < (uint64_t)1 << 30; depth *= 19) {
-            const struct copse_sample s = { .places = places, .depth = depth };
-            const size_t count = copse__sample_count(&s);
-            assert_true(count >= 1 && count <= 1024 && count <= places);
-            for (size_t i = 1; i < count; i++)
-                assert_true(copse__sample_place(&s, i) > copse__sample_place(&s, i - 1));
-            assert_int_equal(copse__sample_place(&s, 0), 0);
-            assert_true(count == 1 || copse__sample_place(&s, count - 1) == places - 1);
+    for (uint64_t units = 1; units < (uint64_t)1 << 40; units = units * 7 + 1)
+        for (uint64_t cost = 1; cost < (uint64_t)1 << 30; cost *= 19) {
+            const uint64_t groups = (units + 255) / 256;
+            const uint64_t folded = (groups + 65534) / 65535;
+            const struct copse_command c = { .groups_x = (uint32_t)((groups + folded - 1) / folded),
+                                             .groups_y = (uint32_t)folded };
+            struct copse_choice chosen;
+            OK(copse__choose_units(&ctx->base.mem, &c, units, cost, &chosen));
+            assert_true(chosen.count >= 1 && chosen.count <= 2048 && chosen.count <= units);
+            assert_true(chosen.count <= 16 || chosen.count * cost <= 1 << 19);
+            for (size_t i = 1; i < chosen.count; i++)
+                assert_true(chosen.at[i] > chosen.at[i - 1]);
+            assert_true(has(&chosen, 0) && has(&chosen, units - 1));
+            if (cost == 1)
+                for (uint64_t i = 0; i < COPSE_MIN(units, 250); i++)
+                    assert_true(has(&chosen, i) && has(&chosen, units - 1 - i));
+            const uint64_t all = (uint64_t)c.groups_x * c.groups_y, behind = (uint64_t)((double)units / (double)all * 65535);
+            if (groups > 65535 && cost == 1)
+                assert_true(has(&chosen, behind) && has(&chosen, behind - 1));
+            copse__free(&ctx->base.mem, chosen.at);
         }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(right_products_pass, begin, end),
-        cmocka_unit_test_setup_teardown(parts_that_are_not_written_are_found, begin, end),
+        cmocka_unit_test_setup_teardown(right_launches_pass, begin, end),
+        cmocka_unit_test_setup_teardown(ends_that_are_not_written_are_found, begin, end),
         cmocka_unit_test_setup_teardown(wrong_numbers_are_found, begin, end),
-        cmocka_unit_test(places_cover_the_result),
+        cmocka_unit_test_setup_teardown(the_choice_covers_the_launch, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

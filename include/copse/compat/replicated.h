@@ -40,6 +40,8 @@ struct copse_tower_params {
                                               list of variables and shape of arguments. One more releases the least
                                               recently used, which is recorded again when it is needed, and
                                               computes the same bits              [0 = 32] */
+    bool no_cross_check;                 /**< do not compare the first launches of its loss functions and updates with the
+                                              host (train/audit.h) */
     uint64_t reserved[4]; /**< 0 */
 };
 

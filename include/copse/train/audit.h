@@ -5,7 +5,8 @@
  * Cross-check: before the first step of a program (kernels, sizes) on a device, driver and library version, each launch of
  * the step and of the update is compared with the host. A difference refuses the step with COPSE_ERR_UNRELIABLE and a text
  * that names device, driver, tensor and both numbers: nothing has changed, and the trainer cannot be used any more.
- * Programs that passed are kept in the kernel cache. docs/conformance.md, "The first step", has tolerances and exceptions.
+ * Programs that passed are kept in the kernel cache. Parameter servers and tower optimizers do the same. docs/conformance.md,
+ * "The first step", has tolerances and exceptions.
  *
  * Audits: in some steps each replica computes its gradients twice, from the same inputs, and the bits must be equal; and
  * all replicas, of all workers in step, must have the same bits of each variable. So faults that occur now and then are found (a
