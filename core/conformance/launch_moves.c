@@ -131,7 +131,9 @@ static void arrange_from_half(const struct copse_launch *l, uint32_t *const *wor
 
 static void plan_to_half(struct copse_launch *l)
 {
-    const struct copse_params_to_half p = { 2 * extent(l) - 1 };
+    /* Odd where the last invocation of a group is used. */
+    const bool is_odd = l->regime == COPSE_REGIME_FEW || l->regime == COPSE_REGIME_TAIL;
+    const struct copse_params_to_half p = { 2 * extent(l) - is_odd };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, (p.n + 1) / 2);
 }
 

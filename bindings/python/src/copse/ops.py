@@ -412,7 +412,7 @@ def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
 
 
 def cast(x: Operand, dtype: str) -> Tensor:
-    """Another element type."""
+    """Another element type: float32, int32, float16 or bfloat16."""
     return _call(lib.copse_cast, _pointer(x), type_of(dtype))
 
 
