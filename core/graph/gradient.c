@@ -99,7 +99,13 @@ copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
         goto done;
     }
     mark(g, before, y, own, count, from_x, from_x + before);
-    COPSE_TRY_OR(done, s, walk(g, y, dy, from_x, from_x + before, sums, sums + before));
+    /* Operands of derivatives have the types that the products of the forward pass had. */
+    const copse_type precision = g->precision;
+    g->precision = COPSE_F32;
+    s = walk(g, y, dy, from_x, from_x + before, sums, sums + before);
+    g->precision = precision;
+    if (s != COPSE_OK)
+        goto done;
     for (size_t i = 0; i < count; i++)
         dx[i] = sums[own[i]->id];
 done:

@@ -35,6 +35,7 @@ struct copse_graph {
         int reduction;        /* enum copse_output_reduction */
     } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
     size_t output_count;
+    copse_type precision; /* of products' operands: copse_set_precision */
     uint32_t replicas; /* that compute this graph together; 0 and 1: no node is summed over replicas */
 };
 

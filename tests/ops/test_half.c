@@ -2,6 +2,7 @@
 /* f16 and bf16 tensors in graphs: conversion of operands, derivatives, and memory. Numbers are in the table of casts. */
 #include "copse/device/function.h"
 #include "copse/matmul.h"
+#include "copse/ops/precision.h"
 #include "tests/rig/op_harness.h"
 
 static copse_graph *graph_of(const char *name, copse_type type, copse_shape shape, copse_tensor **x)
@@ -69,12 +70,53 @@ static void results_are_f32(void **state)
     copse_graph_release(&g);
 }
 
+/* The gradients of a product of whole numbers are those of f32; the derivative of its result is rounded. */
+static void products_of_16_bits(void **state)
+{
+    (void)state;
+    static double a[] = { 1, 2, 3, 4, 5, 6 }, b[] = { 7, -8, 9, 10, 11, 12 }, dy[] = { 1, 2049, -3, 0.5 };
+    static double values[2][3][6];
+    static const copse_type types[] = { COPSE_F16, COPSE_F32 };
+    for (size_t d = 0; d < harness_device_count(); d++) {
+        for (size_t k = 0; k < 2; k++) {
+            copse_tensor *in[3], *out[3];
+            copse_graph *g = graph_of("a", COPSE_F32, COPSE_SHAPE(2, 3), &in[0]);
+            OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(3, 2), &in[1]));
+            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 2), &in[2]));
+            OK(copse_set_precision(g, types[k]));
+            OK(copse_matmul(g, in[0], in[1], false, false, &out[0]));
+            assert_int_equal(copse_tensor_type(out[0]), COPSE_F32);
+            assert_int_equal(out[0]->in[0]->type, types[k]);
+            OK(copse_gradients(g, out[0], in[2], in, 2, &out[1]));
+            assert_int_equal(g->precision, types[k]);
+            dy[1] = k ? 2048 : 2049; /* f16 has 2048 */
+            harness_on_device(harness_device(d), g, in, (double *[]){ a, b, dy }, 3, out, 3, NULL,
+                              (double *[]){ values[k][0], values[k][1], values[k][2] });
+            copse_graph_release(&g);
+        }
+        assert_memory_equal(values[0], values[1], sizeof values[0]);
+        assert_true(values[0][1][0] == 7 - 8 * 2048);
+    }
+}
+
+static void precisions_that_are_refused(void **state)
+{
+    (void)state;
+    copse_tensor *x;
+    copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
+    harness_fails(copse_set_precision(g, COPSE_I32), COPSE_ERR_ARGUMENT, "precision: f32, f16 or bf16");
+    harness_fails(copse_set_precision(g, (copse_type)99), COPSE_ERR_ARGUMENT, "not element type 99 (?)");
+    copse_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operands_are_converted_once),
         cmocka_unit_test(derivatives_are_f32),
         cmocka_unit_test(results_are_f32),
+        cmocka_unit_test(products_of_16_bits),
+        cmocka_unit_test(precisions_that_are_refused),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

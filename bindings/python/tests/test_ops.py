@@ -181,7 +181,7 @@ CASES = {
 }
 # Ops that need a trainer: the tests of the classes that are named have them.
 ELSEWHERE = {"all_reduce": "Synchronized", "sync_moments": "Synchronized", "sync_batch_norm": "Synchronized",
-             "report": "Training", "update": "Synchronized"}
+             "report": "Training", "update": "Synchronized", "set_precision": "Precision"}
 
 
 def declared():
@@ -195,6 +195,20 @@ def declared():
             if kind.kind == "function" and kind.args and kind.args[0].cname == "struct copse_graph *":
                 found["ops"].add(name)
     return found
+
+
+class Precision(unittest.TestCase):
+    def test_products_read_16_bits(self):
+        strategy = copse.Strategy("host:0")
+        strategy.variable("unused", (1,))
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+        a, b = np.full((3, 2), 1 + 2 ** -11, np.float32), np.eye(2, dtype=np.float32)
+        for dtype, wanted in ("float16", 1), ("bfloat16", 1), ("float32", 1 + 2 ** -11):
+            def product(inputs):
+                ops.set_precision(dtype)
+                return ops.matmul(inputs["x"], ops.constant(b))
+            with self.subTest(dtype):
+                np.testing.assert_array_equal(trainer.predict(product, {"x": a}), np.full((3, 2), wanted, np.float32))
 
 
 class Complete(unittest.TestCase):

@@ -464,6 +464,12 @@ def report(name: str, value: Tensor) -> None:
     check(lib.copse_report(graph(), c_string(name), _pointer(value)))
 
 
+def set_precision(dtype: str) -> None:
+    """Let matmul, dense and the convolutions added from now on convert float32 operands to float16 or bfloat16; float32
+    ends this."""
+    check(lib.copse_set_precision(graph(), type_of(dtype)))
+
+
 def update(variable: Variable, value: Tensor) -> None:
     """Assign a tensor to a variable that is not trained, with every training step."""
     check(lib.copse_update(graph(), variable._pointer, _pointer(value)))
