@@ -80,7 +80,8 @@ struct copse_trainer_params {
                                          (with `accumulate` up to two). Each has device memory for its values.
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
-    uint64_t reserved[8]; /**< 0 */
+    copse_type precision;           /**< COPSE_F16, COPSE_BF16: of products, docs/half-precision.md  [0 = COPSE_F32] */
+    uint64_t reserved[7]; /**< 0 */
 };
 
 /**
