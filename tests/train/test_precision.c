@@ -131,7 +131,7 @@ static void a_run_goes_on_from_a_checkpoint(void **state)
     temp_begin();
     for (size_t k = 1; k < COPSE_COUNT(types); k++) {
         expected(types[k], &want);
-        for (int i = 0; i < SETUPS; i++) {
+        for (int i = 1; i < SETUPS; i += 2) { /* each kind of strategy */
             copse_strategy *st;
             copse_trainer *t;
             struct model m;
