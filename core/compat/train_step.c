@@ -95,6 +95,7 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
         .transform_user = p->transform_user,
         .prefetch = p->prefetch,
         .recordings = p->recordings,
+        .precision = p->precision,
     };
 }
 

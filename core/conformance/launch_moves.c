@@ -2,6 +2,7 @@
 /* Forms of the kernels that move, convert or draw numbers. */
 #include <math.h>
 
+#include "core/base/half.h"
 #include "core/base/random.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
@@ -97,27 +98,67 @@ static void plan_from_half(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, (p.n + 1) / 2, p.n);
 }
 
-/* Every pattern of 16 bits in turn; those of the class only, unless it is a mixture. */
-static void arrange_from_half(const struct copse_launch *l, uint32_t *const *words)
+/* The next pattern of 16 bits; only those of the class, unless it is a mixture. */
+static uint32_t next_pattern(const struct copse_launch *l, uint32_t *next)
 {
     const unsigned fraction = l->spec[0] ? 7 : 10, top = 0x7fffu >> fraction;
+    const uint32_t h = (*next += 40503u) & 0xffffu, exponent = h >> fraction & top;
+    const uint32_t sign = h & 0x8000u, mask = (1u << fraction) - 1u;
+    switch (l->values) {
+    case COPSE_VALUES_ZEROS:
+        return sign;
+    case COPSE_VALUES_NANS:
+        return h | top << fraction | 1u;
+    case COPSE_VALUES_INFINITIES:
+        return sign | top << fraction;
+    case COPSE_VALUES_SUBNORMALS:
+        return sign | (h & mask) | 1u;
+    case COPSE_VALUES_EXTREMES:
+        return sign | (h & 1u ? 1u << fraction : (top << fraction) - 1u);
+    case COPSE_VALUES_USUAL:
+        return exponent == 0 || exponent == top ? sign | 1u << fraction | (h & mask) : h;
+    default:
+        return h;
+    }
+}
+
+static void arrange_from_half(const struct copse_launch *l, uint32_t *const *words)
+{
     uint32_t next = (uint32_t)(l->seed >> 7);
-    for (size_t i = 0; i < 2 * l->counts[0]; i++) {
-        uint32_t h = (next += 40503u) & 0xffffu, exponent = h >> fraction & top;
-        const uint32_t sign = h & 0x8000u, mask = (1u << fraction) - 1u;
-        if (l->values == COPSE_VALUES_ZEROS)
-            h = sign;
-        else if (l->values == COPSE_VALUES_NANS)
-            h |= top << fraction | 1u;
-        else if (l->values == COPSE_VALUES_INFINITIES)
-            h = sign | top << fraction;
-        else if (l->values == COPSE_VALUES_SUBNORMALS)
-            h = sign | (h & mask) | 1u;
-        else if (l->values == COPSE_VALUES_EXTREMES)
-            h = sign | (h & 1u ? 1u << fraction : (top << fraction) - 1u);
-        else if (l->values == COPSE_VALUES_USUAL && (exponent == 0 || exponent == top))
-            h = sign | 1u << fraction | (h & mask);
-        ((uint16_t *)words[0])[i] = (uint16_t)h;
+    for (size_t i = 0; i < 2 * l->counts[0]; i++)
+        ((uint16_t *)words[0])[i] = (uint16_t)next_pattern(l, &next);
+}
+
+static void plan_to_half(struct copse_launch *l)
+{
+    /* Odd where the last invocation of a group is used. */
+    const bool is_odd = l->regime == COPSE_REGIME_FEW || l->regime == COPSE_REGIME_TAIL;
+    const struct copse_params_to_half p = { 2 * extent(l) - is_odd };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, (p.n + 1) / 2);
+}
+
+/* The number halfway from a pattern to the next one away from zero. */
+static uint32_t tie_of(uint32_t h, bool is_bfloat)
+{
+    if (is_bfloat)
+        return h << 16 | 0x8000u;
+    const uint32_t below = copse__bits_of(copse__f16_to_f32((uint16_t)h)), fraction = h & 0x3ffu;
+    if (h >> 10 & 31u)
+        return below | 0x1000u;
+    return (h & 0x8000u) << 16 | copse__bits_of(((float)fraction + 0.5f) * 0x1p-24f);
+}
+
+/* Numbers of 16 bits, the ties between them, and the numbers next to a tie. */
+static void arrange_to_half(const struct copse_launch *l, uint32_t *const *words)
+{
+    uint32_t next = (uint32_t)(l->seed >> 7);
+    for (size_t i = 0; i < l->counts[0]; i++) {
+        const uint32_t h = next_pattern(l, &next);
+        const bool is_exact = i % 4 == 0 || l->values == COPSE_VALUES_ZEROS || l->values == COPSE_VALUES_INFINITIES;
+        if (is_exact)
+            words[0][i] = copse__bits_of(l->spec[0] ? copse__bf16_to_f32((uint16_t)h) : copse__f16_to_f32((uint16_t)h));
+        else
+            words[0][i] = tie_of(h, l->spec[0] != 0) + (uint32_t)(i % 4) - 2u;
     }
 }
 
@@ -222,6 +263,10 @@ static const struct copse_launch_form forms[] = {
       .arrange = arrange_from_half, .is_single = true },
     { .kernel = COPSE_KERNEL_from_half, .name = "bf16", .spec = { 1 }, .contents = { ARRANGED, RESULT },
       .plan = plan_from_half, .arrange = arrange_from_half, .is_single = true },
+    { .kernel = COPSE_KERNEL_to_half, .name = "f16", .contents = { VALUES, WORDS }, .plan = plan_to_half,
+      .arrange = arrange_to_half, .is_single = true },
+    { .kernel = COPSE_KERNEL_to_half, .name = "bf16", .spec = { 1 }, .contents = { VALUES, WORDS },
+      .plan = plan_to_half, .arrange = arrange_to_half, .is_single = true },
     { .kernel = COPSE_KERNEL_to_f32, .name = "", .contents = { WHOLE, RESULT }, .plan = plan_to_f32, NO_REALS },
     { .kernel = COPSE_KERNEL_to_i32, .name = "", .contents = { VALUES, WORDS }, .plan = plan_to_i32 },
     { .kernel = COPSE_KERNEL_gather, .name = "", .contents = { VALUES, INDEX, RESULT }, .plan = plan_gather,

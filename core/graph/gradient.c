@@ -3,6 +3,7 @@
    op adds the nodes of its derivative. Contributions are summed in the order of the iteration, so the result depends
    only on the graph. */
 #include "core/graph/graph.h"
+#include "core/graph/type.h"
 #include "copse/ops.h"
 
 /* Nodes that depend on some x and affect y. */
@@ -14,7 +15,7 @@ static void mark(const copse_graph *g, size_t count_before, const copse_tensor *
     for (size_t n = 0; n < count_before; n++) {
         const copse_tensor *t = g->nodes.at[n];
         for (uint32_t i = 0; i < t->in_count; i++)
-            from_x[n] |= t->type == COPSE_F32 && from_x[t->in[i]->id];
+            from_x[n] |= copse__type_is_smooth(t->type) && from_x[t->in[i]->id];
     }
     to_y[y->id] = true;
     for (size_t n = y->id + 1; n-- > 0;)
@@ -26,7 +27,7 @@ static void mark(const copse_graph *g, size_t count_before, const copse_tensor *
 static copse_status contribute(copse_graph *g, copse_tensor **sum, copse_tensor *dx,
                                const copse_tensor *x, const copse_tensor *from)
 {
-    if (!copse__shape_equal(dx->shape, x->shape) || dx->type != x->type)
+    if (!copse__shape_equal(dx->shape, x->shape) || dx->type != COPSE_F32)
         return copse_fail(COPSE_ERR_INTERNAL, "gradient: %s gave a derivative of another shape",
                           from->op->name);
     if (!*sum) {
@@ -98,7 +99,13 @@ copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
         goto done;
     }
     mark(g, before, y, own, count, from_x, from_x + before);
-    COPSE_TRY_OR(done, s, walk(g, y, dy, from_x, from_x + before, sums, sums + before));
+    /* Operands of derivatives have the types that the products of the forward pass had. */
+    const copse_type precision = g->precision;
+    g->precision = COPSE_F32;
+    s = walk(g, y, dy, from_x, from_x + before, sums, sums + before);
+    g->precision = precision;
+    if (s != COPSE_OK)
+        goto done;
     for (size_t i = 0; i < count; i++)
         dx[i] = sums[own[i]->id];
 done:

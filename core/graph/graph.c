@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Independent of the ops. */
+#include "copse/ops.h"
 #include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"
@@ -92,6 +93,23 @@ copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
     return COPSE_OK;
 }
 
+copse_status copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
+{
+    COPSE_TRY(copse__own(g, x, &x));
+    for (size_t i = x->id + (size_t)1; i < g->nodes.count; i++) {
+        copse_tensor *t = g->nodes.at[i];
+        if (t->is_cast && t->in[0] == x && t->type == type) {
+            *out = t;
+            return COPSE_OK;
+        }
+    }
+    const copse_tensor *from = x;
+    COPSE_TRY(copse_cast(g, x, type, &x));
+    x->is_cast = x != from;
+    *out = x;
+    return COPSE_OK;
+}
+
 copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
                          copse_tensor *const *in, uint32_t in_count, copse_tensor **out)
 {
@@ -115,6 +133,8 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
         if (!in[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
         COPSE_TRY(copse_note(copse__own(g, in[i], &own[i]), "while adding %s", op->name));
+        if (copse__type_is_half(own[i]->type) && !op->takes_stored)
+            COPSE_TRY(copse_note(copse__cast_once(g, own[i], COPSE_F32, &own[i]), "while adding %s", op->name));
         if (!copse__type_is_computed(own[i]->type) && !op->takes_stored)
             return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
                               copse__type_name(own[i]->type));
@@ -122,7 +142,7 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
     if (op->infer)
         COPSE_TRY(op->infer(t, &t->shape, &t->type));
     for (uint32_t i = 0; i < in_count; i++)
-        t->needs_gradient |= t->type == COPSE_F32 && own[i]->needs_gradient;
+        t->needs_gradient |= copse__type_is_smooth(t->type) && own[i]->needs_gradient;
     COPSE_TRY(append(g, t));
     *out = t;
     return COPSE_OK;

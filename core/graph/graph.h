@@ -35,6 +35,7 @@ struct copse_graph {
         int reduction;        /* enum copse_output_reduction */
     } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
     size_t output_count;
+    copse_type precision; /* of products' operands: copse_set_precision */
     uint32_t replicas; /* that compute this graph together; 0 and 1: no node is summed over replicas */
 };
 
@@ -48,6 +49,9 @@ const void *copse__constant_values(const copse_tensor *t);
 
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
 copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
+
+/* copse_cast between f32 and 16 bits; a second call for the same tensor and type returns the first one's node. */
+copse_status copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out);
 
 /* Like copse_gradients, but dx[i] stays NULL if y does not depend on x[i]. */
 copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,

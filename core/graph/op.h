@@ -31,7 +31,8 @@ struct copse_op {
        instead of lowering the node. */
     bool crosses;
 
-    /* It accepts operands of types that are stored but not computed (u8). */
+    /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are converted to f32 before the
+       node, and u8 is refused. */
     bool takes_stored;
 };
 
@@ -45,7 +46,8 @@ struct copse_tensor {
     copse_tensor **in;
     const void *attr;   /* attr_size bytes in the graph's arena */
     const char *name;   /* of inputs and variables; else NULL */
-    bool needs_gradient; /* f32 and depends on a variable or a requested tensor */
+    bool is_cast;        /* made by copse__cast_once */
+    bool needs_gradient; /* f32, f16 or bf16, and depends on a variable or a requested tensor */
     struct copse_variable *variable; /* of variable leaves */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Element types, one row each. A computed type is accepted by every op. A stored type is smaller on devices than the
-   type in which it is computed: graphs accept it as an input and convert it (copse_cast). A host type exists only in
-   batches and datasets: devices receive it converted to its computed type. */
+   type in which it is computed: copse_cast converts it. The graph converts f16 and bf16 operands of ops that do not read
+   them (graph.c). A host type exists only in batches and datasets: devices receive it converted to its computed type. */
 #ifndef COPSE_CORE_TYPE_H
 #define COPSE_CORE_TYPE_H
 
@@ -36,6 +36,18 @@ static inline bool copse__type_is_known(copse_type type)
 static inline bool copse__type_is_computed(copse_type type)
 {
     return copse__type_is_known(type) && copse__type(type)->computed == type;
+}
+
+/* 16-bit floating point: stored, computed in f32. */
+static inline bool copse__type_is_half(copse_type type)
+{
+    return type == COPSE_F16 || type == COPSE_BF16;
+}
+
+/* Tensors of the type can depend on variables with a derivative. Derivatives are f32. */
+static inline bool copse__type_is_smooth(copse_type type)
+{
+    return type == COPSE_F32 || copse__type_is_half(type);
 }
 
 /* The type on devices. */

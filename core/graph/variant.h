@@ -32,7 +32,7 @@ struct copse_variant {
 };
 
 #define COPSE_TUNE_INPUTS 3
-#define COPSE_TUNE_WORK 128
+#define COPSE_TUNE_WORK 256
 #define COPSE_SIZE_CLASS 24 /* bytes of the name of a size class: "nt-32-128-512" */
 
 /* Work of one size class, for mode tune and for queries of the choice. */

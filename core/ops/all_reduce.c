@@ -89,6 +89,7 @@ copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging o
     COPSE_TRY(COPSE_CHECK_OPERANDS("all_reduce", g, out, x));
     if (op != COPSE_SUM && op != COPSE_MEAN)
         return copse_fail(COPSE_ERR_ARGUMENT, "all_reduce: there is no reduction %d", (int)op);
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     if (x->type != COPSE_F32)
         return copse_fail(COPSE_ERR_SHAPE, "all_reduce: the operand must be f32");
     if (g->replicas < 2 || copse__elements(x->shape) == 0)

@@ -33,6 +33,7 @@ copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t 
     copse_tensor *centred;
     COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, mean, x));
     COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, variance, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     return moments(g, x, axes, axis_count, mean, &centred, variance);
 }
 
@@ -103,6 +104,7 @@ copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32
     const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;
     copse_tensor *mean, *variance, *out;
     COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     if (!(epsilon > 0.0f) || !isfinite(epsilon))
         return copse_fail(COPSE_ERR_ARGUMENT, "sync_batch_norm: epsilon is %g: a finite number > 0 "
                                               "is needed", (double)epsilon);

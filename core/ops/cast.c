@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between element types. A stored type is first converted to its computed type. */
+/* Conversion between element types, in one or two nodes: u8 through i32, f16 and bf16 through f32. */
 #include <math.h>
 
 #include "core/base/half.h"
@@ -18,17 +18,30 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
+/* Derivatives of f16 and bf16 tensors are f32. */
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    (void)y;
+    return copse__own(g, dy, &dx[0]);
+}
+
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const uint32_t n = (uint32_t)copse__elements(y->shape);
+    if (copse__type_is_half(y->type)) {
+        const struct copse_params_to_half p = { n };
+        const int32_t spec[COPSE_MAX_SPECS] = { y->type == COPSE_BF16 };
+        return COPSE_LAUNCH(l, to_half, spec, p, copse__groups_for(l, COPSE_KERNEL_to_half, (n + 1) / 2),
+                            copse__of(y->in[0]), copse__of(y));
+    }
     if (y->in[0]->type == COPSE_U8) {
         const struct copse_params_from_u8 p = { n };
         return COPSE_LAUNCH(l, from_u8, NULL, p, copse__groups_for(l, COPSE_KERNEL_from_u8, n),
                             copse__of(y->in[0]), copse__of(y));
     }
-    if (y->in[0]->type == COPSE_F16 || y->in[0]->type == COPSE_BF16) {
+    if (copse__type_is_half(y->in[0]->type)) {
         const struct copse_params_from_half p = { n };
-        const int32_t spec[] = { y->in[0]->type == COPSE_BF16 };
+        const int32_t spec[COPSE_MAX_SPECS] = { y->in[0]->type == COPSE_BF16 };
         return COPSE_LAUNCH(l, from_half, spec, p, copse__groups_for(l, COPSE_KERNEL_from_half, n),
                             copse__of(y->in[0]), copse__of(y));
     }
@@ -46,6 +59,7 @@ static const struct copse_op op_cast = {
     .name = "cast",
     .attr_size = sizeof(struct cast_attr),
     .infer = infer,
+    .gradient = gradient,
     .lower = lower,
     .takes_stored = true,
 };
@@ -53,15 +67,28 @@ static const struct copse_op op_cast = {
 copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
-    if (!copse__type_is_computed(type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "cast: to f32 or i32, not to element type %d (%s)", (int)type,
+    if (!copse__type_is_computed(type) && !copse__type_is_half(type))
+        return copse_fail(COPSE_ERR_ARGUMENT, "cast: to f32, i32, f16 or bf16, not to element type %d (%s)", (int)type,
                           copse__type_name(type));
-    if (x->type == type)
-        return copse__own(g, x, out);
-    const struct cast_attr a = { type }, first = { copse__type(x->type)->computed };
-    if (first.type != x->type && first.type != type)
-        COPSE_TRY(COPSE_NODE(g, &op_cast, &first, &x, x));
-    return COPSE_NODE(g, &op_cast, &a, out, x);
+    /* Nodes convert a stored type to its computed type, f32 to and from i32, and f32 to 16 bits. */
+    const copse_type between[] = { copse__type(x->type)->computed, copse__type(type)->computed, type };
+    COPSE_TRY(copse__own(g, x, &x));
+    if (x->type != type)
+        for (size_t i = 0; i < COPSE_COUNT(between); i++) {
+            const struct cast_attr a = { between[i] };
+            if (a.type != x->type)
+                COPSE_TRY(COPSE_NODE(g, &op_cast, &a, &x, x));
+        }
+    *out = x;
+    return COPSE_OK;
+}
+
+copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (copse__type_is_half((*operands[i])->type))
+            COPSE_TRY(copse__cast_once(g, *operands[i], COPSE_F32, operands[i]));
+    return COPSE_OK;
 }
 
 /* ---- references ---- */
@@ -99,6 +126,19 @@ void copse_host_from_half(const void *params, const int32_t *spec, const struct 
     }
 }
 
+void copse_host_to_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_to_half *p = params;
+    for (size_t i = 0; i < p->n; i += 2) {
+        uint32_t word = 0;
+        for (size_t k = i; k < COPSE_MIN(i + 2, p->n); k++) {
+            const float x = (float)copse__load(&args[0], k);
+            word |= (uint32_t)(spec[0] ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * (k % 2));
+        }
+        copse__store_i(&args[1], i / 2, (int32_t)word);
+    }
+}
+
 void copse_host_to_f32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
@@ -124,6 +164,17 @@ void copse_self_test_from_half(const struct copse_kernel *k, struct copse_self_t
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 2, COPSE_TEST_N);
     for (uint32_t i = 0; i < COPSE_TEST_N / 2; i++)
         t->words[0][i] = (0x9e3779b9u * (i + 1)) & 0xbbffbbffu;
+}
+
+/* Both sides of the range of f16, and ties. */
+void copse_self_test_to_half(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_to_half p = { COPSE_TEST_N - 1 };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N / 2), COPSE_TEST_N, COPSE_TEST_N / 2);
+    for (uint32_t i = 0; i < COPSE_TEST_N; i++) {
+        const uint32_t size = 0x32800000u + (0x9e3779b9u * (i + 1)) % 0x15000000u;
+        t->words[0][i] = (i & 1u) << 31 | (i % 4 ? size : (size & ~0x1fffu) | 0x1000u);
+    }
 }
 
 void copse_self_test_to_f32(const struct copse_kernel *k, struct copse_self_test *t)

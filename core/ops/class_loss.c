@@ -170,6 +170,7 @@ copse_status copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_ten
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
     COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, out, logits, labels));
     COPSE_TRY(copse_no_reserved(copse_cross_entropy_params, params));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits));
     COPSE_TRY(check(g, logits, labels, p));
     const bool is_plain = !p->class_weights && !p->ignores && p->averaging != COPSE_EACH && !(p->label_smoothing > 0.0f);
     return copse_note(is_plain ? copse_sparse_cross_entropy(g, logits, labels, p->averaging, out)

@@ -40,13 +40,15 @@ struct copse_conv_geometry {
 struct copse_conv {
     struct copse_conv_geometry of;
     copse_activation activation; /* up to COPSE_TANH */
-    const copse_tensor *x, *weights, *bias, *y; /* bias: NULL = none */
+    struct copse_operand x, weights; /* f32, or tensors of 16 bits until copse__widen */
+    const copse_tensor *bias, *y;    /* bias: NULL = none */
 };
 
 /* The gradient of the weights from x and dy. */
 struct copse_conv_weight {
     struct copse_conv_geometry of;
-    const copse_tensor *x, *dy, *dw;
+    struct copse_operand x, dy; /* f32, or tensors of 16 bits until copse__widen */
+    const copse_tensor *dw;
 };
 
 static inline bool copse__conv_has_gaps(const struct copse_conv_geometry *of)

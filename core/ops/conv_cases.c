@@ -4,6 +4,7 @@
    exact results in any order of summation. */
 #include <math.h>
 
+#include "copse/ops/precision.h"
 #include "core/ops/cases.h"
 #include "core/ops/conv.h"
 
@@ -22,6 +23,20 @@ static copse_status build_transposed(copse_graph *g, copse_tensor *const *in, co
 {
     const struct layer *l = user;
     return copse_conv_transposed(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params, y);
+}
+
+static copse_status build_f16(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    COPSE_TRY(copse_set_precision(g, COPSE_F16));
+    COPSE_TRY(build(g, in, user, y));
+    return copse_set_precision(g, COPSE_F32);
+}
+
+static copse_status build_transposed_bf16(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    COPSE_TRY(copse_set_precision(g, COPSE_BF16));
+    COPSE_TRY(build_transposed(g, in, user, y));
+    return copse_set_precision(g, COPSE_F32);
 }
 
 static const struct layer bare = { false, { .padding = COPSE_PADDING_SAME } };
@@ -156,6 +171,12 @@ static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 
 static const struct copse_case cases[] = {
     CASE("conv", "5 x 7, bias, relu", build, LAYER(true, .padding = COPSE_PADDING_SAME, .activation = COPSE_RELU),
          ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK)
+    CASE("conv", "precision f16", build_f16, LAYER(true, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
+         ONES(DIMS(2, 5, 7, 4)), ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK)
+    CASE("conv", "precision f16, weights", build_f16, LAYER(false, .padding = COPSE_PADDING_SAME),
+         ONES(DIMS(2, 5, 7, 4)), ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(1)), EXACT, WEIGHT, STANDARD)
+    CASE("conv_transposed", "precision bf16", build_transposed_bf16, LAYER(false, .stride = { 2, 2 }),
+         ONES(DIMS(2, 3, 4, 4)), ONES(DIMS(2, 2, 4, 6)), ONES(DIMS(1)), EXACT, PLAIN, STANDARD)
     ROW("all settings", (DIMS(2, 9, 8, 6)), (DIMS(3, 2, 3, 4)),
         LAYER(false, .stride = { 2, 1 }, .dilation = { 1, 3 }, .before = { 1, 0 }, .after = { 0, 2 }, .groups = 2), QUICK)
     TRANSPOSED("all settings", (DIMS(2, 4, 5, 4)), (DIMS(3, 2, 2, 6)),

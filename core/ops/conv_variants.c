@@ -3,9 +3,11 @@
    convolution of dy with the weights of transposed channels, so all of them are one family. */
 #include <stdio.h>
 
+#include "core/graph/type.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/conv.h"
 #include "core/ops/ops.h"
+#include "core/ops/precision.h"
 #include "core/ops/product.h"
 
 #define MAX_TAPS   8192u
@@ -29,8 +31,8 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     do {
         p.c_begin = p.c_end;
         p.c_end += COPSE_MIN(p.group_in - p.c_begin, most);
-        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count), copse__of(c->x),
-                               copse__of(c->weights), copse__of(c->bias ? c->bias : c->weights), copse__of(c->y)));
+        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count), c->x,
+                               c->weights, c->bias ? copse__of(c->bias) : c->weights, copse__of(c->y)));
     } while (p.c_end < p.group_in);
     return COPSE_OK;
 }
@@ -42,7 +44,7 @@ static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, u
     const uint32_t out = c->of.out_channels, count = (out + width - 1) / width;
     const struct copse_params_matmul_wide_pack p = { terms, out, width, 1 };
     COPSE_TRY(copse__scratch(l, (uint64_t)count * width * terms, panels));
-    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64), copse__of(c->weights),
+    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64), c->weights,
                         *panels);
 }
 
@@ -59,7 +61,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         .pixels = copse__conv_pixels(of), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap, .panel = width, .step = out,
         COPSE_CONV_SIZES(of),
     };
-    struct copse_operand weights = copse__of(c->weights);
+    struct copse_operand weights = c->weights;
     /* Rows far apart map to few cache lines; with few pixels a copy does not pay off. */
     if (of->groups == 1 && (out % width != 0 || (out > width && p.pixels > 8 * rows))) {
         p.panel = terms * width;
@@ -67,7 +69,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         COPSE_TRY(pack(l, c, terms, width, &weights));
     }
     const uint64_t groups = (uint64_t)((p.pixels + rows - 1) / rows) * ((out + width - 1) / width);
-    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, copse__of(c->x), weights, copse__of(c->bias ? c->bias : c->weights),
+    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, c->x, weights, c->bias ? copse__of(c->bias) : c->weights,
                         copse__of(c->y));
 }
 
@@ -165,7 +167,7 @@ static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *
     const struct conv_attr *a = y->attr;
     const copse_shape x = y->in[0]->shape, w = y->in[1]->shape;
     for (uint32_t i = 0; i < y->in_count; i++)
-        if (y->in[i]->type != COPSE_F32)
+        if (!copse__type_is_smooth(y->in[i]->type))
             return copse__shape_error(y, "expected f32 operands");
     if ((x.rank != 3 && x.rank != 4) || w.rank != x.rank)
         return copse__shape_error(y, "expected x and w of rank 4, or both of rank 3");
@@ -207,12 +209,19 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
+static copse_status launch(struct copse_lowering *l, struct copse_conv *c)
+{
+    COPSE_TRY(copse__widen(l, &c->x));
+    COPSE_TRY(copse__widen(l, &c->weights));
+    return copse__lower_variant(l, &copse_family_conv, c);
+}
+
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    struct copse_conv c = { .activation = ((const struct conv_attr *)y->attr)->activation, .x = y->in[0],
-                            .weights = y->in[1], .bias = y->in_count == 3 ? y->in[2] : NULL, .y = y };
+    struct copse_conv c = { .activation = ((const struct conv_attr *)y->attr)->activation, .x = copse__of(y->in[0]),
+                            .weights = copse__of(y->in[1]), .bias = y->in_count == 3 ? y->in[2] : NULL, .y = y };
     COPSE_TRY(geometry(y, &c.of));
-    return copse__lower_variant(l, &copse_family_conv, &c);
+    return launch(l, &c);
 }
 
 /* ---- the derivatives ---- */
@@ -231,9 +240,9 @@ static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, c
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
-    const struct copse_conv c = { .of = ((const struct gradient_attr *)dx->attr)->of, .x = dx->in[0],
-                                  .weights = dx->in[1], .y = dx };
-    return copse__lower_variant(l, &copse_family_conv, &c);
+    struct copse_conv c = { .of = ((const struct gradient_attr *)dx->attr)->of, .x = copse__of(dx->in[0]),
+                            .weights = copse__of(dx->in[1]), .y = dx };
+    return launch(l, &c);
 }
 
 /* dx of dy and the weights with transposed channels. */
@@ -242,6 +251,7 @@ static const struct copse_op op_gradient = {
     .attr_size = sizeof(struct gradient_attr),
     .infer = gradient_infer,
     .lower = gradient_lower,
+    .takes_stored = true,
 };
 
 /* The same pairs of elements and taps, seen from x. */
@@ -267,14 +277,16 @@ static copse_status input_gradient(copse_graph *g, const struct copse_conv_geome
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct conv_attr *a = y->attr;
-    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *rows;
+    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *rows;
     struct copse_conv_geometry of;
     COPSE_TRY(geometry(y, &of));
     COPSE_TRY(copse__activation_gradient(g, a->activation, g->nodes.at[y->id], dy, &dz));
+    narrow = dz;
+    COPSE_TRY(copse__narrow_slope(g, y, &narrow));
     if (x->needs_gradient)
-        COPSE_TRY(input_gradient(g, &of, x, w, dz, &dx[0]));
+        COPSE_TRY(input_gradient(g, &of, x, w, narrow, &dx[0]));
     if (w->needs_gradient)
-        COPSE_TRY(copse__conv_weight(g, &of, w->shape, x, dz, &dx[1]));
+        COPSE_TRY(copse__conv_weight(g, &of, w->shape, x, narrow, &dx[1]));
     if (y->in_count == 3 && y->in[2]->needs_gradient) {
         COPSE_TRY(copse_reshape(g, dz, COPSE_SHAPE(of.batch * of.h.out * of.w.out, of.out_channels), &rows));
         COPSE_TRY(copse__column_sum(g, rows, &dx[2]));
@@ -290,6 +302,7 @@ static const struct copse_op op_conv = {
     .infer = infer,
     .gradient = gradient,
     .lower = lower,
+    .takes_stored = true,
 };
 static const struct copse_op op_transposed = {
     .name = "conv_transposed",
@@ -297,6 +310,7 @@ static const struct copse_op op_transposed = {
     .infer = infer,
     .gradient = gradient,
     .lower = lower,
+    .takes_stored = true,
 };
 
 static copse_status check_padding(const char *op, const struct copse_conv_params *p, const struct conv_attr *a)
@@ -345,6 +359,9 @@ static copse_status add(copse_graph *g, const struct copse_op *op, copse_tensor 
 {
     struct conv_attr a;
     copse_tensor *z;
+    COPSE_TRY(copse__product_operands(g, &x, &w));
+    if (bias)
+        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
     COPSE_TRY(settle(op->name, params, op == &op_transposed, &a));
     COPSE_TRY(bias ? COPSE_NODE(g, op, &a, &z, x, w, bias) : COPSE_NODE(g, op, &a, &z, x, w));
     if (params && params->activation == COPSE_GELU)

@@ -5,6 +5,7 @@
 
 #include "core/ops/conv.h"
 #include "core/ops/ops.h"
+#include "core/ops/precision.h"
 
 static uint32_t divide_up(uint64_t n, uint64_t by)
 {
@@ -46,7 +47,7 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     struct copse_operand to;
     COPSE_TRY(parts_begin(l, c->dw, parts, &to));
     COPSE_TRY(COPSE_LAUNCH(l, conv_weight, spec, p, copse__groups_for(l, COPSE_KERNEL_conv_weight, p.count),
-                           copse__of(c->x), copse__of(c->dy), to));
+                           c->x, c->dy, to));
     return parts_end(l, c->dw, parts, to);
 }
 
@@ -70,7 +71,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     };
     struct copse_operand to;
     COPSE_TRY(parts_begin(l, c->dw, parts, &to));
-    COPSE_TRY(COPSE_LAUNCH(l, conv_weight_wide, spec, p, (uint64_t)parts * tiles, copse__of(c->x), copse__of(c->dy), to));
+    COPSE_TRY(COPSE_LAUNCH(l, conv_weight_wide, spec, p, (uint64_t)parts * tiles, c->x, c->dy, to));
     return parts_end(l, c->dw, parts, to);
 }
 
@@ -136,11 +137,15 @@ static copse_status infer(const copse_tensor *dw, copse_shape *shape, copse_type
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *dw)
 {
-    const struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, dw->in[0], dw->in[1], dw };
+    struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, copse__of(dw->in[0]),
+                                   copse__of(dw->in[1]), dw };
     if (copse__elements(dw->shape) == 0)
         return COPSE_OK;
-    return copse__conv_pixels(&c.of) == 0 ? copse__lower_fill(l, dw, 0)
-                                 : copse__lower_variant(l, &copse_family_conv_weight, &c);
+    if (copse__conv_pixels(&c.of) == 0)
+        return copse__lower_fill(l, dw, 0);
+    COPSE_TRY(copse__widen(l, &c.x));
+    COPSE_TRY(copse__widen(l, &c.dy));
+    return copse__lower_variant(l, &copse_family_conv_weight, &c);
 }
 
 static const struct copse_op op_conv_weight = {
@@ -148,6 +153,7 @@ static const struct copse_op op_conv_weight = {
     .attr_size = sizeof(struct weight_attr),
     .infer = infer,
     .lower = lower,
+    .takes_stored = true,
 };
 
 copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Dense layer: a matrix product with fused bias and activation, and its derivative. */
+#include "core/graph/type.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
+#include "core/ops/precision.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -13,7 +15,7 @@ static copse_status dense_infer(const copse_tensor *y, copse_shape *shape, copse
 {
     const copse_shape x = y->in[0]->shape, w = y->in[1]->shape;
     for (uint32_t i = 0; i < y->in_count; i++)
-        if (y->in[i]->type != COPSE_F32)
+        if (!copse__type_is_smooth(y->in[i]->type))
             return copse__shape_error(y, "expected f32 operands");
     if (x.rank < 1 || w.rank != 2)
         return copse__shape_error(y, "expected x of rank 1 or more and w of rank 2");
@@ -34,8 +36,8 @@ static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
     const struct dense_attr *d = y->attr;
     const copse_shape s = y->shape, w = y->in[1]->shape;
     struct copse_product p = {
-        .a = y->in[0],
-        .b = y->in[1],
+        .a = copse__of(y->in[0]),
+        .b = copse__of(y->in[1]),
         .bias = y->in_count == 3 ? y->in[2] : NULL,
         .c = y,
         .batch = 1,
@@ -103,17 +105,19 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
                                    copse_tensor **dx)
 {
     const struct dense_attr *d = y->attr;
-    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *x2, *flat;
+    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *x2, *flat;
     COPSE_TRY(copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy, &dz));
     COPSE_TRY(flatten(g, dz, &dz));
+    narrow = dz;
+    COPSE_TRY(copse__narrow_slope(g, y, &narrow));
     if (x->needs_gradient) {
-        COPSE_TRY(copse_matmul(g, dz, w, false, true, &flat));
+        COPSE_TRY(copse_matmul(g, narrow, w, false, true, &flat));
         COPSE_TRY(x->shape.rank == 2 ? (dx[0] = flat, COPSE_OK)
                                      : copse_reshape(g, flat, x->shape, &dx[0]));
     }
     if (w->needs_gradient) {
         COPSE_TRY(flatten(g, x, &x2));
-        COPSE_TRY(copse_matmul(g, x2, dz, true, false, &dx[1]));
+        COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
         COPSE_TRY(copse__column_sum(g, dz, &dx[2]));
@@ -126,6 +130,7 @@ static const struct copse_op op_dense = {
     .infer = dense_infer,
     .gradient = dense_gradient,
     .lower = dense_lower,
+    .takes_stored = true,
 };
 
 copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
@@ -136,6 +141,9 @@ copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse
         return copse_fail(COPSE_ERR_ARGUMENT, "dense: %d is no activation", (int)activation);
     const struct dense_attr d = { activation <= COPSE_TANH ? activation : COPSE_LINEAR };
     copse_tensor *z;
+    COPSE_TRY(copse__product_operands(g, &x, &w));
+    if (bias)
+        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
     COPSE_TRY(bias ? COPSE_NODE(g, &op_dense, &d, &z, x, w, bias)
                    : COPSE_NODE(g, &op_dense, &d, &z, x, w));
     if (activation == COPSE_GELU)

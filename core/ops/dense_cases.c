@@ -5,6 +5,7 @@
 
 #include "core/ops/cases.h"
 #include "copse/matmul.h"
+#include "copse/ops/precision.h"
 
 struct layer {
     copse_activation activation;
@@ -16,6 +17,14 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
 {
     const struct layer *l = user;
     return copse_dense(g, in[0], in[1], l->has_bias ? in[2] : NULL, l->activation, y);
+}
+
+static copse_status build_16(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    COPSE_TRY(copse_set_precision(g, *(const copse_type *)user));
+    const copse_status s = copse_dense(g, in[0], in[1], in[2], COPSE_RELU, y);
+    COPSE_TRY(s);
+    return copse_set_precision(g, COPSE_F32);
 }
 
 static const struct layer bare = { COPSE_RELU, false };
@@ -89,6 +98,11 @@ static void refusals(struct copse_refusals *r)
          ONES(DIMS(cols)), EXACT, .family = "column_sum", .family_is_of_gradient = true,           \
          __VA_ARGS__)
 
+#define SIXTEEN(label, type, ...)                                                                  \
+    { .op = "dense", .name = label, .build = build_16, .user = &(const copse_type){ type },        \
+      THREE_INPUTS(WHOLE(-3, 3, DIMS(7, 6)), WHOLE(-3, 3, DIMS(6, 17)), ONES(DIMS(17))),           \
+      .family = "matmul", EXACT, __VA_ARGS__ },
+
 /* Activations and tile edges must not hide NaN. */
 static const double nan_at_the_end[] = { 1, 1, 1, 1, 1, NAN };
 #define NAN_ROW(name, activation)                                                                  \
@@ -106,6 +120,8 @@ static const struct copse_case cases[] = {
     KIND("tanh", COPSE_TANH, 5, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)
     KIND("gelu", COPSE_GELU, 16, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)
     KIND("silu", COPSE_SILU, 5, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)
+    SIXTEEN("precision f16, relu", COPSE_F16, QUICK)
+    SIXTEEN("precision bf16, relu", COPSE_BF16, STANDARD)
     ROW("derivatives by differences", COPSE_TANH, true, UNIFORM(-1, 1, DIMS(7, 6)),
         UNIFORM(-1, 1, DIMS(6, 17)), UNIFORM(-1, 1, DIMS(17)),
         .forward = { .ulp = 4, .of_max = 1e-6 }, .backward = { .ulp = 4, .of_max = 1e-6 }, STANDARD)

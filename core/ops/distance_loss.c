@@ -83,6 +83,7 @@ static copse_status check_vectors(const char *op, const copse_tensor *a, const c
 copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("cosine_similarity", g, out, a, b));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &a, &b));
     COPSE_TRY(check_vectors("cosine_similarity", a, b));
     return copse_note(add_cosine(g, a, b, out), "in cosine_similarity");
 }
@@ -118,6 +119,7 @@ copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_
     static const char name[] = "cosine_embedding_loss";
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, a, b, labels));
     COPSE_TRY(copse__check_averaging(name, averaging));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &a, &b));
     COPSE_TRY(check_vectors(name, a, b));
     copse_shape rows = a->shape;
     rows.dims[--rows.rank] = 0;

@@ -48,6 +48,22 @@ static copse_status build_cast(copse_graph *g, copse_tensor *const *in, const vo
     return copse_cast(g, in[0], *(const copse_type *)user, y);
 }
 
+/* To the type and to f32. */
+static copse_status build_cast_back(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    COPSE_TRY(copse_cast(g, in[0], *(const copse_type *)user, y));
+    return copse_cast(g, *y, COPSE_F32, y);
+}
+
+static copse_status build_sum_16(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    copse_tensor *a, *b;
+    (void)user;
+    COPSE_TRY(copse_cast(g, in[0], COPSE_F16, &a));
+    COPSE_TRY(copse_cast(g, in[1], COPSE_BF16, &b));
+    return copse_add(g, a, b, y);
+}
+
 static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, const void *user,
                                       copse_tensor **y)
 {
@@ -57,7 +73,7 @@ static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, c
     return copse_mul(g, in[0], t, y);
 }
 
-static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32;
+static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32, to_f16 = COPSE_F16;
 static const struct constant ones = { COPSE_F32, DIMS(SIDE, SIDE), 1 }, none = { COPSE_F32, DIMS(2), 0 };
 static const float wholes[300] = { 3, -2, 5, 7, 1, 0, -1, 0x1.fffffep127f, -INFINITY, NAN, 2, 0.1f };
 static const int32_t numbers[300] = { 3, -2, INT32_MIN, INT32_MAX, 16777217 };
@@ -73,6 +89,8 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "cast", .name = "f16 to f32, " OF_SQUARE, .build = build_cast, .user = &to_f32,
       .in = { { .type = COPSE_F16, .shape = DIMS(SIDE, SIDE) } }, .in_count = 1, .bytes = 1.5 * MATRIX },
+    { .op = "cast", .name = "f32 to f16 and back, " OF_SQUARE, .build = build_cast_back, .user = &to_f16,
+      .in = { SQUARE }, .in_count = 1, .bytes = 3 * MATRIX },
     { .op = "cast", .name = "f32 to i32, " OF_SQUARE, .build = build_cast, .user = &to_i32,
       .in = { SQUARE }, .in_count = 1, .bytes = 2 * MATRIX },
     { .op = "fill", .name = OF_SQUARE, .build = build_fill, .user = &ones, .bytes = MATRIX },
@@ -103,6 +121,9 @@ static void refusals(struct copse_refusals *r)
 #define CAST(label, to, input, ...)                                                                \
     { .op = "cast", .name = label, .build = build_cast, .user = &(const copse_type){ to },         \
       .in = { UNWRAP input }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__ },
+#define HALF(label, through, input, ...)                                                                               \
+    { .op = "cast", .name = label, .build = build_cast_back, .user = &(const copse_type){ through },                   \
+      .in = { UNWRAP input }, .in_count = 1, .skips_differences = true, __VA_ARGS__ },
 #define STEP_SCALAR(label, input, ...)                                                             \
     { .op = "step_scalar", .name = label, .build = build_step_scalar, .in = { UNWRAP input },      \
       .in_count = 1, __VA_ARGS__ },
@@ -115,6 +136,22 @@ static const double floats[] = { 0,         -0.0,         1.9,          -1.9,   
                                  0x1p31,    -0x1p31,      0x1.000002p31, 3e9,    -0x1.000002p31,
                                  -3e9,      0x1.fffffep22, INFINITY,    -INFINITY, NAN,
                                  0.5,       -0.5,         1e-40 };
+/* Pairs of a tie and its neighbours, for both formats. */
+static const double sixteen[29] = {
+    0, -0.0, 1, 1 + 0x1p-11, 1 + 0x1.8p-10, -1 - 0x1p-11, 1 + 0x1.002p-11, 1 + 0x1p-8, 1 + 0x1.8p-7, -1 - 0x1.02p-8,
+    65504, 65519.99609375, 65520, -65520, 0x1p-14, 0x1p-24, 0x1p-25, 0x1.000002p-25, -0x1.8p-24, 0x1.ff4p-15, 0x1.ffep-15,
+    0x1p-40, 0x1.fep127, 0x1.fefffep127, 0x1.ffp127, INFINITY, -INFINITY, NAN, 0x1p-126,
+};
+static const double as_f16[29] = {
+    0, -0.0, 1, 1, 1 + 0x1p-9, -1, 1 + 0x1p-10, 1 + 0x1p-8, 1 + 0x1.8p-7, -1 - 0x1p-8,
+    65504, 65504, INFINITY, -INFINITY, 0x1p-14, 0x1p-24, 0, 0x1p-24, -0x1p-23, 0x1.ffp-15, 0x1p-14,
+    0, INFINITY, INFINITY, INFINITY, INFINITY, -INFINITY, NAN, 0,
+};
+static const double as_bf16[29] = {
+    0, -0.0, 1, 1, 1, -1, 1, 1, 1 + 0x1p-6, -1 - 0x1p-7,
+    65536, 65536, 65536, -65536, 0x1p-14, 0x1p-24, 0x1p-25, 0x1p-25, -0x1.8p-24, 0x1p-14, 0x1p-14,
+    0x1p-40, 0x1.fep127, 0x1.fep127, INFINITY, INFINITY, -INFINITY, NAN, 0x1p-126,
+};
 static const double integers[] = { 0,          1,          -1,         16777216,      16777217,
                                    16777219,   33554431,   2147483647, -2147483648.0, 2147483583,
                                    2147483584, 2147483585, 123456789 };
@@ -162,6 +199,20 @@ static const struct copse_case cases[] = {
     CAST("bf16 to f32: every pattern", TO_F32, TYPED(COPSE_BF16, PATTERNS, DIMS(65537)), QUICK)
     CAST("bf16 to f32: nothing", TO_F32, TYPED(COPSE_BF16, NORMAL, DIMS(0)), STANDARD)
     CAST("bf16 to i32", TO_I32, TYPED(COPSE_BF16, NORMAL, DIMS(257)), STANDARD)
+    HALF("f32 to f16 and back: ties, ends, subnormals, NaN", COPSE_F16, VALUES(sixteen, DIMS(29)), .want = as_f16, QUICK)
+    HALF("f32 to bf16 and back: ties, ends, subnormals, NaN", COPSE_BF16, VALUES(sixteen, DIMS(29)), .want = as_bf16, QUICK)
+    HALF("f16 to f16: every pattern", COPSE_F16, TYPED(COPSE_F16, PATTERNS, DIMS(65537)), .has_no_gradient = true, QUICK)
+    HALF("bf16 to bf16: every pattern", COPSE_BF16, TYPED(COPSE_BF16, PATTERNS, DIMS(65537)), .has_no_gradient = true,
+         QUICK)
+    HALF("f32 to f16 and back: around the range of f16", COPSE_F16, SPREAD(-27, 17, DIMS(5, 1001)), STANDARD)
+    HALF("f32 to f16 and back: 2^20 bit patterns", COPSE_F16, FILL(PATTERNS, DIMS(1048576)), FULL)
+    HALF("f32 to bf16 and back: 2^16 bit patterns", COPSE_BF16, FILL(PATTERNS, DIMS(65536)), STANDARD)
+    HALF("f32 to bf16 and back: a scalar", COPSE_BF16, FILL(NORMAL, NO_DIMS), STANDARD)
+    HALF("f32 to f16 and back: nothing", COPSE_F16, FILL(NORMAL, DIMS(0, 3)), STANDARD)
+    HALF("f16 to bf16", COPSE_BF16, TYPED(COPSE_F16, PATTERNS, DIMS(301)), .has_no_gradient = true, STANDARD)
+    HALF("u8 to f16", COPSE_F16, TYPED(COPSE_U8, PATTERNS, DIMS(3, 7)), .has_no_gradient = true, STANDARD)
+    { .op = "cast", .name = "operands of f16 and bf16 of an op that computes in f32", .build = build_sum_16,
+      TWO_INPUTS(FILL(NORMAL, DIMS(3, 5)), FILL(NORMAL, DIMS(5))), .skips_differences = true, QUICK },
     CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD)
 
     /* Not public: the replica's share of the global batch. */

@@ -42,6 +42,7 @@ static copse_status add(const char *op, copse_graph *g, struct copse_channel_nor
                         copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS(op, g, out, n->x, n->scale, n->offset));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &n->x, &n->scale, &n->offset));
     COPSE_TRY(check_shapes(op, n));
     const copse_shape shape = n->x->shape;
     const uint32_t channels = shape.dims[shape.rank - 1];

@@ -18,6 +18,30 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_matmul(g, in[0], in[1], t->a, t->b, y);
 }
 
+/* Both operands of 16 bits. */
+struct sixteen {
+    copse_type type;
+    struct transposed t;
+};
+
+static copse_status build_16(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct sixteen *s = user;
+    copse_tensor *a, *b;
+    COPSE_TRY(copse_cast(g, in[0], s->type, &a));
+    COPSE_TRY(copse_cast(g, in[1], s->type, &b));
+    return copse_matmul(g, a, b, s->t.a, s->t.b, y);
+}
+
+/* f16 by f32. */
+static copse_status build_mixed(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct transposed *t = user;
+    copse_tensor *a;
+    COPSE_TRY(copse_cast(g, in[0], COPSE_F16, &a));
+    return copse_matmul(g, a, in[1], t->a, t->b, y);
+}
+
 static const struct copse_case_op ops[] = {
     { .name = "matmul", .accuracy = COPSE_ACCURACY_product, .call = build, .user = &nn,
       .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2 },
@@ -111,7 +135,28 @@ static void refusals(struct copse_refusals *r)
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7,  0.5, -0.25, 0.125, 3,
                                         0.3,    0.2, 0.1, 0.7, -0.1, 0.25, 0.5, 0.75,  -3,    1 };
 
+#define SIXTEEN(label, type_, ta, tb, a_, b_, ...)                                                  \
+    { .op = "matmul", .name = label, .build = build_16,                                             \
+      .user = &(const struct sixteen){ COPSE_##type_, { ta, tb } }, TWO_INPUTS(a_, b_),             \
+      .family = "matmul", EXACT, __VA_ARGS__ },
+
 static const struct copse_case cases[] = {
+    SIXTEEN("f16, whole numbers, nn", F16, false, false, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(19, 35)), QUICK)
+    SIXTEEN("f16, whole numbers, tn", F16, true, false, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(19, 35)), QUICK)
+    SIXTEEN("f16, whole numbers, nt", F16, false, true, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(35, 19)), QUICK)
+    SIXTEEN("f16, whole numbers, tt", F16, true, true, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(35, 19)), STANDARD)
+    SIXTEEN("bf16, whole numbers, a batch", BF16, false, false, WHOLE(-9, 9, DIMS(3, 7, 5)), WHOLE(-9, 9, DIMS(3, 5, 17)),
+            QUICK)
+    SIXTEEN("f16, whole numbers, one b", F16, true, false, FILL(INTEGERS, DIMS(3, 4, 5)), FILL(INTEGERS, DIMS(4, 2)),
+            STANDARD)
+    SIXTEEN("f16, normal numbers", F16, false, false, FILL(NORMAL, DIMS(17, 300)), FILL(NORMAL, DIMS(300, 21)), WITHIN(16),
+            .chain = 300, STANDARD)
+    SIXTEEN("bf16, normal numbers", BF16, true, true, FILL(NORMAL, DIMS(300, 17)), FILL(NORMAL, DIMS(21, 300)), WITHIN(16),
+            .chain = 300, STANDARD)
+    SIXTEEN("f16, nothing to add", F16, false, false, FILL(INTEGERS, DIMS(3, 0)), FILL(INTEGERS, DIMS(0, 4)),
+            .is_poor = true, STANDARD)
+    { .op = "matmul", .name = "f16 by f32", .build = build_mixed, .user = &nn,
+      TWO_INPUTS(FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(19, 35))), .family = "matmul", EXACT, QUICK },
     ROW("a layer of 10", nn, FILL(INTEGERS, DIMS(64, 128)), FILL(INTEGERS, DIMS(128, 10)), EXACT,
         QUICK)
     ROW("past every tile", tt, FILL(INTEGERS, DIMS(67, 65)), FILL(INTEGERS, DIMS(65, 67)), EXACT,

@@ -2,9 +2,11 @@
 /* Matrix products: the kernel variants with their launches, the family, and the op with its shapes and derivatives. */
 #include <stdio.h>
 
+#include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
+#include "core/ops/precision.h"
 
 /* A longer sum is split over several launches. Each launch adds to the result of the launch before. Some drivers leave
    a loop after 65535 rounds, so loops must be shorter; chains of additions must be short, too. */
@@ -19,7 +21,7 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
 static struct copse_operand bias_of(const struct copse_product *p)
 {
     /* Every argument needs a buffer, even an unused one. */
-    return copse__of(p->bias ? p->bias : p->b);
+    return p->bias ? copse__of(p->bias) : p->b;
 }
 
 /* Whether items of the batch read one matrix of an operand. */
@@ -43,7 +45,7 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, copse__of(p->a), copse__of(p->b),
+        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b,
                                bias_of(p), copse__of(p->c)));
     } while (params.k_end < p->k);
     return COPSE_OK;
@@ -81,7 +83,7 @@ static copse_status wide_turn_a(struct copse_lowering *l, const struct copse_pro
     params->a_step = 1;
     params->a_batch = turn.to_batch;
     return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
-                        turn.batch * (row / 16) * divide_up(p->m, 64), copse__of(p->a), *a);
+                        turn.batch * (row / 16) * divide_up(p->m, 64), p->a, *a);
 }
 
 static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_product *p,
@@ -97,7 +99,7 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
     if (!p->b_transposed) {
         const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, count };
         return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack,
-                            count * panels * divide_up(p->k, 64), copse__of(p->b), *b);
+                            count * panels * divide_up(p->k, 64), p->b, *b);
     }
     const struct copse_params_matmul_wide_turn turn = {
         .rows = p->n,
@@ -110,7 +112,7 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
         .batch = count,
     };
     return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
-                        count * (padded / 16) * divide_up(p->k, 64), copse__of(p->b), *b);
+                        count * (padded / 16) * divide_up(p->k, 64), p->b, *b);
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -136,7 +138,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         .b_each = p->of_b.each,
         .b_count = p->of_b.count,
     };
-    struct copse_operand a = copse__of(p->a), b = copse__of(p->b);
+    struct copse_operand a = p->a, b = p->b;
     if (p->a_transposed && size_a > WIDE_MAX_A)
         COPSE_TRY(wide_turn_a(l, p, &params, &a));
     /* With few rows of A the copy does not pay off. */
@@ -155,7 +157,7 @@ struct texel_matrix {
     uint32_t row, batch; /* in texels */
 };
 
-static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x, uint32_t count,
+static copse_status texel_matrix(struct copse_lowering *l, struct copse_operand x, uint32_t count,
                                  uint32_t rows, uint32_t cols, bool rows_are_k,
                                  struct texel_matrix *out)
 {
@@ -167,7 +169,7 @@ static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x
         whole_cols += 16;
     out->row = whole_cols / 4;
     out->batch = whole_rows * out->row;
-    out->operand = copse__of(x);
+    out->operand = x;
     if (whole_rows == rows && whole_cols == cols)
         return COPSE_OK;
     const struct copse_params_matmul_pad pad = { rows, cols, whole_rows, whole_cols, count };
@@ -176,7 +178,7 @@ static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x
     COPSE_TRY(copse__scratch(l, (uint64_t)count * whole_rows * whole_cols, &out->operand));
     return COPSE_LAUNCH(l, matmul_pad, NULL, pad,
                         count * divide_up(whole_rows, gy) * divide_up(whole_cols, 256),
-                        copse__of(x), out->operand);
+                        x, out->operand);
 }
 
 static copse_status lower_texel(struct copse_lowering *l, const void *work)
@@ -232,7 +234,7 @@ static copse_status lower_clblast(struct copse_lowering *l, const void *work)
     if (ends)
         COPSE_TRY(copse__scratch(l, (uint64_t)p->m * p->n, &c));
     COPSE_TRY(copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed,
-                                 copse__of(p->a), copse__of(p->b), c));
+                                 p->a, p->b, c));
     if (!ends)
         return COPSE_OK;
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation };
@@ -323,7 +325,11 @@ copse_status copse__lower_product(struct copse_lowering *l, const struct copse_p
     p.of_a = p.of_a.count ? p.of_a : all;
     p.of_b = p.of_b.count ? p.of_b : all;
     COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
-    return p.m == 0 || p.n == 0 || p.batch == 0 ? COPSE_OK : v->lower(l, &p);
+    if (p.m == 0 || p.n == 0 || p.batch == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__widen(l, &p.a));
+    COPSE_TRY(copse__widen(l, &p.b));
+    return v->lower(l, &p);
 }
 
 /* ---- the op: leading axes that broadcast ---- */
@@ -370,7 +376,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 {
     const struct matmul_attr *t = y->attr;
     const copse_shape a = y->in[0]->shape, b = y->in[1]->shape;
-    if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
+    if (!copse__type_is_smooth(y->in[0]->type) || !copse__type_is_smooth(y->in[1]->type))
         return copse__shape_error(y, "expected f32 operands");
     if (a.rank < 2 || b.rank < 2)
         return copse__shape_error(y, "expected ranks of at least 2");
@@ -403,6 +409,7 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
     const bool ta = t->a_transposed, tb = t->b_transposed;
+    COPSE_TRY(copse__narrow_slope(g, y, &dy));
     if (a->needs_gradient) { /* dA = dY op(B)^T, or its transpose */
         COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0]) : copse_matmul(g, dy, b, false, !tb, &dx[0]));
         COPSE_TRY(copse__sum_to(g, dx[0], a->shape, &dx[0]));
@@ -425,8 +432,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     const struct matmul_attr *t = y->attr;
     const copse_shape s = y->shape, lead = lead_of(y);
     struct copse_product p = {
-        .a = y->in[0],
-        .b = y->in[1],
+        .a = copse__of(y->in[0]),
+        .b = copse__of(y->in[1]),
         .c = y,
         .batch = (uint32_t)copse__elements(lead),
         .m = s.dims[s.rank - 2],
@@ -438,7 +445,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     if (shares_b(y)) {
         p.m *= p.batch;
         p.batch = 1;
-    } else if (!items_of(lead_of(p.a), lead, &p.of_a) || !items_of(lead_of(p.b), lead, &p.of_b)) {
+    } else if (!items_of(lead_of(y->in[0]), lead, &p.of_a) || !items_of(lead_of(y->in[1]), lead, &p.of_b)) {
         return copse_fail(COPSE_ERR_INTERNAL, "matmul: operands that were not copied");
     }
     return copse__lower_product(l, &p);
@@ -450,6 +457,7 @@ static const struct copse_op op_matmul = {
     .infer = infer,
     .gradient = gradient,
     .lower = lower,
+    .takes_stored = true,
 };
 
 /* Copies an operand that no kernel can read in place: one that repeats between axes that do not. */
@@ -470,6 +478,7 @@ copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool
     const struct matmul_attr t = { transpose_a, transpose_b };
     copse_shape lead;
     COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
+    COPSE_TRY(copse__product_operands(g, &a, &b));
     if (a->shape.rank >= 2 && b->shape.rank >= 2 && copse__broadcast(lead_of(a), lead_of(b), &lead)) {
         COPSE_TRY(copy(g, lead, &a));
         COPSE_TRY(copy(g, lead, &b));

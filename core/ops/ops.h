@@ -16,6 +16,12 @@ copse_status copse__check_operands(const char *op, const copse_graph *g,
     copse__check_operands(op, g, (copse_tensor *[]){ __VA_ARGS__ },                                \
                           sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
 
+/* f16 and bf16 operands become f32, for ops that look at types before they add a node. */
+copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, size_t count);
+#define COPSE_COMPUTE_IN_F32(g, ...)                                                               \
+    copse__compute_in_f32(g, (copse_tensor **[]){ __VA_ARGS__ },                                   \
+                          sizeof((copse_tensor **[]){ __VA_ARGS__ }) / sizeof(copse_tensor **))
+
 /* ---- strided walks (strided.c) ---- */
 
 /* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged, numbered from the

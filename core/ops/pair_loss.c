@@ -110,10 +110,12 @@ copse_status copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, co
     const struct pair_attr a = { BINARY };
     copse_tensor *weight = positive_weight, *losses;
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, logits, targets));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits, &targets));
     COPSE_TRY(check_pair(name, logits, targets, averaging));
     if (!weight)
         COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &weight));
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, weight));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &weight));
     if (weight->type != COPSE_F32 || !repeats(weight->shape, logits->shape))
         return copse_fail(COPSE_ERR_SHAPE, "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
                                            "of the last axes", name, copse__type_name(weight->type),
@@ -156,6 +158,7 @@ copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tens
     const struct pair_attr a = { DIVERGENCE };
     copse_tensor *one, *t;
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, log_q, p));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &log_q, &p));
     COPSE_TRY(check_pair(name, log_q, p, averaging));
     if (log_q->shape.rank == 0)
         return copse_fail(COPSE_ERR_SHAPE, "%s: the operands are scalars: expected rows along the last axis", name);

@@ -107,6 +107,7 @@ copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2
 {
     copse_tensor *inner;
     COPSE_TRY(COPSE_CHECK_OPERANDS("resize", g, y, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     COPSE_TRY(copse_need("resize", size));
     COPSE_TRY(copse_need_known("resize", "kind", kind, COPSE_RESIZE_AREA));
     if (x->type != COPSE_F32 || (x->shape.rank != 3 && x->shape.rank != 4))
@@ -136,6 +137,7 @@ copse_status copse_pixel_shuffle(copse_graph *g, copse_tensor *x, uint32_t r, co
 {
     static const uint32_t order[] = { 0, 1, 4, 2, 5, 3 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_shuffle", g, y, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     COPSE_TRY(check_shuffle("pixel_shuffle", x, r, false));
     const uint32_t n = x->shape.dims[0], h = x->shape.dims[1], w = x->shape.dims[2], c = x->shape.dims[3] / (r * r);
     COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, w, c, r, r), y));
@@ -147,6 +149,7 @@ copse_status copse_pixel_unshuffle(copse_graph *g, copse_tensor *x, uint32_t r, 
 {
     static const uint32_t order[] = { 0, 1, 3, 5, 2, 4 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_unshuffle", g, y, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     COPSE_TRY(check_shuffle("pixel_unshuffle", x, r, true));
     const uint32_t n = x->shape.dims[0], h = x->shape.dims[1] / r, w = x->shape.dims[2] / r, c = x->shape.dims[3];
     COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, r, w, r, c), y));

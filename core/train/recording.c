@@ -36,7 +36,10 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     const struct copse_trainer_params *p = &r->trainer->params;
     const bool is_training = r->pass != COPSE_PASS_EVALUATE;
     base->graph->takes_updates = is_training ? COPSE_UPDATES_TAKEN : COPSE_UPDATES_IGNORED;
-    return copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
+    base->graph->precision = p->precision;
+    const copse_status s = copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
+    base->graph->precision = COPSE_F32; /* of the transform of gradients */
+    return s;
 }
 
 static copse_status extend(struct copse_recording *base)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. */
 #include "copse/loop/feed.h"
+#include "core/graph/type.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
@@ -64,7 +65,7 @@ static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
     COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
-    COPSE_TRY(copse__optimizer_rule(t->optimizer, &p->optimizer));
+    COPSE_TRY(copse__optimizer_rule(t->optimizer, &t->params.optimizer));
     COPSE_TRY(copse__split_init(t, p));
     COPSE_TRY(copse__workers_agree(t));
     t->params.optimizer.groups = NULL; /* the caller's */
@@ -93,7 +94,20 @@ static copse_status check(const struct copse_trainer_params *p)
     if (p->prefetch > COPSE_PREFETCH_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches to be uploaded ahead, at most %d are "
                                               "possible", p->prefetch, COPSE_PREFETCH_MAX);
+    if (!copse__type_is_known(p->precision) || !copse__type_is_smooth(p->precision))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: precision is element type %d (%s): f32, f16 or bf16 is needed",
+                          (int)p->precision, copse__type_name(p->precision));
     return COPSE_OK;
+}
+
+/* Derivatives below the range of f16 would vanish. */
+static void scale_f16(struct copse_optimizer_params *p)
+{
+    if (p->loss_scale > 0.0f)
+        return;
+    p->loss_scale = 65536.0f;
+    if (p->loss_scale_interval == 0)
+        p->loss_scale_interval = 2000;
 }
 
 copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer_params *params,
@@ -114,6 +128,8 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->params.variables = NULL; /* the caller's */
     t->trained.is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
+    if (params->precision == COPSE_F16)
+        scale_f16(&t->params.optimizer);
     copse__recordings_init(t);
     const copse_status s = init(t, params);
     if (s != COPSE_OK)

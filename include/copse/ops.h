@@ -178,8 +178,8 @@ COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_te
 COPSE_API COPSE_CHECKED copse_status copse_gather(copse_graph *g, copse_tensor *table,
                                                   copse_tensor *indices, copse_tensor **out);
 
-/** Another element type: f32 to i32 drops the fraction (out of range gives the ends of the range, NaN gives 0), i32 to
-    f32 rounds to nearest. No derivative. The same type returns x. */
+/** To f32, i32, f16 or bf16: i32 drops the fraction (out of range: the end of the range; NaN: 0), others round to nearest,
+    ties to even. Derivatives are f32; i32 has none. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
                                                 copse_tensor **out);
 /** f32 [indices..., classes]: 1 at the index (i32), else 0; zeros for an index out of range. No derivative. */

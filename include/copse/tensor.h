@@ -22,10 +22,10 @@ typedef struct copse_tensor copse_tensor;
 /** Element type. */
 typedef enum copse_type {
     COPSE_F32,  /**< IEEE single */
-    COPSE_I32,  /**< two's complement 32-bit integer */
-    COPSE_U8,   /**< 0 to 255, of inputs: graphs compute with copse_cast of them */
-    COPSE_F16,  /**< IEEE half, of inputs, as u8 */
-    COPSE_BF16, /**< bfloat16, of inputs, as u8 */
+    COPSE_I32,  /**< 32-bit integer */
+    COPSE_U8,   /**< 0 to 255, of inputs: convert it (copse_cast) */
+    COPSE_F16,  /**< IEEE half, computed in f32 */
+    COPSE_BF16, /**< bfloat16, likewise */
     COPSE_I64,  /**< 64-bit integer of batches and datasets: the input is i32 */
 } copse_type;
 

@@ -80,7 +80,8 @@ struct copse_trainer_params {
                                          (with `accumulate` up to two). Each has device memory for its values.
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
-    uint64_t reserved[8]; /**< 0 */
+    copse_type precision;           /**< of products: docs/half-precision.md */
+    uint64_t reserved[7]; /**< 0 */
 };
 
 /**

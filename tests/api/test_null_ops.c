@@ -6,6 +6,7 @@
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/norm.h"
+#include "copse/ops/precision.h"
 #include "copse/ops/resize.h"
 #include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
@@ -56,6 +57,7 @@ static void sizes(struct probe *p)
     ROW(copse_resize, NEED(g), NEED(x), NEED(size), COPSE_RESIZE_LINEAR, NEED(&y));
     ROW(copse_pixel_shuffle, NEED(g), NEED(x), 1, NEED(&y));
     ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
+    ROW(copse_set_precision, NEED(g), COPSE_F32);
 }
 
 static void norms(struct probe *p)

@@ -156,15 +156,17 @@ static copse_status make_trainer(struct run *r)
         },
         .seed = s->seed,
         .prefetch = s->prefetch,
+        .precision = (copse_type)s->precision.at->value,
     };
     train_optimizer_fill(s, &params.optimizer);
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0, .is_cross_check_off = s->has_no_cross_check };
     COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
     if (is_talking(r) && !r->is_recovering) {
-        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
+        const bool is_half = s->precision.at->value != COPSE_F32;
+        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u%s%s\n", s->model,
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
-               s->schedule, s->batch);
+               s->schedule, s->batch, is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),

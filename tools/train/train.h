@@ -30,7 +30,8 @@ struct train_settings {
     struct option_choice scale, task, missing, header;
     struct option_choice tokens; /* of a text */
     uint32_t context, stride;    /* 0 = default */
-    struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided;
+    struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided,
+        precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
     const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */

@@ -41,7 +41,7 @@ static const struct {
 } numbers[] = {
 #define NUMBER(name) { #name, offsetof(struct copse_optimizer_params, name) }
     NUMBER(beta1), NUMBER(beta2), NUMBER(epsilon), NUMBER(initial), NUMBER(l1), NUMBER(l2), NUMBER(momentum_decay),
-    NUMBER(average),
+    NUMBER(average), NUMBER(loss_scale),
 };
 
 /* "beta2" and a number; false if there is no such setting. */

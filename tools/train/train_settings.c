@@ -40,6 +40,9 @@ static const struct option_name reductions[] = {
     { "to_one", COPSE_REDUCE_TO_ONE },
     { NULL, 0 },
 };
+static const struct option_name precisions[] = {
+    { "f32", COPSE_F32 }, { "f16", COPSE_F16 }, { "bf16", COPSE_BF16 }, { NULL, 0 },
+};
 static const struct option_name transfers[] = {
     { "auto", COPSE_TRANSFER_AUTO },
     { "shared", COPSE_TRANSFER_SHARED },
@@ -298,7 +301,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     *s = (struct train_settings){
         .devices = "auto", .strategy = CHOICE(strategies), .tokens = CHOICE(text_tokens),
         .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
-        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = UNSET_MOMENTUM,
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
+        .momentum = UNSET_MOMENTUM,
         .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .audit = 128, .engine = CHOICE(engines),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
@@ -347,6 +351,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
+        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16; f16 scales the loss [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
           "evaluate moving averages of the weights, as 0.999 [0: off]" },
         { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
@@ -446,7 +451,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     *s = (struct train_settings){
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
-        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
         .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = CHOICE(text_tokens),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };

@@ -86,6 +86,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--weight-decay", (double)s->weight_decay);
     if (s->average > 0.0f)
         add_number(t, "--average", (double)s->average);
+    if (s->precision.at->value != COPSE_F32)
+        add(t, "--precision", s->precision.at->name);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
     if (is_for_file)

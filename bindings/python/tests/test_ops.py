@@ -152,7 +152,8 @@ CASES = {
                      lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
     "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
     "one_hot": (lambda x, y, i: ops.one_hot(i, 3), lambda x, y, i: np.eye(3)[i]),
-    "cast": (lambda x, y, i: ops.cast(x, "int32"), lambda x, y, i: np.trunc(x)),
+    "cast": (lambda x, y, i: ops.add(ops.cast(x, "float16"), ops.cast(ops.cast(x, "int32"), "float32")),
+             lambda x, y, i: x.astype(np.float16).astype(np.float32) + np.trunc(x)),
     "constant": (lambda x, y, i: ops.equal(i, ops.constant([2])) + ops.constant([0.5]), lambda x, y, i: (i == 2) + 0.5),
     "fill": (lambda x, y, i: x + ops.fill((2,), 0.5), lambda x, y, i: x + 0.5),
     "sparse_cross_entropy": (
@@ -180,7 +181,7 @@ CASES = {
 }
 # Ops that need a trainer: the tests of the classes that are named have them.
 ELSEWHERE = {"all_reduce": "Synchronized", "sync_moments": "Synchronized", "sync_batch_norm": "Synchronized",
-             "report": "Training", "update": "Synchronized"}
+             "report": "Training", "update": "Synchronized", "set_precision": "Precision"}
 
 
 def declared():
@@ -194,6 +195,20 @@ def declared():
             if kind.kind == "function" and kind.args and kind.args[0].cname == "struct copse_graph *":
                 found["ops"].add(name)
     return found
+
+
+class Precision(unittest.TestCase):
+    def test_products_read_16_bits(self):
+        strategy = copse.Strategy("host:0")
+        strategy.variable("unused", (1,))
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+        a, b = np.full((3, 2), 1 + 2 ** -11, np.float32), np.eye(2, dtype=np.float32)
+        for dtype, wanted in ("float16", 1), ("bfloat16", 1), ("float32", 1 + 2 ** -11):
+            def product(inputs):
+                ops.set_precision(dtype)
+                return ops.matmul(inputs["x"], ops.constant(b))
+            with self.subTest(dtype):
+                np.testing.assert_array_equal(trainer.predict(product, {"x": a}), np.full((3, 2), wanted, np.float32))
 
 
 class Complete(unittest.TestCase):

@@ -78,7 +78,8 @@ struct copse_train_step_params {
     uint32_t prefetch;            /**< batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run
                                        with a batch of NULL          [0 = none] */
     uint32_t recordings;          /**< see copse/trainer.h            [0 = 32] */
-    uint64_t reserved[3]; /**< 0 */
+    copse_type precision;         /**< see copse/trainer.h            [0 = COPSE_F32] */
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.

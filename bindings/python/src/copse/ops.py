@@ -412,7 +412,7 @@ def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
 
 
 def cast(x: Operand, dtype: str) -> Tensor:
-    """Another element type."""
+    """Another element type: float32, int32, float16 or bfloat16."""
     return _call(lib.copse_cast, _pointer(x), type_of(dtype))
 
 
@@ -462,6 +462,12 @@ def sync_batch_norm(x: Operand, axes: Union[int, Sequence[int]] = 0, gamma: Opti
 def report(name: str, value: Tensor) -> None:
     """Add a scalar to the result of every step: its mean over the global batch."""
     check(lib.copse_report(graph(), c_string(name), _pointer(value)))
+
+
+def set_precision(dtype: str) -> None:
+    """Let matmul, dense and the convolutions added from now on convert float32 operands to float16 or bfloat16; float32
+    ends this."""
+    check(lib.copse_set_precision(graph(), type_of(dtype)))
 
 
 def update(variable: Variable, value: Tensor) -> None:

@@ -17,7 +17,7 @@ from .inputs import Inputs
 from .model import Model
 from .schedule import Schedule
 from .strategy import Strategy, Variable
-from .tensor import Tensor
+from .tensor import Tensor, type_of
 
 def _optimizers() -> dict[str, int]:
     """The update rules of the library by name."""
@@ -44,6 +44,7 @@ class StepResult:
     loss: float
     reports: dict[str, float] = field(default_factory=dict)
     is_skipped: bool = False
+    loss_scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class Trainer:
     learning_rate: a number, a Schedule, or a function of the step number (from 1).
     accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
     of a share that are kept.
+    precision: "float16" or "bfloat16": matmul, dense and convolutions of the loss function read operands of 16 bits.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
@@ -147,7 +149,8 @@ class Trainer:
                  learning_rate: Union[float, Schedule, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, groups: str = "", **options: float) -> None:
+                 transform: Optional[Transform] = None, groups: str = "", precision: str = "float32",
+                 **options: float) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
@@ -174,7 +177,7 @@ class Trainer:
             "accumulate": accumulate, "prefetch": prefetch, "variables": listed, "recordings": recordings,
             "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
             "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
-            "transform": changes.pointer if changes else ffi.NULL,
+            "transform": changes.pointer if changes else ffi.NULL, "precision": type_of(precision),
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
                              keep=(self._loss, schedule, learning_rate, changes, self._predictors))
@@ -352,4 +355,5 @@ class Trainer:
 
 def _result(r: Any) -> StepResult:
     reports = {text(r.report_names[i]): r.reports[i] for i in range(r.report_count)}
-    return StepResult(step=r.step, loss=r.loss, reports=reports, is_skipped=bool(r.is_skipped))
+    return StepResult(step=r.step, loss=r.loss, reports=reports, is_skipped=bool(r.is_skipped),
+                      loss_scale=r.loss_scale)

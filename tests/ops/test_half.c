@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* f16 and bf16 tensors in graphs: conversion of operands, derivatives, and memory. Numbers are in the table of casts. */
+#include "copse/device/function.h"
+#include "copse/matmul.h"
+#include "copse/ops/precision.h"
+#include "tests/rig/op_harness.h"
+
+static copse_graph *graph_of(const char *name, copse_type type, copse_shape shape, copse_tensor **x)
+{
+    copse_graph *g;
+    OK(copse_graph_create(harness_context(), &g));
+    OK(copse_graph_input(g, name, type, shape, x));
+    return g;
+}
+
+/* An op that computes in f32 gets one cast of its operand, which other ops share; u8 is refused. */
+static void operands_are_converted_once(void **state)
+{
+    (void)state;
+    copse_tensor *x, *h, *y, *z, *bytes;
+    copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
+    OK(copse_cast(g, x, COPSE_BF16, &h));
+    assert_int_equal(copse_tensor_type(h), COPSE_BF16);
+    OK(copse_add(g, h, x, &y));
+    assert_int_equal(copse_tensor_type(y), COPSE_F32);
+    const size_t nodes = g->nodes.count;
+    OK(copse_mul(g, h, y, &z));
+    assert_int_equal(g->nodes.count, nodes + 1);
+    assert_int_equal(copse_tensor_type(z), COPSE_F32);
+    OK(copse_graph_input(g, "bytes", COPSE_U8, COPSE_SHAPE(5), &bytes));
+    harness_fails(copse_add(g, bytes, x, &y), COPSE_ERR_UNSUPPORTED, "operand 0 is u8; convert it first");
+    copse_graph_release(&g);
+}
+
+/* d(sum(h^2)) / dx of h = f16(x) is 2 h, of f32. */
+static void derivatives_are_f32(void **state)
+{
+    (void)state;
+    static double values[] = { 1, 2049, -0x1p-25, 0x1.8p-24, 300 }, slopes[5];
+    static const double want[] = { 2, 4096, 0, 0x1p-22, 600 };
+    double *in = values, *out = slopes;
+    for (size_t d = 0; d < harness_device_count(); d++) {
+        copse_tensor *x, *h, *y, *dx;
+        copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
+        OK(copse_cast(g, x, COPSE_F16, &h));
+        OK(copse_reshape(g, h, COPSE_SHAPE(5, 1), &h)); /* a view of 16 bits */
+        OK(copse_square(g, h, &y));
+        OK(copse_sum(g, y, NULL, 0, false, &y));
+        OK(copse_gradients(g, y, NULL, &x, 1, &dx));
+        assert_int_equal(copse_tensor_type(dx), COPSE_F32);
+        harness_on_device(harness_device(d), g, &x, &in, 1, &dx, 1, NULL, &out);
+        for (size_t i = 0; i < COPSE_COUNT(want); i++)
+            if (slopes[i] != want[i])
+                fail_msg("%s: element %zu is %g, expected %g", harness_device(d)->info.id, i, slopes[i], want[i]);
+        copse_graph_release(&g);
+    }
+}
+
+static void results_are_f32(void **state)
+{
+    (void)state;
+    copse_tensor *x, *h;
+    copse_function *f;
+    copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
+    OK(copse_cast(g, x, COPSE_F16, &h));
+    harness_fails(copse_function_create(harness_device(0), &(struct copse_function_params){
+                      .graph = g, .outputs = &h, .output_count = 1 }, &f),
+                  COPSE_ERR_UNSUPPORTED, "output 0 is f16; convert it first");
+    harness_fails(copse_gradients(g, x, x, &h, 1, &x), COPSE_ERR_SHAPE, "x[0] is not f32");
+    copse_graph_release(&g);
+}
+
+/* The gradients of a product of whole numbers are those of f32; the derivative of its result is rounded. */
+static void products_of_16_bits(void **state)
+{
+    (void)state;
+    static double a[] = { 1, 2, 3, 4, 5, 6 }, b[] = { 7, -8, 9, 10, 11, 12 }, dy[] = { 1, 2049, -3, 0.5 };
+    static double values[2][3][6];
+    static const copse_type types[] = { COPSE_F16, COPSE_F32 };
+    for (size_t d = 0; d < harness_device_count(); d++) {
+        for (size_t k = 0; k < 2; k++) {
+            copse_tensor *in[3], *out[3];
+            copse_graph *g = graph_of("a", COPSE_F32, COPSE_SHAPE(2, 3), &in[0]);
+            OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(3, 2), &in[1]));
+            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 2), &in[2]));
+            OK(copse_set_precision(g, types[k]));
+            OK(copse_matmul(g, in[0], in[1], false, false, &out[0]));
+            assert_int_equal(copse_tensor_type(out[0]), COPSE_F32);
+            assert_int_equal(out[0]->in[0]->type, types[k]);
+            OK(copse_gradients(g, out[0], in[2], in, 2, &out[1]));
+            assert_int_equal(g->precision, types[k]);
+            dy[1] = k ? 2048 : 2049; /* f16 has 2048 */
+            harness_on_device(harness_device(d), g, in, (double *[]){ a, b, dy }, 3, out, 3, NULL,
+                              (double *[]){ values[k][0], values[k][1], values[k][2] });
+            copse_graph_release(&g);
+        }
+        assert_memory_equal(values[0], values[1], sizeof values[0]);
+        assert_true(values[0][1][0] == 7 - 8 * 2048);
+    }
+}
+
+static void precisions_that_are_refused(void **state)
+{
+    (void)state;
+    copse_tensor *x;
+    copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
+    harness_fails(copse_set_precision(g, COPSE_I32), COPSE_ERR_ARGUMENT, "precision: f32, f16 or bf16");
+    harness_fails(copse_set_precision(g, (copse_type)99), COPSE_ERR_ARGUMENT, "not element type 99 (?)");
+    copse_graph_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operands_are_converted_once),
+        cmocka_unit_test(derivatives_are_f32),
+        cmocka_unit_test(results_are_f32),
+        cmocka_unit_test(products_of_16_bits),
+        cmocka_unit_test(precisions_that_are_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_open, harness_close);
+}
