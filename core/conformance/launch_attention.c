@@ -10,6 +10,10 @@ enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 #define TILE  64u
 #define HEADS 4u
 #define SHARE 2u /* query heads of a key head */
+/* The operands begin behind other words. */
+#define Q_FIRST 2u
+#define K_FIRST 1u
+#define V_FIRST 3u
 
 /* Of an item. Heads of 4 numbers have windows, with which the last query of 7 sees none of 4 keys; the others have 5. In the
    regime of few groups there are three tiles, and the launch does not take the last one. */
@@ -26,7 +30,8 @@ static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
 
 #define PARAMS_OF(z)                                                                                                       \
     .rows = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,        \
-    .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .count = 2 * TILE, .scale = 0.5f
+    .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,      \
+    .k_first = K_FIRST, .v_first = V_FIRST, .count = 2 * TILE, .scale = 0.5f
 
 static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
 {
@@ -34,7 +39,7 @@ static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
     struct copse_params_attention p = { PARAMS_OF(z), .first = first };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q, k, k, STATE * (size_t)p.rows, l->spec[1] ? q : 1);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, STATE * (size_t)p.rows, l->spec[1] ? q : 1);
 }
 
 #define PLAN(name, function, ...)                                                                                          \
@@ -53,7 +58,7 @@ static void plan_query(struct copse_launch *l, uint32_t width, uint32_t first)
     struct copse_params_attention_grad_query p = { PARAMS_OF(z), .first = first, .to_first = 3, .to_stride = z.q_stride };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q, k, k, q, q, STATE * (size_t)p.rows, q + p.to_first);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, q, STATE * (size_t)p.rows, q + p.to_first);
 }
 
 PLAN(plan_attention_grad_query, plan_query, 5, 0)
@@ -68,7 +73,7 @@ static void plan_key(struct copse_launch *l, uint32_t width, uint32_t first, uin
                                                  .to_stride = 2 * z.k_stride };
     const uint32_t lines = HEADS / SHARE * z.keys;
     const size_t items = (p.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q, k, k, q, STATE * items * HEADS * z.queries, 2 * k);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, STATE * items * HEADS * z.queries, 2 * k);
 }
 
 PLAN(plan_attention_grad_key, plan_key, 5, 0, 0)

@@ -183,8 +183,8 @@ static void it_equals_its_definition(void **state)
             double *got = attended(harness_device(d), &sizes[i], false), *want = by_definition(harness_device(d), &sizes[i]);
             for (size_t k = 0; k < words_of(&sizes[i]) + results_of(&sizes[i]); k++)
                 if (!(fabs(got[k] - want[k]) <= 1e-5 * (1 + fabs(want[k]))))
-                    fail_msg("%s, case %zu: number %zu is %.9g, by definition %.9g", copse_device_describe(harness_device(d))->id, i, k,
-                             got[k], want[k]);
+                    fail_msg("%s, case %zu: number %zu is %.9g, by definition %.9g",
+                             copse_device_describe(harness_device(d))->id, i, k, got[k], want[k]);
             free(got);
             free(want);
         }
