@@ -24,6 +24,8 @@ static const struct limit limits[] = {
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
     SUM(channel_sums, 16, .size = copse__size_channel_sums), ULP(channel_merge, 4, .ratio = 4),
     SUM(channel_norm, 16, .size = copse__size_channel_norm),
+    SUM(attention, 16, .size = copse__size_attention), SUM(attention_grad_query, 16, .size = copse__size_attention_grad_query),
+    SUM(attention_grad_key, 16, .size = copse__size_attention_grad_key),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
@@ -166,6 +168,18 @@ uint64_t copse__bound_work(const struct copse_command *c)
     case COPSE_KERNEL_conv_weight_wide: {
         const struct copse_params_conv_weight_wide *p = params;
         return words + product(p->pixels, p->rows, p->out_c, 1);
+    }
+    case COPSE_KERNEL_attention: {
+        const struct copse_params_attention *p = params;
+        return words + product(p->rows, COPSE_MIN(p->count, p->keys), p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_query: {
+        const struct copse_params_attention_grad_query *p = params;
+        return words + product(p->rows, COPSE_MIN(p->count, p->keys), p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_key: {
+        const struct copse_params_attention_grad_key *p = params;
+        return words + product(p->rows, COPSE_MIN(p->count, p->queries), p->width, 4);
     }
     default:
         return words;

@@ -70,6 +70,7 @@ enum copse_accuracy {
     COPSE_ACCURACY_scan,   /* sums of parts of an axis; so is the derivative */
     COPSE_ACCURACY_pool,   /* means of windows, which overlap */
     COPSE_ACCURACY_resize, /* weighted means, along one axis after the other */
+    COPSE_ACCURACY_attention, /* relative to the magnitudes of scores, values and results */
     COPSE_ACCURACY_COUNT
 };
 

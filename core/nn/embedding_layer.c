@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Embedding: rows of a table by index. */
+/* Embedding: rows of a table by index; learned positions. */
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
 #include "copse/ops.h"
@@ -53,3 +53,43 @@ copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t widt
     const struct copse_setting_value values[] = { { .count = rows }, { .count = width } };
     return copse__layer_create(ctx, &copse__layer_embedding, values, 2, out);
 }
+
+/* ---- learned positions ---- */
+
+enum { POSITIONS_INIT, POSITIONS_SCALE };
+
+static copse_status infer_positions(copse_layer *l, struct copse_flow *f)
+{
+    char text[96];
+    if (f->shape.rank < 2 || copse__elements(f->shape) == 0)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no two last axes with elements, positions and width",
+                                copse__shape_text(f->shape, text));
+    return COPSE_OK;
+}
+
+static copse_status make_positions(copse_layer *l, const struct copse_layer_maker *m)
+{
+    const copse_shape in = l->in.shape;
+    struct copse_variable_params p = { .shape = COPSE_SHAPE(in.dims[in.rank - 2], in.dims[in.rank - 1]) };
+    copse__setting_initialize(l->value[POSITIONS_INIT], COPSE_INIT_NORMAL, l->value[POSITIONS_SCALE].number, &p);
+    return copse__layer_variable(l, m, 0, "weight", &p);
+}
+
+static copse_status apply_positions(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+                                    copse_tensor **y)
+{
+    (void)in;
+    return copse_add(g, x, copse__layer_tensor(l, 0), y);
+}
+
+const struct copse_layer_kind copse__layer_positions = {
+    .name = "positions",
+    .setting = {
+        [POSITIONS_INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
+        [POSITIONS_SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
+    },
+    .takes = COPSE_F32,
+    .infer = infer_positions,
+    .make = make_positions,
+    .apply = apply_positions,
+};

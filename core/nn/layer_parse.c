@@ -98,7 +98,7 @@ static uint32_t distance(struct word a, const char *b)
 
 static copse_status fail_name(const struct parser *p, struct word name)
 {
-    char list[256];
+    char list[512];
     struct copse_layer_writer w = { list, sizeof list, 0 };
     uint32_t best = 3;
     const char *meant = NULL;

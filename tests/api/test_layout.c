@@ -31,6 +31,7 @@
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
+#include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"

@@ -2,6 +2,7 @@
 /* Calls of the ops of copse/ops/ with NULL for each required pointer: see tests/rig/null_rig.h. The rows of the oldest ones
    are in test_null.c. */
 #include "copse/copse.h"
+#include "copse/ops/attention.h"
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
@@ -73,6 +74,15 @@ static void scans(struct probe *p)
     ROW(copse_top_k, NEED(g), NEED(x), 1, NEED(&y), NEED(&indices));
 }
 
+static void attentions(struct probe *p)
+{
+    copse_tensor *q, *qkv;
+    OK(copse_graph_input(g, "q", COPSE_F32, COPSE_SHAPE(2, 3, 2, 4), &q));
+    OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(2, 3, 16), &qkv));
+    ROW(copse_attention, NEED(g), NEED(q), NEED(q), NEED(q), NULL, NEED(&y));
+    ROW(copse_self_attention, NEED(g), NEED(qkv), 2, 1, NULL, NEED(&y));
+}
+
 static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
 {
     (void)params, (void)spec, (void)buffers;
@@ -102,6 +112,7 @@ static void all_rows(struct probe *p)
     sizes(p);
     norms(p);
     scans(p);
+    attentions(p);
     user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);

@@ -26,6 +26,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/optim/schedule.h"
+#include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
@@ -175,6 +176,8 @@ static void devices(void)
     REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
+    REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
+    REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
 #endif

@@ -179,7 +179,8 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
                                          "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5", "embedding in 5",
                                          "batch_norm momentum=0.99", "conv 7 3x5 relu stride=2 padding=no", "conv out 3 dilation=1x2 groups=4",
                                          "max_pool 2", "average_pool 3x2 stride=1 padding=yes", "global_pool",
-                                         "group_norm 4", "group_norm 2 epsilon=0.001", "instance_norm" };
+                                         "group_norm 4", "group_norm 2 epsilon=0.001", "instance_norm",
+                                         "positions", "positions init=normal scale=0.02" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
     if (kind == 0)

@@ -236,6 +236,9 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("embedding 3 2 init=0.5; dense 1 init=ones", COPSE_I32, COPSE_SHAPE(3), tokens, 1, (const double[]){ 1, 1, 1 }, 3);
     gives("embedding 3 2 init=0.5", COPSE_U8, COPSE_SHAPE(2), letters, 1, (const double[]){ 0.5, 0.5, 0.5, 0.5 }, 4);
     gives("embedding 3 1 init=0.5 scale=4", COPSE_I64, COPSE_SCALAR, (const int64_t[]){ 2, 0 }, 2, (const double[]){ 2, 2 }, 2);
+    gives("positions init=0.5", COPSE_F32, pair, x, 1, (const double[]){ 1.5, -1.5, 3.5, 1 }, 4);
+    gives("embedding 3 2 init=0.5; positions init=ones scale=2", COPSE_I32, COPSE_SHAPE(3), tokens, 1,
+          (const double[]){ 2.5, 2.5, 2.5, 2.5, 2.5, 2.5 }, 6);
     const float picture[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     const copse_shape grey = COPSE_SHAPE(3, 3);
     gives("conv 1 2x2 padding=no init=ones", COPSE_F32, grey, picture, 1, (const double[]){ 12, 16, 24, 28 }, 4);
@@ -299,6 +302,21 @@ static copse_status permute(copse_graph *g, const copse_batch *in, void *user, c
     COPSE_TRY(copse_input(in, "y", &y));
     COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
     return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+}
+
+/* Each position has numbers of its own, the same for all examples. */
+static void positions_have_a_row_each(void **state)
+{
+    (void)state;
+    copse_strategy *st = on_host();
+    copse_layer *l = parsed("embedding 5 2; positions; dense 3; positions scale=0.02 init=normal");
+    OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(400) }));
+    assert_string_equal(variables_of(st), "embedding1.weight 5 2;positions1.weight 400 2;dense1.weight 2 3;dense1.bias 3;"
+                                          "positions2.weight 400 3;");
+    near(moments_of(st, "positions1.weight").deviation, 1, 0.1);
+    near(moments_of(st, "positions2.weight").deviation, 0.02, 0.002);
+    copse_layer_release(&l);
+    copse_strategy_release(&st);
 }
 
 static void embeddings_learn(void **state)
@@ -471,6 +489,8 @@ static void builds_name_line_layer_and_shapes(void **state)
                   "layer 1 'dense 4 relu bias=no init=glorot scale=1.25': the last axis of the input is empty");
     refused_build("embedding 3 2", COPSE_SHAPE(2), COPSE_ERR_SHAPE,
                   "line 1, layer 1 'embedding 3 2': it takes i32, the input is f32[2]");
+    refused_build("positions", COPSE_SHAPE(6), COPSE_ERR_SHAPE, "layer 1 'positions': the input [6] has no two last axes");
+    refused_build("positions", COPSE_SHAPE(0, 6), COPSE_ERR_SHAPE, "the input [0, 6] has no two last axes with elements");
     refused_build("relu", COPSE_SHAPE(1, 1, 1, 1, 1, 1), COPSE_ERR_ARGUMENT, "rank 6: at most 5");
 }
 
@@ -621,6 +641,7 @@ int main(void)
         cmocka_unit_test(initial_values_follow_their_rule),
         cmocka_unit_test(outputs_have_the_values_of_the_definition),
         cmocka_unit_test(dropout_acts_while_training),
+        cmocka_unit_test(positions_have_a_row_each),
         cmocka_unit_test(embeddings_learn),
         cmocka_unit_test(calls_and_text_make_the_same_layers),
         cmocka_unit_test(inner_layers_are_copied),

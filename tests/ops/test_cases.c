@@ -231,6 +231,7 @@ static const struct law {
     [COPSE_ACCURACY_loss] = { .ulp = 16, .ratio = 16, .gradient_ulp = 16, .gradient_of_max = 1e-6 },
     [COPSE_ACCURACY_squared_error] = { .ulp = 8, .gradient_ulp = 5, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
+    [COPSE_ACCURACY_attention] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },
     [COPSE_ACCURACY_scan] = { .ulp = 1, .ratio = 8, .gradient_ulp = 1, .gradient_ratio = 8 },
     [COPSE_ACCURACY_pool] = { .ulp = 3, .ratio = 4, .gradient_ulp = 6, .gradient_ratio = 4 },

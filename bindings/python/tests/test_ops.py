@@ -40,6 +40,7 @@ def cosine(a, b):
 
 
 erf = np.vectorize(math.erf)
+FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
 WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
 KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
@@ -151,6 +152,12 @@ CASES = {
     "broadcast_to": (lambda x, y, i: ops.broadcast_to(ops.mean(x, 1, True), x.shape),
                      lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
     "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
+    "attention": (lambda x, y, i: ops.reshape(ops.attention(*(ops.reshape(t, (-1, 3, 1, 2)) for t in (x, y, x)), causal=True,
+                                                            scale=0.5), (-1, 3, 2)),
+                  lambda x, y, i: softmax(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -1e9), 1)) @ x),
+    "self_attention": (lambda x, y, i: ops.self_attention(ops.concat([x, y], -1), 2, 1, window=2),
+                       lambda x, y, i: np.concatenate([softmax(x[..., h:h + 1] * y[:, None, :, 0] + FAR) @ y[..., 1:]
+                                                       for h in (0, 1)], -1)),
     "one_hot": (lambda x, y, i: ops.one_hot(i, 3), lambda x, y, i: np.eye(3)[i]),
     "cast": (lambda x, y, i: ops.add(ops.cast(x, "float16"), ops.cast(ops.cast(x, "int32"), "float32")),
              lambda x, y, i: x.astype(np.float16).astype(np.float32) + np.trunc(x)),

@@ -401,6 +401,23 @@ def gather(table: Operand, indices: Operand) -> Tensor:
     return _call(lib.copse_gather, _pointer(table), _pointer(indices))
 
 
+def _attention_params(causal: bool, window: int, scale: float) -> Any:
+    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale})
+
+
+def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0) -> Tensor:
+    """Scaled dot-product attention of q [n, queries, heads, width] over k and v [n, keys, kv_heads, width]. With a window a
+    query sees nearer keys only; scale 0 is 1 / sqrt(width)."""
+    return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v), _attention_params(causal, window, scale))
+
+
+def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, causal: bool = False, window: int = 0,
+                   scale: float = 0.0) -> Tensor:
+    """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row."""
+    return _call(lib.copse_self_attention, _pointer(qkv), heads, heads if kv_heads is None else kv_heads,
+                 _attention_params(causal, window, scale))
+
+
 def one_hot(indices: Operand, classes: int) -> Tensor:
     """1 at each int32 index, else 0: [indices..., classes]."""
     return _call(lib.copse_one_hot, _pointer(indices), classes)

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels of attention. */
+#include "core/audit/bound.h"
+#include "core/conformance/launch.h"
+#include "core/ops/ops.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
+
+#define STATE 3u /* words of a query: kernels/attention/attention.clh */
+#define TILE  64u
+#define HEADS 4u
+#define SHARE 2u /* query heads of a key head */
+/* The operands begin behind other words. */
+#define Q_FIRST 2u
+#define K_FIRST 1u
+#define V_FIRST 3u
+
+/* Of an item. Heads of 4 numbers have windows, with which the last query of 7 sees none of 4 keys; the others have 5. In the
+   regime of few groups there are three tiles, and the launch does not take the last one. */
+struct sizes {
+    uint32_t rows, queries, keys, width, window, q_stride, k_stride;
+};
+
+static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
+{
+    const bool is_few = l->regime == COPSE_REGIME_FEW;
+    return (struct sizes){ (uint32_t)copse__launch_extent(l, copse__launch_group(l)), is_few ? 150 : 7, is_few ? 140 : 4, width,
+                           width % 2 ? UINT32_MAX : 3, HEADS * width, HEADS / SHARE * width };
+}
+
+#define PARAMS_OF(z)                                                                                                       \
+    .rows = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,        \
+    .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,      \
+    .k_first = K_FIRST, .v_first = V_FIRST, .count = 2 * TILE, .scale = 0.5f
+
+static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
+{
+    const struct sizes z = sizes_of(l, width);
+    struct copse_params_attention p = { PARAMS_OF(z), .first = first };
+    const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
+    const size_t k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, STATE * (size_t)p.rows, l->spec[1] ? q : 1);
+}
+
+#define PLAN(name, function, ...)                                                                                          \
+    static void name(struct copse_launch *l)                                                                               \
+    {                                                                                                                      \
+        function(l, __VA_ARGS__);                                                                                          \
+    }
+PLAN(plan_attention, plan_forward, 5, 0)
+PLAN(plan_attention_window, plan_forward, 4, 0)
+PLAN(plan_attention_last, plan_forward, 5, TILE)
+PLAN(plan_attention_window_last, plan_forward, 4, TILE)
+
+static void plan_query(struct copse_launch *l, uint32_t width, uint32_t first)
+{
+    const struct sizes z = sizes_of(l, width);
+    struct copse_params_attention_grad_query p = { PARAMS_OF(z), .first = first, .to_first = 3, .to_stride = z.q_stride };
+    const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
+    const size_t k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, q, STATE * (size_t)p.rows, q + p.to_first);
+}
+
+PLAN(plan_attention_grad_query, plan_query, 5, 0)
+PLAN(plan_attention_grad_query_window, plan_query, 4, 0)
+PLAN(plan_attention_grad_query_later, plan_query, 5, TILE)
+
+/* dk and dv are parts of one row. */
+static void plan_key(struct copse_launch *l, uint32_t width, uint32_t first, uint32_t head)
+{
+    const struct sizes z = sizes_of(l, width);
+    struct copse_params_attention_grad_key p = { PARAMS_OF(z), .first = first, .head = head, .to_v = z.k_stride,
+                                                 .to_stride = 2 * z.k_stride };
+    const uint32_t lines = HEADS / SHARE * z.keys;
+    const size_t items = (p.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, STATE * items * HEADS * z.queries, 2 * k);
+}
+
+PLAN(plan_attention_grad_key, plan_key, 5, 0, 0)
+PLAN(plan_attention_grad_key_window, plan_key, 4, 0, 0)
+PLAN(plan_attention_grad_key_later, plan_key, 5, TILE, 1)
+PLAN(plan_attention_grad_key_head, plan_key, 5, 0, 1)
+
+/* The sums of exponentials before the launch are positive. */
+static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 1; i < l->counts[3]; i += STATE)
+        words[3][i] &= 0x7fffffffu;
+}
+
+/* ---- the forms ---- */
+
+/* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
+#define LIMITS .limit = { .ulp = 1, .ratio = 16 }, .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
+#define LATER                                                                                                              \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                                        \
+    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "sums of several launches take one case"
+#define FORWARD(label, is_causal, has_values, plan_)                                                                       \
+    { .kernel = COPSE_KERNEL_attention, .name = label, .spec = { is_causal, has_values },                                  \
+      .contents = { VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_, .size = copse__size_attention, LIMITS }
+#define FORWARD_LAST(label, is_causal, has_values, plan_)                                                                  \
+    { .kernel = COPSE_KERNEL_attention, .name = label, .spec = { is_causal, has_values },                                  \
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,                     \
+      .size = copse__size_attention, LIMITS, LATER }
+#define QUERY(label, is_causal, plan_, target, ...)                                                                        \
+    { .kernel = COPSE_KERNEL_attention_grad_query, .name = label, .spec = { is_causal },                                   \
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_,                               \
+      .size = copse__size_attention_grad_query, LIMITS, __VA_ARGS__ }
+#define KEY(label, is_causal, plan_, target, ...)                                                                          \
+    { .kernel = COPSE_KERNEL_attention_grad_key, .name = label, .spec = { is_causal },                                     \
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_,                                       \
+      .size = copse__size_attention_grad_key, LIMITS, __VA_ARGS__ }
+
+static const struct copse_launch_form forms[] = {
+    FORWARD("every key", 0, 1, plan_attention), FORWARD("causal", 1, 1, plan_attention),
+    FORWARD("window", 0, 1, plan_attention_window), FORWARD("causal, window", 1, 1, plan_attention_window),
+    FORWARD("state alone", 1, 0, plan_attention), FORWARD_LAST("later keys", 0, 1, plan_attention_last),
+    FORWARD_LAST("later keys, causal, window", 1, 1, plan_attention_window_last),
+    QUERY("every key", 0, plan_attention_grad_query, RESULT, .why = NULL),
+    QUERY("causal", 1, plan_attention_grad_query, RESULT, .why = NULL),
+    QUERY("window", 0, plan_attention_grad_query_window, RESULT, .why = NULL),
+    QUERY("later keys", 0, plan_attention_grad_query_later, VALUES, LATER),
+    KEY("every query", 0, plan_attention_grad_key, RESULT, .why = NULL),
+    KEY("causal", 1, plan_attention_grad_key, RESULT, .why = NULL),
+    KEY("window", 0, plan_attention_grad_key_window, RESULT, .why = NULL),
+    KEY("causal, window", 1, plan_attention_grad_key_window, RESULT, .why = NULL),
+    KEY("later queries", 0, plan_attention_grad_key_later, VALUES, LATER),
+    KEY("another head", 0, plan_attention_grad_key_head, VALUES, LATER),
+};
+
+const struct copse_launch_list copse_launch_attention = { forms, COPSE_COUNT(forms) };

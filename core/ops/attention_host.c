@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Host functions and self-tests of the kernels of attention. */
+#include <math.h>
+
+#include "core/device/attention_map.h"
+#include "core/ops/self_tests.h"
+
+#define WIDEST 128
+#define STATE  3u /* words of a query: kernels/attention/attention.clh */
+
+/* ---- references ---- */
+
+static bool sees_a_key(const struct copse_attention_map *m, size_t i)
+{
+    return m->keys > 0 && (i < m->keys || i - (m->keys - 1) < m->window);
+}
+
+void copse_host_attention(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention *p = params;
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
+    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *state = &args[3], *y = &args[4];
+    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
+    const bool is_last = end == m.keys, has_values = spec[1] != 0;
+    for (size_t row = 0; row < p->rows; row++) {
+        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t of_q = copse__attention_q(&m, item, h, i), to = copse__attention_y(&m, item, h, i);
+        const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
+        double sums[WIDEST] = { 0 }, top = before;
+        for (size_t j = p->first; j < end; j++) {
+            const double s = m.scale * copse__attention_dot(q, of_q, k, copse__attention_k(&m, item, h, j), m.width);
+            if (copse__attention_sees(&m, i, j) && s > top)
+                top = s;
+        }
+        const double shift = top == -INFINITY ? 0 : top, keep = exp(before - shift);
+        double total = p->first ? copse__load(state, STATE * row + 1) * keep : 0;
+        for (size_t c = 0; has_values && p->first && c < m.width; c++)
+            sums[c] = copse__load(y, to + c) * keep;
+        for (size_t j = p->first; j < end; j++) {
+            if (!copse__attention_sees(&m, i, j))
+                continue;
+            const double s = m.scale * copse__attention_dot(q, of_q, k, copse__attention_k(&m, item, h, j), m.width);
+            const double e = exp(s - shift);
+            total += e;
+            for (size_t c = 0; has_values && c < m.width; c++)
+                sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
+        }
+        copse__store(state, STATE * row, top);
+        copse__store(state, STATE * row + 1, is_last ? 1 / total : total);
+        for (size_t c = 0; has_values && c < m.width; c++)
+            copse__store(y, to + c, !sees_a_key(&m, i) ? 0 : is_last ? sums[c] / total : sums[c]);
+    }
+}
+
+/* P of a query and a key from its score and the state. */
+static double share_of(const struct copse_host_arg *state, size_t row, double score)
+{
+    return exp(score - copse__load(state, STATE * row)) * copse__load(state, STATE * row + 1);
+}
+
+void copse_host_attention_grad_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query *p = params;
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
+    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *y = &args[3], *dy = &args[4],
+                                *state = &args[5], *to = &args[6];
+    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
+    for (size_t row = 0; row < p->rows; row++) {
+        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+        const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
+        const double along = copse__attention_dot(dy, of_y, y, of_y, m.width);
+        double sums[WIDEST] = { 0 };
+        for (size_t j = p->first; j < end; j++) {
+            if (!copse__attention_sees(&m, i, j))
+                continue;
+            const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+            const double share = share_of(state, row, m.scale * copse__attention_dot(q, of_q, k, of_k, m.width));
+            const double slope = share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
+            for (size_t c = 0; c < m.width; c++)
+                sums[c] += slope * copse__load(k, of_k + c);
+        }
+        copse__store(state, STATE * row + 2, along);
+        for (size_t c = 0; c < m.width; c++)
+            copse__store(to, at + c, sums[c] + (p->first ? copse__load(to, at + c) : 0));
+    }
+}
+
+void copse_host_attention_grad_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key *p = params;
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
+    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *dy = &args[3], *state = &args[4], *to = &args[5];
+    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries), kv_heads = m.heads / m.share;
+    for (size_t row = 0; row < p->rows; row++) {
+        const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
+        const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
+        const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+        const bool adds = p->first + p->head > 0;
+        double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
+        for (size_t i = p->first; i < end; i++) {
+            if (!copse__attention_sees(&m, i, j))
+                continue;
+            const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+            const size_t line = (item * m.heads + h) * m.queries + i;
+            const double share = share_of(state, line, m.scale * copse__attention_dot(q, of_q, k, of_k, m.width));
+            const double slope = share * m.scale *
+                                 (copse__attention_dot(dy, of_y, v, of_v, m.width) - copse__load(state, STATE * line + 2));
+            for (size_t c = 0; c < m.width; c++) {
+                sums_k[c] += slope * copse__load(q, of_q + c);
+                sums_v[c] += share * copse__load(dy, of_y + c);
+            }
+        }
+        for (size_t c = 0; c < m.width; c++) {
+            copse__store(to, p->to_k + at + c, sums_k[c] + (adds ? copse__load(to, p->to_k + at + c) : 0));
+            copse__store(to, p->to_v + at + c, sums_v[c] + (adds ? copse__load(to, p->to_v + at + c) : 0));
+        }
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define QUERIES 5u
+#define KEYS    7u
+#define HEADS   2u
+#define ROWS    (HEADS * QUERIES)
+#define WIDTH   9u
+
+/* Two heads with one key head; windows of 4. */
+#define PARAMS_OF(rows_)                                                                                           \
+    .rows = rows_, .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4,          \
+    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .count = 64, .scale = 0.0625f / WIDTH
+
+static void set_state(struct copse_self_test *t, uint32_t buffer)
+{
+    for (uint32_t row = 0; row < ROWS; row++) {
+        copse__test_set(t, buffer, STATE * row, 0.25f * (float)(row % 3));
+        copse__test_set(t, buffer, STATE * row + 1, 0.125f * (float)(1 + row % 2));
+        copse__test_set(t, buffer, STATE * row + 2, (float)(row % 4));
+    }
+}
+
+void copse_self_test_attention(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention p = { PARAMS_OF(ROWS) };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, STATE * ROWS, ROWS * WIDTH);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention_grad_query p = { PARAMS_OF(ROWS), .to_stride = HEADS * WIDTH };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, ROWS * WIDTH,
+                    STATE * ROWS, ROWS * WIDTH);
+    set_state(t, 5);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_attention_grad_key(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention_grad_key p = { PARAMS_OF(KEYS), .to_v = KEYS * WIDTH, .to_stride = WIDTH };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, STATE * ROWS,
+                    2 * KEYS * WIDTH);
+    set_state(t, 4);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Attention. The rules of copse/ops.h hold here too.
+ */
+#ifndef COPSE_PUBLIC_OPS_ATTENTION_H
+#define COPSE_PUBLIC_OPS_ATTENTION_H
+
+#include "copse/ops.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Which keys a query sees, and the factor on scores. */
+struct copse_attention_params {
+    bool is_causal;  /**< query i sees keys 0 to i only */
+    uint32_t window; /**< query i sees key j only if |i - j| < window    [0: every key] */
+    float scale;     /**< finite                                         [0: 1 / sqrt(width)] */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/**
+ * Scaled dot-product attention (Vaswani et al., 2017) of each head: y = softmax(scale q k^T) v over the keys that a query sees; 0
+ * for a query that sees none. Each key and value head serves heads / kv_heads adjacent query heads. Memory for the derivative
+ * grows linearly with the length: it stores three numbers for each query and computes the scores again. No result depends on
+ * the order in which groups run.
+ *
+ * @param q       f32 [n, queries, heads, width].
+ * @param k, v    f32 [n, keys, kv_heads, width]; kv_heads divides heads.
+ * @param params  NULL for defaults.
+ * @param y       The shape of q.
+ * @retval COPSE_ERR_SHAPE  Also: width is not 1 to 128, or there are more than 16,384 keys, or queries times heads / kv_heads.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, copse_tensor *v,
+                                                     const struct copse_attention_params *params, copse_tensor **y);
+
+/**
+ * The same of one tensor, the result of one product: each row has the query heads, the key heads and the value heads.
+ *
+ * @param qkv  f32 [n, length, (heads + 2 kv_heads) width].
+ * @param y    f32 [n, length, heads width].
+ */
+COPSE_API COPSE_CHECKED copse_status copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads, uint32_t kv_heads,
+                                                          const struct copse_attention_params *params, copse_tensor **y);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
