@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_OPS_UNARY_H
 #define COPSE_CORE_OPS_UNARY_H
 
-#include "core/graph/op.h"
+#include "core/graph/variant.h"
 
 struct copse_unary_attr {
     int32_t id; /* the number of the row */
@@ -12,6 +12,21 @@ struct copse_unary_attr {
 
 /* Elements that an invocation of a kernel for wide vectors computes: a multiple of 16. */
 #define COPSE_UNARY_EACH 2048u
+
+/* A launch: values, and the tensors of its buffers. */
+struct copse_unary_work {
+    struct copse_unary_attr of;
+    uint32_t n;
+    const copse_tensor *x, *dy, *y; /* dy: NULL for the function; y: its result, or dx */
+};
+
+/* Sizes that the tuning measures. */
+#define COPSE_UNARY_JOBS 2u
+
+struct copse_unary_work copse__unary_work(const copse_tensor *y);
+bool copse__unary_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
+/* Job `index`: "WHAT of N", with `inputs` inputs of N values. */
+void copse__unary_job(size_t index, const char *what, size_t inputs, struct copse_tune_job *j);
 
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
