@@ -55,6 +55,7 @@ copse_status copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, co
     copse_tensor *stats;
     char x[96], y[96];
     COPSE_TRY(COPSE_CHECK_OPERANDS("sparse_cross_entropy", g, out, logits, labels));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits));
     if (reduction != COPSE_MEAN && reduction != COPSE_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "sparse_cross_entropy: unknown reduction %d",
                           (int)reduction);

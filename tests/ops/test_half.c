@@ -2,7 +2,11 @@
 /* f16 and bf16 tensors in graphs: conversion of operands, derivatives, and memory. Numbers are in the table of casts. */
 #include "copse/device/function.h"
 #include "copse/matmul.h"
+#include "copse/distribute/sync.h"
+#include "copse/ops/losses.h"
+#include "copse/ops/norm.h"
 #include "copse/ops/precision.h"
+#include "copse/ops/resize.h"
 #include "tests/rig/op_harness.h"
 
 static copse_graph *graph_of(const char *name, copse_type type, copse_shape shape, copse_tensor **x)
@@ -70,6 +74,44 @@ static void results_are_f32(void **state)
     copse_graph_release(&g);
 }
 
+#define TAKES(...)                                                    \
+    do {                                                              \
+        OK(__VA_ARGS__);                                              \
+        assert_int_equal(copse_tensor_type(y), COPSE_F32);            \
+    } while (0)
+
+/* Ops that look at types before they add a node, too. */
+static void every_op_takes_them(void **state)
+{
+    (void)state;
+    static const uint32_t size[] = { 8, 8 }, axes[] = { 0, 1, 2 };
+    static const copse_type types[] = { COPSE_F16, COPSE_BF16 };
+    for (size_t k = 0; k < COPSE_COUNT(types); k++) {
+        copse_tensor *x, *m, *c, *labels, *y, *variance;
+        copse_graph *g = graph_of("x", types[k], COPSE_SHAPE(2, 4, 4, 4), &x);
+        OK(copse_graph_input(g, "m", types[k], COPSE_SHAPE(3, 4), &m));
+        OK(copse_graph_input(g, "c", types[k], COPSE_SHAPE(4), &c));
+        OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(3), &labels));
+        TAKES(copse_relu(g, x, &y));
+        TAKES(copse_softmax(g, m, &y));
+        TAKES(copse_concat(g, (copse_tensor *[]){ m, m }, 2, 0, &y));
+        TAKES(copse_where(g, m, m, m, &y));
+        TAKES(copse_layer_norm(g, m, c, c, 1e-5f, &y));
+        TAKES(copse_cross_entropy(g, m, labels, NULL, &y));
+        TAKES(copse_sparse_cross_entropy(g, m, labels, COPSE_MEAN, &y));
+        TAKES(copse_binary_cross_entropy(g, m, m, c, COPSE_MEAN, &y));
+        TAKES(copse_kl_divergence(g, m, m, COPSE_MEAN, &y));
+        TAKES(copse_cosine_similarity(g, m, m, &y));
+        TAKES(copse_group_norm(g, x, 2, c, c, 1e-5f, &y));
+        TAKES(copse_resize(g, x, size, COPSE_RESIZE_LINEAR, &y));
+        TAKES(copse_pixel_shuffle(g, x, 2, &y));
+        TAKES(copse_pixel_unshuffle(g, x, 2, &y));
+        TAKES(copse_all_reduce(g, m, COPSE_SUM, &y));
+        TAKES(copse_sync_moments(g, x, axes, 3, &y, &variance));
+        copse_graph_release(&g);
+    }
+}
+
 /* The gradients of a product of whole numbers are those of f32; the derivative of its result is rounded. */
 static void products_of_16_bits(void **state)
 {
@@ -115,6 +157,7 @@ int main(void)
         cmocka_unit_test(operands_are_converted_once),
         cmocka_unit_test(derivatives_are_f32),
         cmocka_unit_test(results_are_f32),
+        cmocka_unit_test(every_op_takes_them),
         cmocka_unit_test(products_of_16_bits),
         cmocka_unit_test(precisions_that_are_refused),
     };

@@ -86,7 +86,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--weight-decay", (double)s->weight_decay);
     if (s->average > 0.0f)
         add_number(t, "--average", (double)s->average);
-    if (s->precision.at->value != COPSE_F32)
+    if (s->precision.at->value != COPSE_F32 || !is_for_file) /* files without it are of f32 */
         add(t, "--precision", s->precision.at->name);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
@@ -148,12 +148,14 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     /* of versions without these options */
     static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    char then[sizeof now.bytes + sizeof before];
+    static const char precision[] = "--precision=f32\n";
+    char then[sizeof now.bytes + sizeof before + sizeof precision];
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(describe(r, false, &now));
-    snprintf(then, sizeof then, "%s%s", found, strstr(found, "--scale=") ? "" : before);
+    snprintf(then, sizeof then, "%s%s%s", found, strstr(found, "--scale=") ? "" : before,
+             strstr(found, "--precision=") ? "" : precision);
     return compare(path, then, now.bytes);
 }
 
