@@ -43,6 +43,8 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
         PRODUCT(conv_wide, 3, (uint64_t)p->pixels * p->out_c, (uint64_t)p->taps_h * p->taps_w * p->group_in)
         PRODUCT(conv_weight, 2, p->count, p->part)
         PRODUCT(conv_weight_wide, 2, (uint64_t)p->parts * p->rows * p->out_c, p->part)
+        PRODUCT(conv_texel, 3, (uint64_t)p->pixels * p->out_c, 4 * (uint64_t)p->taps_h * p->taps_w * p->in_t)
+        PRODUCT(conv_weight_texel, 2, (uint64_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c, p->part * p->out_w)
     default:
         return false;
     }

@@ -6,6 +6,6 @@
 #include "core/device/kernel.h"
 
 copse_host_at_fn copse_at_matmul, copse_at_matmul_wide, copse_at_matmul_texel, copse_at_conv, copse_at_conv_wide,
-    copse_at_conv_weight, copse_at_conv_weight_wide;
+    copse_at_conv_weight, copse_at_conv_weight_wide, copse_at_conv_texel, copse_at_conv_weight_texel;
 
 #endif
