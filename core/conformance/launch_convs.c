@@ -154,7 +154,7 @@ static void plan_texel(struct copse_launch *l)
         .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_t = in_t, .out_h = OUT_H, .out_w = OUT_W,
         .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
         .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .gap_h = c.gap_h, .gap_w = c.gap_w,
+        .gap_h = c.gap_h, .gap_w = c.gap_w, .taps_each = in_t < 64 ? 4 : 1,
     };
     const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * 4 * in_t,
@@ -164,13 +164,17 @@ static void plan_texel(struct copse_launch *l)
 static void plan_weight_texel(struct copse_launch *l)
 {
     const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* an odd number of groups: a folded launch has surplus groups */
-    const uint32_t width = 8u << l->spec[0], tile = 16u >> l->spec[0], in = l->want > 1 && !is_axis ? 7 : 1;
+    const uint32_t width = 8u << l->spec[0], tile = 8u >> l->spec[0], in = l->want > 1 && !is_axis ? 11 : 1;
     const uint32_t in_t = divide_up(in, 4), out = is_axis ? 1 : width - 3;
-    const struct copse_params_conv c = geometry(l, false, in);
-    const uint32_t tiles = divide_up(c.taps_h * c.taps_w * in_t, tile), parts = divide_up(l->want, tiles);
+    struct copse_params_conv c = geometry(l, false, in);
+    if (in == 1) { /* one tile of rows, inside of x */
+        c.taps_h = c.taps_w = 1;
+        c.first_h = 0;
+    }
+    const uint32_t tiles = divide_up(c.taps_h * c.taps_w * divide_up(in_t, 2), tile), parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 120 : 2;
     const struct copse_params_conv_weight_texel p = {
-        .lines = parts * part - (part > 1 && parts > 1), .part = part, .parts = parts, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .in_t = in_t,
+        .lines = parts * part - 1, .part = part, .parts = parts, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .in_t = in_t,
         .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w,
         .stride_h = c.stride_h, .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h,
         .first_w = c.first_w,
@@ -293,9 +297,9 @@ static const struct copse_launch_form forms[] = {
       .plan = plan_weight_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
     FORM(conv_weight_wide, "16 outputs", plan_weight_wide, RESULT, 0, 0),
     FORM(conv_weight_wide, "64 outputs", plan_weight_wide, RESULT, 0, 2),
-    TEXEL(conv_texel, "8 outputs", plan_texel, VALUES, RESULT, 0),
+    TEXEL(conv_texel, "32 outputs", plan_texel, VALUES, RESULT, 0, 0, 0, 2),
     TEXEL(conv_texel, "64 outputs, bias, relu", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 0, 3),
-    TEXEL(conv_texel, "32 outputs, gaps", plan_texel, VALUES, RESULT, 0, 0, 1, 2),
+    TEXEL(conv_texel, "16 outputs, gaps", plan_texel, VALUES, RESULT, 0, 0, 1, 1),
     TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
     TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
 };

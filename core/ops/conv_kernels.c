@@ -221,7 +221,7 @@ void copse_self_test_conv_texel(const struct copse_kernel *k, struct copse_self_
         .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u), .in_h = of.h.in, .in_w = of.w.in, .in_t = 1, .out_h = of.h.out,
         .out_w = of.w.out, .out_c = out, .out_t = out_t, .taps_h = of.h.taps, .taps_w = of.w.taps,
         .stride_h = of.h.stride, .stride_w = of.w.stride, .step_h = of.h.step, .step_w = of.w.step, .first_h = of.h.first,
-        .first_w = of.w.first, .gap_h = of.h.gap, .gap_w = of.w.gap,
+        .first_w = of.w.first, .gap_h = of.h.gap, .gap_w = of.w.gap, .taps_each = 4,
     };
     COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out, p.pixels * out);
     soften(t, k->spec[1]);
@@ -250,7 +250,7 @@ static void weight_texel(const void *params, const int32_t *spec, const struct c
 
 void copse_self_test_conv_weight_texel(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 16u >> k->spec[0], in = 5, in_t = 2;
+    const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0], in = 5, in_t = 2;
     const struct copse_conv_geometry of = geometry(false, in, out, 1);
     const struct copse_params_conv_weight_texel p = {
         .lines = 2 * of.h.out, .part = 2 * of.h.out, .parts = 1, .in_h = of.h.in, .in_w = of.w.in, .in_c = in, .in_t = in_t,
@@ -259,7 +259,7 @@ void copse_self_test_conv_weight_texel(const struct copse_kernel *k, struct cops
         .first_w = of.w.first,
     };
     const uint32_t rows = of.h.taps * of.w.taps;
-    COPSE_SELF_TEST(t, p, p.parts * ((rows * in_t + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t, copse__conv_pixels(&of) * 4 * out_t,
+    COPSE_SELF_TEST(t, p, p.parts * ((rows + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t, copse__conv_pixels(&of) * 4 * out_t,
                     p.parts * rows * in * out);
     t->truth = weight_texel;
 }

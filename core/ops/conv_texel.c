@@ -36,6 +36,13 @@ static copse_status whole(struct copse_lowering *l, const copse_tensor *x, uint3
                         copse__of(x), *out);
 }
 
+/* Groups of conv_weight_texel for the gradient's rows and outputs. */
+static uint64_t tiles_of(const struct copse_conv_geometry *of, int32_t log)
+{
+    const uint64_t pairs = divide_up(texels(of->in_channels), 2);
+    return (uint64_t)divide_up(copse__conv_taps(of) * pairs, 8u >> log) * divide_up(of->out_channels, 8u << log);
+}
+
 static bool fits(const struct copse_limits *limits, const struct copse_conv_geometry *of)
 {
     const uint64_t most = COPSE_MIN(limits->max_binding_bytes / 16, limits->max_texel_elements);
@@ -62,7 +69,7 @@ copse_status copse__conv_lower_texel(struct copse_lowering *l, const void *work)
         .pixels = copse__conv_pixels(of), .in_h = h->in, .in_w = w->in, .in_t = texels(of->in_channels), .out_h = h->out,
         .out_w = w->out, .out_c = of->out_channels, .out_t = texels(of->out_channels), .taps_h = h->taps,
         .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride, .step_h = h->step, .step_w = w->step,
-        .first_h = h->first, .first_w = w->first, .gap_h = h->gap, .gap_w = w->gap,
+        .first_h = h->first, .first_w = w->first, .gap_h = h->gap, .gap_w = w->gap, .taps_each = COPSE_CONV_TEXEL_TAPS(texels(of->in_channels)),
     };
     struct copse_operand x, weights;
     COPSE_TRY(whole(l, c->x, 1, of->batch * h->in * w->in, of->batch * h->in * w->in, of->in_channels, &x));
@@ -85,16 +92,15 @@ struct copse_params_conv_weight_texel copse__conv_weight_plan_texel(struct copse
     enum { USUAL = 2048, SHORTEST = 256 };
     const struct copse_conv_geometry *of = &c->of;
     const struct copse_conv_axis *h = &of->h, *w = &of->w;
-    const int32_t log = log_lanes(of->out_channels);
     struct copse_params_conv_weight_texel p = {
         .lines = of->batch * h->out, .in_h = h->in, .in_w = w->in, .in_c = of->in_channels, .in_t = texels(of->in_channels),
         .out_h = h->out, .out_w = w->out, .out_c = of->out_channels, .out_t = texels(of->out_channels), .taps_h = h->taps,
         .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride, .step_h = h->step, .step_w = w->step,
         .first_h = h->first, .first_w = w->first,
     };
-    const uint32_t tiles = divide_up(copse__conv_taps(of) * p.in_t, 16u >> log) * divide_up(p.out_c, 8u << log);
     const uint32_t pixels = copse__conv_pixels(of);
-    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(4 * (uint64_t)copse__limits(l)->compute_units, tiles));
+    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(4 * (uint64_t)copse__limits(l)->compute_units,
+                                                                       tiles_of(of, log_lanes(of->out_channels))));
     parts = COPSE_MIN(COPSE_MAX(parts, divide_up(pixels, USUAL)), p.lines);
     p.part = divide_up(p.lines, parts);
     p.parts = divide_up(p.lines, p.part);
@@ -110,7 +116,5 @@ copse_status copse__conv_weight_launch_texel(struct copse_lowering *l, const str
     struct copse_operand x, dy;
     COPSE_TRY(whole(l, c->x, 1, pixels, pixels, of->in_channels, &x));
     COPSE_TRY(whole(l, c->dy, 1, copse__conv_pixels(of), copse__conv_pixels(of), of->out_channels, &dy));
-    const uint64_t groups = (uint64_t)p->parts * divide_up(copse__conv_taps(of) * p->in_t, 16u >> log) *
-                            divide_up(p->out_c, 8u << log);
-    return COPSE_LAUNCH(l, conv_weight_texel, spec, *p, groups, x, dy, to);
+    return COPSE_LAUNCH(l, conv_weight_texel, spec, *p, p->parts * tiles_of(of, log), x, dy, to);
 }
