@@ -18,7 +18,9 @@ static const struct limit limits[] = {
     SUM(matmul, 16, .has_activation = true), SUM(matmul_texel, 16, .has_activation = true),
     SUM(matmul_wide, 16, .has_activation = true),
     SUM(conv, 16, .has_activation = true), SUM(conv_wide, 16, .has_activation = true), SUM(conv_weight, 16),
-    SUM(conv_weight_wide, 16), ULP(pool, 4, .ratio = 4), ULP(pool_grad, 6, .ratio = 4),
+    SUM(conv_weight_wide, 16), SUM(conv_texel, 16, .has_activation = true), SUM(conv_weight_texel, 16),
+    ULP(pool, 4, .ratio = 4), ULP(pool_wide, 4, .ratio = 4), ULP(pool_grad, 6, .ratio = 4),
+    ULP(pool_grad_wide, 6, .ratio = 4),
     ULP(resize, 3, .ratio = 4), ULP(resize_grad, 3, .ratio = 4),
     SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4), SUM(scan, 4), SUM(scan_sums, 4),
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
@@ -180,6 +182,14 @@ uint64_t copse__bound_work(const struct copse_command *c)
     case COPSE_KERNEL_attention_grad_key: {
         const struct copse_params_attention_grad_key *p = params;
         return words + product(p->rows, COPSE_MIN(p->count, p->queries), p->width, 4);
+    }
+    case COPSE_KERNEL_conv_texel: {
+        const struct copse_params_conv_texel *p = params;
+        return words + product(p->pixels, p->taps_h * p->taps_w, 4 * p->in_t, p->out_c);
+    }
+    case COPSE_KERNEL_conv_weight_texel: {
+        const struct copse_params_conv_weight_texel *p = params;
+        return words + product(p->lines * p->out_w, p->taps_h * p->taps_w, p->in_c, p->out_c);
     }
     default:
         return words;

@@ -51,6 +51,8 @@ static bool sample_of_product(const struct copse_command *c, struct copse_sample
         ELEMENTS(matmul_pad, 1, (uint64_t)p->batch * p->rows_to * p->cols_to, 1)
         SCATTERED(matmul_wide_pack, true, (uint64_t)p->batch * p->k * ROUNDED_UP(p->n, p->width))
         SCATTERED(matmul_wide_turn, true, (uint64_t)p->batch * p->padded * p->cols)
+        ELEMENTS(conv_texel, 3, (uint64_t)p->pixels * p->out_c, 4 * (uint64_t)p->taps_h * p->taps_w * p->in_t)
+        ELEMENTS(conv_weight_texel, 2, (uint64_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c, p->part * p->out_w)
     default:
         return false;
     }

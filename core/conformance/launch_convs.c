@@ -141,6 +141,49 @@ static void plan_weight_wide_groups(struct copse_launch *l)
                       (size_t)parts * rows * out);
 }
 
+/* ---- texels: one group, channels in whole texels ---- */
+
+static void plan_texel(struct copse_launch *l)
+{
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* whole tiles would take 100 MiB */
+    const uint32_t width = 8u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1, down = divide_up(l->want, across);
+    const uint32_t rows = 64u >> l->spec[3], in_t = l->regime == COPSE_REGIME_FEW ? 75 : 1;
+    const uint32_t out = is_axis ? 1 : across * width - 3;
+    const struct copse_params_conv c = geometry(l, l->spec[2], 4 * in_t);
+    const struct copse_params_conv_texel p = {
+        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_t = in_t, .out_h = OUT_H, .out_w = OUT_W,
+        .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
+        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
+        .gap_h = c.gap_h, .gap_w = c.gap_w, .taps_each = in_t < 64 ? 4 : 1,
+    };
+    const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * 4 * in_t,
+                      (size_t)p.taps_h * p.taps_w * 16 * in_t * p.out_t, out, (size_t)p.pixels * out);
+}
+
+static void plan_weight_texel(struct copse_launch *l)
+{
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* an odd number of groups: a folded launch has surplus groups */
+    const uint32_t width = 8u << l->spec[0], tile = 8u >> l->spec[0], in = l->want > 1 && !is_axis ? 11 : 1;
+    const uint32_t in_t = divide_up(in, 4), out = is_axis ? 1 : width - 3;
+    struct copse_params_conv c = geometry(l, false, in);
+    if (in == 1) { /* one tile of rows, inside of x */
+        c.taps_h = c.taps_w = 1;
+        c.first_h = 0;
+    }
+    const uint32_t tiles = divide_up(c.taps_h * c.taps_w * divide_up(in_t, 2), tile), parts = divide_up(l->want, tiles);
+    const uint32_t part = l->regime == COPSE_REGIME_FEW ? 120 : 2;
+    const struct copse_params_conv_weight_texel p = {
+        .lines = parts * part - 1, .part = part, .parts = parts, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .in_t = in_t,
+        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w,
+        .stride_h = c.stride_h, .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h,
+        .first_w = c.first_w,
+    };
+    const size_t images = divide_up(p.lines, OUT_H);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * 4 * in_t,
+                      (size_t)p.lines * OUT_W * 4 * p.out_t, (size_t)parts * p.taps_h * p.taps_w * in * out);
+}
+
 /* ---- pooling: windows of 3 x 2 that overlap, on images of 5 x 4 ---- */
 
 static struct copse_params_pool pool_params(const struct copse_launch *l)
@@ -162,6 +205,29 @@ static void plan_pool_grad(struct copse_launch *l)
     const struct copse_params_pool p = pool_params(l);
     const size_t image = p.in_h * p.in_w * p.channels, images = divide_up(p.count, image);
     COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
+}
+
+/* Lines of pixels with 17 channels: two vectors that overlap. */
+#define POOL_LINES(l)                                                                                       \
+    {                                                                                                       \
+        .lines = (uint32_t)(l)->want, .channels = 17, .in_h = 5, .in_w = 2, .out_h = 3, .out_w = 2, .stride_h = 2, \
+        .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1, .before_w = 1,                              \
+        .divisor = (l)->regime == COPSE_REGIME_FEW ? 6 : 0                                                  \
+    }
+
+static void plan_pool_wide(struct copse_launch *l)
+{
+    const struct copse_params_pool_wide p = POOL_LINES(l);
+    const size_t images = divide_up(p.lines, p.out_h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, (size_t)p.lines * p.out_w * p.channels);
+}
+
+static void plan_pool_grad_wide(struct copse_launch *l)
+{
+    const struct copse_params_pool_grad_wide p = POOL_LINES(l);
+    const size_t images = divide_up(p.lines, p.in_h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, images * p.out_h * p.out_w * p.channels,
+                      (size_t)p.lines * p.in_w * p.channels);
 }
 
 /* ---- resizing: lines of 5 elements become 7, and back ---- */
@@ -189,6 +255,11 @@ static void plan_resize_grad(struct copse_launch *l)
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
       .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .spec = { __VA_ARGS__ } }
 
+/* A group of a kernel for texels has 8 invocations on every device. */
+#define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                           \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
+      .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .least_group = 8, .spec = { __VA_ARGS__ } }
+
 #define RESIZE(kernel_, plan_, label, kind)                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
       .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p50f, .spec = { kind } }
@@ -205,6 +276,12 @@ static const struct copse_launch_form forms[] = {
       .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
     FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
     FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
+    { .kernel = COPSE_KERNEL_pool_wide, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
+      .spec = { 0, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool_wide, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
+      .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+    FORM(pool_grad_wide, "largest", plan_pool_grad_wide, RESULT, 0, 0, 3, 2),
+    FORM(pool_grad_wide, "mean", plan_pool_grad_wide, RESULT, 0, 1, 3, 2),
     RESIZE(resize, plan_resize, "nearest", 0),
     RESIZE(resize, plan_resize, "linear", 1),
     RESIZE(resize, plan_resize, "area", 2),
@@ -220,6 +297,11 @@ static const struct copse_launch_form forms[] = {
       .plan = plan_weight_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
     FORM(conv_weight_wide, "16 outputs", plan_weight_wide, RESULT, 0, 0),
     FORM(conv_weight_wide, "64 outputs", plan_weight_wide, RESULT, 0, 2),
+    TEXEL(conv_texel, "32 outputs", plan_texel, VALUES, RESULT, 0, 0, 0, 2),
+    TEXEL(conv_texel, "64 outputs, bias, relu", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 0, 3),
+    TEXEL(conv_texel, "16 outputs, gaps", plan_texel, VALUES, RESULT, 0, 0, 1, 1),
+    TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
+    TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
 };
 
 const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms) };

@@ -83,6 +83,17 @@ static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *
 }
 #define COPSE_CONV_WIDE_ROWS(log_vectors) ((log_vectors) == 2 ? 6u : 12u)
 
+/* Taps whose sums form a chain in conv_texel. */
+#define COPSE_CONV_TEXEL_TAPS(in_t) ((in_t) < 64u ? 64u / (in_t) : 1u)
+
+/* Launches on devices with fast texels (conv_texel.c). The gradient of the weights writes sums of `parts` parts. */
+bool copse__conv_fits_texel(const struct copse_limits *limits, const void *work);
+copse_status copse__conv_lower_texel(struct copse_lowering *l, const void *work);
+bool copse__conv_weight_fits_texel(const struct copse_limits *limits, const void *work);
+struct copse_params_conv_weight_texel copse__conv_weight_plan_texel(struct copse_lowering *l, const struct copse_conv_weight *c);
+copse_status copse__conv_weight_launch_texel(struct copse_lowering *l, const struct copse_conv_weight *c,
+                                             const struct copse_params_conv_weight_texel *p, struct copse_operand to);
+
 /* Tuning (conv_tune.c): the size class of a convolution, and the geometry of job `index`; it sets all of the job but `work` and
    in[1]. */
 enum { COPSE_CONV_JOBS = 9 };

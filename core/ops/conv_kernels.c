@@ -49,24 +49,31 @@ void copse_host_conv(const void *params, const int32_t *spec, const struct copse
         copse__store(&args[3], i, copse_at_conv(params, spec, args, i));
 }
 
-double copse_at_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+/* A pixel of x has `in` elements, one of dy `out`. */
+static double weight_at(const struct copse_params_conv_weight *p, size_t in, size_t out, const struct copse_host_arg *args,
+                        size_t place)
 {
-    const struct copse_params_conv_weight *p = params;
     const size_t weight = place % p->weights, row = weight / p->out_c, o = weight % p->out_c, tap = row / p->group_in;
     const size_t channel = o / p->group_out * p->group_in + row % p->group_in;
     const size_t begin = place / p->weights * p->part, end = COPSE_MIN(begin + p->part, p->pixels);
     const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
     double sum = 0;
-    (void)spec;
     for (size_t pixel = begin; pixel < end; pixel++) {
         const size_t line = pixel / p->out_w, image = line / p->out_h;
         size_t h, w;
         if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) &&
             element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
-            sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel) *
-                   copse__load(&args[1], pixel * p->out_c + o);
+            sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * in + channel) *
+                   copse__load(&args[1], pixel * out + o);
     }
     return sum;
+}
+
+double copse_at_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_weight *p = params;
+    (void)spec;
+    return weight_at(p, p->in_c, p->out_c, args, place);
 }
 
 void copse_host_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -182,4 +189,77 @@ void copse_self_test_conv_weight_wide(const struct copse_kernel *k, struct copse
     };
     COPSE_SELF_TEST(t, p, (rows + tile - 1) / tile, 2 * 5 * 4 * 3, p.pixels * out, rows * out);
     t->truth = weight_wide;
+}
+
+/* ---- texels: pixels and rows of weights in whole texels ---- */
+
+double copse_at_conv_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_texel *p = params;
+    const struct copse_params_conv plain = {
+        .in_h = p->in_h, .in_w = p->in_w, .in_c = 4 * p->in_t, .out_h = p->out_h, .out_w = p->out_w, .out_c = p->out_c,
+        .taps_h = p->taps_h, .taps_w = p->taps_w, .stride_h = p->stride_h, .stride_w = p->stride_w, .step_h = p->step_h,
+        .step_w = p->step_w, .first_h = p->first_h, .first_w = p->first_w, .gap_h = p->gap_h, .gap_w = p->gap_w,
+        .group_in = 4 * p->in_t, .group_out = p->out_c, .c_end = 4 * p->in_t,
+    };
+    return convolve_at(&plain, p->out_c, 0, 4 * (size_t)p->out_t, spec, args, place);
+}
+
+static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_conv_texel *p = params;
+    for (size_t i = 0; i < (size_t)p->pixels * p->out_c; i++)
+        copse__store(&args[3], i, copse_at_conv_texel(params, spec, args, i));
+}
+
+void copse_self_test_conv_texel(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    /* The last texel of outputs is partly used. */
+    const uint32_t out = (8u << k->spec[3]) - 3, out_t = (out + 3) / 4, rows = 64u >> k->spec[3];
+    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 4, out, 1);
+    const struct copse_params_conv_texel p = {
+        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u), .in_h = of.h.in, .in_w = of.w.in, .in_t = 1, .out_h = of.h.out,
+        .out_w = of.w.out, .out_c = out, .out_t = out_t, .taps_h = of.h.taps, .taps_w = of.w.taps,
+        .stride_h = of.h.stride, .stride_w = of.w.stride, .step_h = of.h.step, .step_w = of.w.step, .first_h = of.h.first,
+        .first_w = of.w.first, .gap_h = of.h.gap, .gap_w = of.w.gap, .taps_each = 4,
+    };
+    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out, p.pixels * out);
+    soften(t, k->spec[1]);
+    t->truth = texel;
+}
+
+double copse_at_conv_weight_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_weight_texel *p = params;
+    const struct copse_params_conv_weight plain = {
+        .pixels = p->lines * p->out_w, .part = p->part * p->out_w, .weights = p->taps_h * p->taps_w * p->in_c * p->out_c,
+        .gap_h = 1, .gap_w = 1, .in_h = p->in_h, .in_w = p->in_w, .out_h = p->out_h, .out_w = p->out_w, .out_c = p->out_c,
+        .taps_w = p->taps_w, .stride_h = p->stride_h, .stride_w = p->stride_w, .step_h = p->step_h, .step_w = p->step_w,
+        .first_h = p->first_h, .first_w = p->first_w, .group_in = p->in_c, .group_out = p->out_c,
+    };
+    (void)spec;
+    return weight_at(&plain, 4 * (size_t)p->in_t, 4 * (size_t)p->out_t, args, place);
+}
+
+static void weight_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_conv_weight_texel *p = params;
+    for (size_t i = 0; i < (size_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c; i++)
+        copse__store(&args[2], i, copse_at_conv_weight_texel(params, spec, args, i));
+}
+
+void copse_self_test_conv_weight_texel(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0], in = 5, in_t = 2;
+    const struct copse_conv_geometry of = geometry(false, in, out, 1);
+    const struct copse_params_conv_weight_texel p = {
+        .lines = 2 * of.h.out, .part = 2 * of.h.out, .parts = 1, .in_h = of.h.in, .in_w = of.w.in, .in_c = in, .in_t = in_t,
+        .out_h = of.h.out, .out_w = of.w.out, .out_c = out, .out_t = out_t, .taps_h = of.h.taps, .taps_w = of.w.taps,
+        .stride_h = of.h.stride, .stride_w = of.w.stride, .step_h = of.h.step, .step_w = of.w.step, .first_h = of.h.first,
+        .first_w = of.w.first,
+    };
+    const uint32_t rows = of.h.taps * of.w.taps;
+    COPSE_SELF_TEST(t, p, p.parts * ((rows + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t, copse__conv_pixels(&of) * 4 * out_t,
+                    p.parts * rows * in * out);
+    t->truth = weight_texel;
 }

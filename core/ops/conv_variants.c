@@ -17,6 +17,13 @@
 
 /* ---- launches ---- */
 
+/* The buffer of an operand of `count` values. One without values is not read, but an argument needs a buffer with bytes. */
+static copse_status buffer_of(struct copse_lowering *l, struct copse_operand x, uint64_t count, struct copse_operand *out)
+{
+    *out = x;
+    return count > 0 ? COPSE_OK : copse__scratch(l, 1, out);
+}
+
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct copse_conv *c = work;
@@ -28,11 +35,14 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
         .count = (uint32_t)copse__elements(c->y->shape), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap,
         COPSE_CONV_SIZES(of),
     };
+    struct copse_operand x, weights;
+    COPSE_TRY(buffer_of(l, c->x, (uint64_t)of->batch * h->in * w->in * of->in_channels, &x));
+    COPSE_TRY(buffer_of(l, c->weights, (uint64_t)taps * (of->in_channels / of->groups) * of->out_channels, &weights));
     do {
         p.c_begin = p.c_end;
         p.c_end += COPSE_MIN(p.group_in - p.c_begin, most);
-        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count), c->x,
-                               c->weights, c->bias ? copse__of(c->bias) : c->weights, copse__of(c->y)));
+        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count), x, weights,
+                               c->bias ? copse__of(c->bias) : weights, copse__of(c->y)));
     } while (p.c_end < p.group_in);
     return COPSE_OK;
 }
@@ -85,11 +95,14 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
 /* ---- the family ---- */
 
 static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_pack };
+static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
     { "wide", COPSE_KERNEL_conv_wide, { 1, 0, 2 }, fits_wide, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
+    { "texel", COPSE_KERNEL_conv_texel, { 2, 2, 0 }, copse__conv_fits_texel, copse__conv_lower_texel, texel_needs,
+      COPSE_COUNT(texel_needs) },
 };
 
 /* Channels of x, and of y, are each rounded to one of these. */

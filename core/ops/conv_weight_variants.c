@@ -82,12 +82,26 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
     return !copse__conv_has_gaps(of) && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
 }
 
+static copse_status lower_texel(struct copse_lowering *l, const void *work)
+{
+    const struct copse_conv_weight *c = work;
+    const struct copse_params_conv_weight_texel p = copse__conv_weight_plan_texel(l, c);
+    struct copse_operand to;
+    COPSE_TRY(parts_begin(l, c->dw, p.parts, &to));
+    COPSE_TRY(copse__conv_weight_launch_texel(l, c, &p, to));
+    return parts_end(l, c->dw, p.parts, to);
+}
+
 /* ---- the family ---- */
+
+static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
     { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, fits_wide, lower_wide, NULL, 0 },
+    { "texel", COPSE_KERNEL_conv_weight_texel, { 2, 2, 0 }, copse__conv_weight_fits_texel, lower_texel, texel_needs,
+      COPSE_COUNT(texel_needs) },
 };
 
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])

@@ -35,7 +35,9 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[4] = (int32_t)turn % 2;
         return turn < 6;
     case COPSE_KERNEL_pool:
+    case COPSE_KERNEL_pool_wide:
     case COPSE_KERNEL_pool_grad:
+    case COPSE_KERNEL_pool_grad_wide:
         spec[0] = (int32_t)turn % 2;
         spec[1] = 2 + (int32_t)turn % 3;
         spec[2] = 3;
@@ -55,6 +57,15 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[0] = (int32_t)turn % 2;
         spec[1] = (int32_t)turn;
         spec[2] = (int32_t)turn % 3;
+        return turn < 4;
+    case COPSE_KERNEL_conv_texel:
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = (int32_t)turn;
+        spec[2] = (int32_t)turn / 2;
+        spec[3] = (int32_t)turn;
+        return turn < 4;
+    case COPSE_KERNEL_conv_weight_texel:
+        spec[0] = (int32_t)turn;
         return turn < 4;
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_texel:

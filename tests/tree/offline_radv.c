@@ -79,6 +79,8 @@ static const struct {
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
+    { COPSE_KERNEL_conv_texel, 1, { 1, 3, 1, 3 } },
+    { COPSE_KERNEL_conv_weight_texel, 1, { 3 } },
 };
 
 /* ---- the null device ---- */
@@ -274,6 +276,15 @@ static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t 
 }
 
 /* Whether the kernel compiles and stays within what it may use. */
+/* Kernels that read texels are for drivers on CPUs, and chosen nowhere else: they are only compiled here. */
+static bool is_for_cpus(const struct copse_kernel_row *row)
+{
+    for (int i = 0; i < row->arg_count; i++)
+        if (row->args[i].kind == COPSE_ARG_TEXEL)
+            return true;
+    return false;
+}
+
 static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint64_t floor)
 {
     VkDescriptorSetLayoutBinding bindings[COPSE_MAX_BINDINGS];
@@ -320,8 +331,8 @@ static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint6
         fault = "  FAILED: does not compile";
     else if (missing)
         fault = "  FAILED: figures are missing";
-    else if (row == &copse_kernel_table[COPSE_KERNEL_matmul_texel])
-        note = "  for drivers on CPUs: only compiled"; /* chosen nowhere else */
+    else if (is_for_cpus(row))
+        note = "  for drivers on CPUs: only compiled";
     else if (f[SPILLED_SGPRS] || f[SPILLED_VGPRS])
         fault = "  FAILED: spills registers";
     else if (f[SCRATCH])

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""torch_training.py: the networks of `copse train --model cnn` and `resnet20` beside PyTorch, on host:0, opencl:0 and vulkan:0.
+
+The command trains each network for one epoch and saves it. From these weights Copse and PyTorch make 20 steps each with equal
+batches, in single precision, without dropout: its random numbers differ. Every loss may differ by 1e-4 of its size. Afterwards
+the loss of all examples is compared, which uses the moving averages of batch norm. ResNet-20 amplifies rounding: at the rates
+of the CNN, PyTorch in single precision differs from PyTorch in double by 1e-2 after 12 steps. Its rates are small enough that
+these two agree; each line shows their difference, too. host:0 runs one rule. Exit code 0; 1; 77: skipped.
+"""
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+except ImportError as missing:
+    print(f"skipped: {sys.executable} lacks a package ({missing}): name a Python with torch, numpy and cffi in COPSE_TORCH_PYTHON")
+    sys.exit(77)
+import torch.nn.functional as F
+
+import copse
+from copse import ops
+
+STEPS, BATCH, SIDE, CLASSES, LIMIT = 20, 16, 14, 10, 1e-4
+SGD, ADAM = torch.optim.SGD, torch.optim.Adam
+RULES = {  # Copse's name and rate; PyTorch's optimizer
+    "cnn": [("sgd", 0.02, SGD, {}), ("momentum", 0.01, SGD, {"momentum": 0.9}), ("adam", 0.001, ADAM, {})],
+    "resnet20": [("sgd", 2e-4, SGD, {}), ("momentum", 2e-5, SGD, {"momentum": 0.9}), ("adam", 1e-5, ADAM, {})],
+}
+DEVICES = os.environ.get("COPSE_TEST_DEVICES", "host:0 opencl:0 vulkan:0").split()
+
+
+# ---- data ----
+
+def pictures():
+    """The digits of the package, enlarged, as u8 [n, SIDE, SIDE], and their classes."""
+    digits = copse.Dataset.open(copse.DIGITS)
+    x = np.asarray(digits.column("x"), np.float32).reshape(-1, 8, 8)[:STEPS * BATCH]
+    x = np.kron(x, np.ones((2, 2), np.float32))[:, 1:1 + SIDE, 1:1 + SIDE]
+    return np.round(x * (255 / x.max())).astype(np.uint8), np.asarray(digits.column("y"), np.int32)[:STEPS * BATCH]
+
+
+def write_idx(path, values):
+    with open(path, "wb") as f:
+        f.write(struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes())
+
+
+def trained_file(folder, name, x, y):
+    """A model file of one epoch of `copse train --model name`."""
+    os.makedirs(f"{folder}/data", exist_ok=True)
+    write_idx(f"{folder}/data/train-images-idx3-ubyte", x)
+    write_idx(f"{folder}/data/train-labels-idx1-ubyte", y)
+    path = f"{folder}/{name}.safetensors"
+    subprocess.run([os.environ["COPSE_COMMAND"], "train", "--data", f"{folder}/data", "--model", name, "--devices",
+                    "opencl:0" if "opencl:0" in usable() else "host:0", "--batch", "32", "--epochs", "1", "--quiet",
+                    "--save", path], check=True)
+    return path
+
+
+def usable():
+    return {d.id for d in copse.devices() if d.is_usable}
+
+
+# ---- the same network in PyTorch ----
+
+def parsed(text):
+    """Layers of a description: lists [kind, values, settings, inner layers]."""
+    tokens = re.findall(r"[{};]|[^{};]+", text.replace("\n", ";"))
+
+    def block():
+        layers = []
+        while tokens and tokens[0] != "}":
+            token = tokens.pop(0).strip()
+            if token in ("", ";"):
+                continue
+            words = token.split()
+            inner = None
+            if tokens and tokens[0] == "{":
+                tokens.pop(0)
+                inner = block()
+                tokens.pop(0)
+            layers.append([words[0], [w for w in words[1:] if "=" not in w],
+                           dict(w.split("=") for w in words[1:] if "=" in w), inner])
+        return layers
+    return block()
+
+
+def pair(text):
+    a, _, b = text.partition("x")
+    return int(a), int(b or a)
+
+
+class Network:
+    """A description with variables of these names; images are [n, channels, height, width]."""
+
+    def __init__(self, text, values):
+        self.layers = parsed(text)
+        self.variables = {n: torch.tensor(v) for n, v in values.items()}
+        self.trained = [v.requires_grad_() for n, v in self.variables.items() if n.split(".")[1] not in ("mean", "variance")]
+
+    def __call__(self, x, trains):
+        self.counts, self.trains = {}, trains
+        return self.sequence(self.layers, x)
+
+    def sequence(self, layers, x):
+        for kind, values, settings, inner in layers:
+            name = f"{kind}{self.counts.setdefault(kind, 0) + 1}"
+            self.counts[kind] += 1
+            unknown = set(settings) - {"conv": {"stride", "bias"}, "dense": {"bias"}, "max_pool": set()}.get(kind, set())
+            if unknown or not hasattr(self, kind):
+                raise ValueError(f"this judge does not know {kind} with {unknown}")
+            x = getattr(self, kind)(name, x, values, settings, inner)
+        return x
+
+    def get(self, name, what):
+        return self.variables.get(f"{name}.{what}")
+
+    def conv(self, name, x, values, settings, _):
+        w, stride, padding = self.get(name, "weight"), pair(settings.get("stride", "1")), []
+        for size, step, taps in reversed(list(zip(x.shape[2:], stride, w.shape))):
+            zeros = max((-(-size // step) - 1) * step + taps - size, 0)
+            padding += [zeros // 2, zeros - zeros // 2]
+        y = F.conv2d(F.pad(x, padding), w.permute(3, 2, 0, 1), self.get(name, "bias"), stride)
+        return F.relu(y) if "relu" in values else y
+
+    def dense(self, name, x, values, _settings, _):
+        y = x @ self.get(name, "weight")
+        if self.get(name, "bias") is not None:
+            y = y + self.get(name, "bias")
+        return F.relu(y) if "relu" in values else y
+
+    def batch_norm(self, name, x, *_):
+        mean, variance = self.get(name, "mean"), self.get(name, "variance")
+        if self.trains:  # PyTorch's average is of the variance divided by n - 1
+            with torch.no_grad():
+                rows = x.transpose(0, 1).flatten(1)
+                mean += 0.1 * (rows.mean(1) - mean)
+                variance += 0.1 * (rows.var(1, unbiased=False) - variance)
+            mean = variance = None
+        return F.batch_norm(x, mean, variance, self.get(name, "scale"), self.get(name, "offset"), self.trains, 0.0, 1e-5)
+
+    def residual(self, _name, x, _values, _settings, inner):
+        shortcut = [each for each in inner if each[0] == "shortcut"]
+        y = self.sequence([each for each in inner if each[0] != "shortcut"], x)
+        return y + (self.sequence(shortcut[0][3], x) if shortcut else x)
+
+    def max_pool(self, _name, x, values, *_):
+        return F.max_pool2d(x, pair(values[0]))
+
+    def flatten(self, _name, x, *_):
+        return x.permute(0, 2, 3, 1).flatten(1)  # channels are the last axis here
+
+    def global_pool(self, _name, x, *_):
+        return x.mean((2, 3))
+
+    def relu(self, _name, x, *_):
+        return F.relu(x)
+
+
+# ---- the comparison ----
+
+def without_dropout(text):
+    return re.sub(r"dropout[^;}\n]*[;\n]?", "", text)
+
+
+def batch(x, y, step):
+    rows = slice(step * BATCH, (step + 1) * BATCH)
+    return x[rows], y[rows]
+
+
+def expected(text, values, dtype, make, rate, settings, x, y):
+    """Losses of the steps, and that of all examples afterwards."""
+    network, x = Network(text, {n: v.astype(dtype) for n, v in values.items()}), x.astype(dtype)
+    optimizer = make(network.trained, lr=rate, **settings)
+    losses = []
+    for step in range(STEPS):
+        bx, by = batch(x, y, step)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(network(torch.tensor(bx)[:, None], True), torch.tensor(by).long())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    with torch.no_grad():
+        return losses + [F.cross_entropy(network(torch.tensor(x)[:, None], False), torch.tensor(y).long()).item()]
+
+
+def computed(device, text, values, rule, rate, x, y):
+    strategy = copse.Strategy(device)
+    network = copse.nn.Layers(text, strategy, shape=(SIDE, SIDE), outputs=CLASSES)
+    variables = strategy.variables()
+    if {v.name for v in variables} != set(values):
+        raise ValueError(f"variables {sorted(v.name for v in variables)} are not those of the file, {sorted(values)}")
+    for v in variables:
+        v.assign(values[v.name])
+    trainer = copse.Trainer(strategy, lambda inputs: ops.sparse_cross_entropy(network(inputs, inputs["x"]), inputs["y"]),
+                            optimizer=rule, learning_rate=rate)
+    losses = []
+    for step in range(STEPS):
+        bx, by = batch(x, y, step)
+        losses.append(trainer.step({"x": bx, "y": by}).loss)
+    losses.append(trainer.evaluate({"x": x, "y": y}).loss)
+    trainer.close()
+    return losses
+
+
+def largest(got, want):
+    """The largest difference of the losses of steps, its step, and the difference of the last loss."""
+    errors = [abs(g - w) / abs(w) if g == g else float("inf") for g, w in zip(got, want)]
+    return max(errors[:STEPS]), int(np.argmax(errors[:STEPS])) + 1, errors[STEPS]
+
+
+def main():
+    wrong = cases = 0
+    x, y = pictures()
+    scaled = x.astype(np.float32) / np.float32(255)
+    for device in DEVICES:
+        if device not in usable():
+            print(f"skipped on {device}: there is no such device")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("cnn", "resnet20"):
+            arrays, metadata = copse.safetensors.load(trained_file(folder, name, x, y))
+            text = without_dropout(metadata["network"])
+            values = {n: a for n, a in arrays.items() if not n.startswith("application/")}
+            for rule, rate, make, settings in RULES[name]:
+                want = expected(text, values, np.float32, make, rate, settings, scaled, y)
+                noise = largest(want, expected(text, values, np.float64, make, rate, settings, scaled, y))[0]
+                for device in DEVICES:
+                    if device not in usable() or (device == "host:0" and rule != "sgd"):
+                        continue
+                    error, step, evaluated = largest(computed(device, text, values, rule, rate, scaled, y), want)
+                    is_right = max(error, evaluated) <= LIMIT
+                    cases += 1
+                    wrong += not is_right
+                    print(f"{'pass' if is_right else 'FAIL'}  {device} {name} {rule}: losses {want[0]:.4f} to "
+                          f"{want[STEPS - 1]:.4f}, largest difference {error:.2g} at step {step}; evaluated {evaluated:.2g}; "
+                          f"PyTorch in double {noise:.2g}", flush=True)
+    print(f"{cases} cases, {wrong} wrong; PyTorch {torch.__version__}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
