@@ -268,7 +268,7 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y
+#define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y, .family = "attention"
 #define THREE(label, settings, q, k, v, ...)                                                                               \
     { .op = "attention", .name = label, .build = build, .user = settings, THREE_INPUTS(q, k, v), LIMITS,                   \
       .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, __VA_ARGS__ },
