@@ -86,11 +86,18 @@ PLAN(plan_attention_grad_key_head, plan_key, 5, 0, 1)
 /* In the regime of few groups one line has three of them, the last partly used. */
 static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
 {
-    const bool is_few = l->regime == COPSE_REGIME_FEW;
     struct sizes z = sizes_of(l, width);
-    z.queries = is_few ? is_of_keys ? 140 : 37 : 7;
-    z.keys = is_few ? is_of_keys ? 37 : 140 : is_of_keys ? 9 : 4;
-    z.rows = is_few ? 1 : (uint32_t)l->want; /* lines */
+    z.queries = is_of_keys ? 9 : 7;
+    z.keys = is_of_keys ? 9 : 4;
+    z.rows = (uint32_t)l->want; /* lines */
+    if (l->regime == COPSE_REGIME_FEW) {
+        z.queries = is_of_keys ? 140 : 37;
+        z.keys = is_of_keys ? 37 : 140;
+        z.rows = 1;
+    } else if (l->regime == COPSE_REGIME_AXIS) {
+        z.queries = is_of_keys ? 1 : 2;
+        z.keys = 2;
+    }
     return z;
 }
 
