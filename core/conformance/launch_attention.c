@@ -83,7 +83,7 @@ PLAN(plan_attention_grad_key_head, plan_key, 5, 0, 1)
 
 /* ---- for wide vectors: 16 queries or keys to a group ---- */
 
-/* In the regime of few groups one line has three of them, the last partly used. */
+/* In the regime of few groups one line has three of them, the last partly used by heads of 5 numbers. */
 static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
 {
     struct sizes z = sizes_of(l, width);
@@ -91,8 +91,8 @@ static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, 
     z.keys = is_of_keys ? 9 : 4;
     z.rows = (uint32_t)l->want; /* lines */
     if (l->regime == COPSE_REGIME_FEW) {
-        z.queries = is_of_keys ? 140 : 37;
-        z.keys = is_of_keys ? 37 : 140;
+        z.queries = is_of_keys ? 140 : width % 2 ? 37 : 48;
+        z.keys = !is_of_keys ? 140 : width % 2 ? 37 : 48;
         z.rows = 1;
     } else if (l->regime == COPSE_REGIME_AXIS) {
         z.queries = is_of_keys ? 1 : 2;
