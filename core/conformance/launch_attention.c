@@ -87,8 +87,8 @@ PLAN(plan_attention_grad_key_head, plan_key, 5, 0, 1)
 static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
 {
     struct sizes z = sizes_of(l, width);
-    z.queries = is_of_keys ? 9 : 7;
-    z.keys = is_of_keys ? 9 : 4;
+    z.queries = is_of_keys ? 9 : width % 2 ? 7 : 16;
+    z.keys = !is_of_keys ? 4 : width % 2 ? 9 : 16;
     z.rows = (uint32_t)l->want; /* lines */
     if (l->regime == COPSE_REGIME_FEW) {
         z.queries = is_of_keys ? 140 : width % 2 ? 37 : 48;
