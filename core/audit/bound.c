@@ -28,6 +28,9 @@ static const struct limit limits[] = {
     SUM(channel_norm, 16, .size = copse__size_channel_norm),
     SUM(attention, 16, .size = copse__size_attention), SUM(attention_grad_query, 16, .size = copse__size_attention_grad_query),
     SUM(attention_grad_key, 16, .size = copse__size_attention_grad_key),
+    SUM(attention_wide, 16, .size = copse__size_attention_wide),
+    SUM(attention_grad_query_wide, 16, .size = copse__size_attention_grad_query_wide),
+    SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
@@ -190,6 +193,18 @@ uint64_t copse__bound_work(const struct copse_command *c)
     case COPSE_KERNEL_conv_weight_texel: {
         const struct copse_params_conv_weight_texel *p = params;
         return words + product(p->lines * p->out_w, p->taps_h * p->taps_w, p->in_c, p->out_c);
+    }
+    case COPSE_KERNEL_attention_wide: {
+        const struct copse_params_attention_wide *p = params;
+        return words + product(p->blocks * 16, p->keys, p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_query_wide: {
+        const struct copse_params_attention_grad_query_wide *p = params;
+        return words + product(p->blocks * 16, p->keys, p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_key_wide: {
+        const struct copse_params_attention_grad_key_wide *p = params;
+        return words + product(p->blocks * 16, p->queries * p->share, p->width, 4);
     }
     default:
         return words;

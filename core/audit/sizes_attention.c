@@ -149,3 +149,36 @@ void copse__size_attention_grad_key(const void *params, const int32_t *spec, con
         }
     }
 }
+
+/* ---- the wide kernels ---- */
+
+#define LANES 16u /* queries or keys of an invocation */
+
+static uint32_t rows_of(uint32_t blocks, uint32_t length)
+{
+    return blocks / ((length + LANES - 1) / LANES) * length;
+}
+
+void copse__size_attention_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_wide *w = params;
+    const struct copse_params_attention p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries) };
+    copse__size_attention(&p, spec, args);
+}
+
+void copse__size_attention_grad_query_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query_wide *w = params;
+    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries),
+                                                         .to_first = w->to_first, .to_stride = w->to_stride };
+    copse__size_attention_grad_query(&p, spec, args);
+}
+
+void copse__size_attention_grad_key_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key_wide *w = params;
+    struct copse_params_attention_grad_key p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->keys),
+                                                 .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
+    for (; p.head < p.share; p.head++)
+        copse__size_attention_grad_key(&p, spec, args);
+}

@@ -81,6 +81,65 @@ PLAN(plan_attention_grad_key_window, plan_key, 4, 0, 0)
 PLAN(plan_attention_grad_key_later, plan_key, 5, TILE, 1)
 PLAN(plan_attention_grad_key_head, plan_key, 5, 0, 1)
 
+/* ---- for wide vectors: 16 queries or keys to a group ---- */
+
+/* In the regime of few groups one line has three of them, the last partly used by heads of 5 numbers. */
+static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
+{
+    struct sizes z = sizes_of(l, width);
+    z.queries = is_of_keys ? 9 : width % 2 ? 7 : 16;
+    z.keys = !is_of_keys ? 4 : width % 2 ? 9 : 16;
+    z.rows = (uint32_t)l->want; /* lines */
+    if (l->regime == COPSE_REGIME_FEW) {
+        z.queries = is_of_keys ? 140 : width % 2 ? 37 : 48;
+        z.keys = !is_of_keys ? 140 : width % 2 ? 37 : 48;
+        z.rows = 1;
+    } else if (l->regime == COPSE_REGIME_AXIS) {
+        z.queries = is_of_keys ? 1 : 2;
+        z.keys = 2;
+    }
+    return z;
+}
+
+#define WIDE_PARAMS_OF(z)                                                                                                  \
+    .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,                          \
+    .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,                          \
+    .k_first = K_FIRST, .v_first = V_FIRST, .scale = 0.5f, .blocks = (uint32_t)l->want
+
+static void plan_wide(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = wide_sizes_of(l, width, false);
+    const struct copse_params_attention_wide p = { WIDE_PARAMS_OF(z) };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, STATE * (size_t)z.rows * z.queries,
+                      l->spec[1] ? q : 1);
+}
+
+static void plan_wide_query(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = wide_sizes_of(l, width, false);
+    const struct copse_params_attention_grad_query_wide p = { WIDE_PARAMS_OF(z), .to_first = 3, .to_stride = z.q_stride };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, q, STATE * (size_t)z.rows * z.queries,
+                      q + p.to_first);
+}
+
+static void plan_wide_key(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = wide_sizes_of(l, width, true);
+    const struct copse_params_attention_grad_key_wide p = { WIDE_PARAMS_OF(z), .to_v = z.k_stride, .to_stride = 2 * z.k_stride };
+    const uint32_t lines = HEADS / SHARE;
+    const size_t items = (z.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, STATE * items * HEADS * z.queries, 2 * k);
+}
+
+PLAN(plan_attention_wide, plan_wide, 5)
+PLAN(plan_attention_wide_window, plan_wide, 4)
+PLAN(plan_attention_grad_query_wide, plan_wide_query, 5)
+PLAN(plan_attention_grad_query_wide_window, plan_wide_query, 4)
+PLAN(plan_attention_grad_key_wide, plan_wide_key, 5)
+PLAN(plan_attention_grad_key_wide_window, plan_wide_key, 4)
+
 /* The sums of exponentials before the launch are positive. */
 static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
 {
@@ -111,7 +170,24 @@ static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
       .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_,                                       \
       .size = copse__size_attention_grad_key, LIMITS, __VA_ARGS__ }
 
+#define WIDE(kernel_, label, is_causal, has_values, plan_, ...)                                                            \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_causal, has_values }, .contents = { __VA_ARGS__ },     \
+      .plan = plan_, .size = copse__size_##kernel_, LIMITS }
+#define WIDE_FORWARD(label, is_causal, has_values, plan_)                                                                  \
+    WIDE(attention_wide, label, is_causal, has_values, plan_, VALUES, VALUES, VALUES, RESULT, RESULT)
+#define WIDE_QUERY(label, is_causal, plan_)                                                                                \
+    WIDE(attention_grad_query_wide, label, is_causal, 0, plan_, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT)
+#define WIDE_KEY(label, is_causal, plan_)                                                                                  \
+    WIDE(attention_grad_key_wide, label, is_causal, 0, plan_, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT)
+
 static const struct copse_launch_form forms[] = {
+    WIDE_FORWARD("every key", 0, 1, plan_attention_wide), WIDE_FORWARD("causal", 1, 1, plan_attention_wide),
+    WIDE_FORWARD("window", 0, 1, plan_attention_wide_window), WIDE_FORWARD("causal, window", 1, 1, plan_attention_wide_window),
+    WIDE_FORWARD("state alone", 1, 0, plan_attention_wide), WIDE_QUERY("every key", 0, plan_attention_grad_query_wide),
+    WIDE_QUERY("causal", 1, plan_attention_grad_query_wide), WIDE_QUERY("window", 0, plan_attention_grad_query_wide_window),
+    WIDE_KEY("every query", 0, plan_attention_grad_key_wide), WIDE_KEY("causal", 1, plan_attention_grad_key_wide),
+    WIDE_KEY("window", 0, plan_attention_grad_key_wide_window),
+    WIDE_KEY("causal, window", 1, plan_attention_grad_key_wide_window),
     FORWARD("every key", 0, 1, plan_attention), FORWARD("causal", 1, 1, plan_attention),
     FORWARD("window", 0, 1, plan_attention_window), FORWARD("causal, window", 1, 1, plan_attention_window),
     FORWARD("state alone", 1, 0, plan_attention), FORWARD_LAST("later keys", 0, 1, plan_attention_last),

@@ -15,6 +15,12 @@ struct copse_attention_map {
     { (p)->queries, (p)->keys, (p)->heads, (p)->share, (p)->width, (p)->window, (p)->q_first, (p)->k_first,         \
       (p)->v_first, (p)->q_stride, (p)->k_stride, (double)(p)->scale, (spec)[0] != 0 }
 
+/* The same fields of a kernel for wide vectors, with all keys or queries in one launch. */
+#define COPSE_ATTENTION_WIDE(w)                                                                                            \
+    .queries = (w)->queries, .keys = (w)->keys, .heads = (w)->heads, .share = (w)->share, .width = (w)->width,             \
+    .window = (w)->window, .q_first = (w)->q_first, .k_first = (w)->k_first, .v_first = (w)->v_first,                      \
+    .q_stride = (w)->q_stride, .k_stride = (w)->k_stride, .count = UINT32_MAX, .scale = (w)->scale
+
 /* The first element of query i or key j of head h of an item. */
 static inline size_t copse__attention_q(const struct copse_attention_map *m, size_t item, size_t h, size_t i)
 {

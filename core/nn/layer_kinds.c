@@ -10,6 +10,7 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_global_pool,
     &copse__layer_embedding,
     &copse__layer_positions,
+    &copse__layer_attention,
     &copse__layer_flatten,
     &copse__layer_layer_norm,
     &copse__layer_rms_norm,

@@ -271,10 +271,15 @@ static void refusals(struct copse_refusals *r)
 #define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y
 #define THREE(label, settings, q, k, v, ...)                                                                               \
     { .op = "attention", .name = label, .build = build, .user = settings, THREE_INPUTS(q, k, v), LIMITS,                   \
-      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, __VA_ARGS__ },
+      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, .family = "attention", __VA_ARGS__ },
 #define SELF(label, settings, qkv, ...)                                                                                    \
     { .op = "self_attention", .name = label, .build = build, .user = settings, ONE_INPUT(qkv), LIMITS,                     \
-      .slope_magnitude = { size_of_dqkv }, __VA_ARGS__ },
+      .slope_magnitude = { size_of_dqkv }, .family = "attention", __VA_ARGS__ },
+/* Nothing is launched, or zeros alone. */
+#define NOTHING(label, settings, q, k, ...)                                                                                \
+    { .op = "attention", .name = label, .build = build, .user = settings,                                                  \
+      THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), LIMITS,                                             \
+      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, STANDARD, __VA_ARGS__ },
 #define HEADS(label, settings, fill, q, k, ...) THREE(label, settings, FILL(fill, q), FILL(fill, k), FILL(fill, k), __VA_ARGS__)
 #define ROUGH  .skips_differences = true
 #define CAUSAL &masked
@@ -334,9 +339,9 @@ static const struct copse_case cases[] = {
           FILL(POSITIVE, DIMS(1, 70, 1, 8)), STANDARD, ROUGH)
     THREE("values that cancel", &plain, FILL(NORMAL, DIMS(1, 7, 1, 8)), FILL(NORMAL, DIMS(1, 70, 1, 8)),
           FILL(CANCELLING, DIMS(1, 70, 1, 8)), STANDARD, ROUGH)
-    HEADS("no items", CAUSAL, NORMAL, DIMS(0, 5, 2, 3), DIMS(0, 5, 2, 3), STANDARD)
-    HEADS("no queries", &plain, NORMAL, DIMS(2, 0, 2, 3), DIMS(2, 5, 2, 3), STANDARD, .is_poor = true)
-    HEADS("no keys", &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 0, 2, 3), STANDARD, .is_poor = true)
+    NOTHING("no items", CAUSAL, DIMS(0, 5, 2, 3), DIMS(0, 5, 2, 3), .is_poor = false)
+    NOTHING("no queries", &plain, DIMS(2, 0, 2, 3), DIMS(2, 5, 2, 3), .is_poor = true)
+    NOTHING("no keys", &plain, DIMS(2, 5, 2, 3), DIMS(2, 0, 2, 3), .is_poor = true)
 };
 
 COPSE_CASE_TABLE(attention, OPS, SPEEDS, REFUSALS)

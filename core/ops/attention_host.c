@@ -118,6 +118,39 @@ void copse_host_attention_grad_key(const void *params, const int32_t *spec, cons
     }
 }
 
+/* ---- the wide kernels: 16 queries or keys to an invocation, in one launch ---- */
+
+#define LANES 16u
+
+static uint32_t rows_of(uint32_t blocks, uint32_t length)
+{
+    return blocks / ((length + LANES - 1) / LANES) * length;
+}
+
+static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_wide *w = params;
+    const struct copse_params_attention p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries) };
+    copse_host_attention(&p, spec, args);
+}
+
+static void wide_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query_wide *w = params;
+    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries),
+                                                         .to_first = w->to_first, .to_stride = w->to_stride };
+    copse_host_attention_grad_query(&p, spec, args);
+}
+
+static void wide_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key_wide *w = params;
+    struct copse_params_attention_grad_key p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->keys),
+                                                 .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
+    for (; p.head < p.share; p.head++)
+        copse_host_attention_grad_key(&p, spec, args);
+}
+
 /* ---- self-tests ---- */
 
 #define QUERIES 5u
@@ -127,9 +160,9 @@ void copse_host_attention_grad_key(const void *params, const int32_t *spec, cons
 #define WIDTH   9u
 
 /* Two heads with one key head; windows of 4. */
-#define PARAMS_OF(rows_)                                                                                           \
-    .rows = rows_, .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4,          \
-    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .count = 64, .scale = 0.0625f / WIDTH
+#define PARAMS_OF                                                                                           \
+    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4,          \
+    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .scale = 0.0625f / WIDTH
 
 static void set_state(struct copse_self_test *t, uint32_t buffer)
 {
@@ -142,14 +175,14 @@ static void set_state(struct copse_self_test *t, uint32_t buffer)
 
 void copse_self_test_attention(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention p = { PARAMS_OF(ROWS) };
+    const struct copse_params_attention p = { PARAMS_OF, .rows = ROWS, .count = 64 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, STATE * ROWS, ROWS * WIDTH);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_query p = { PARAMS_OF(ROWS), .to_stride = HEADS * WIDTH };
+    const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64, .to_stride = HEADS * WIDTH };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, ROWS * WIDTH,
                     STATE * ROWS, ROWS * WIDTH);
     set_state(t, 5);
@@ -158,9 +191,39 @@ void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct c
 
 void copse_self_test_attention_grad_key(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_key p = { PARAMS_OF(KEYS), .to_v = KEYS * WIDTH, .to_stride = WIDTH };
+    const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, STATE * ROWS,
                     2 * KEYS * WIDTH);
     set_state(t, 4);
     t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_attention_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention_wide p = { PARAMS_OF, .blocks = HEADS };
+    copse_self_test_attention(k, t);
+    memset(t->params, 0, sizeof t->params);
+    memcpy(t->params, &p, sizeof p);
+    t->groups = p.blocks;
+    t->truth = wide;
+}
+
+void copse_self_test_attention_grad_query_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention_grad_query_wide p = { PARAMS_OF, .blocks = HEADS, .to_stride = HEADS * WIDTH };
+    copse_self_test_attention_grad_query(k, t);
+    memset(t->params, 0, sizeof t->params);
+    memcpy(t->params, &p, sizeof p);
+    t->groups = p.blocks;
+    t->truth = wide_query;
+}
+
+void copse_self_test_attention_grad_key_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_attention_grad_key_wide p = { PARAMS_OF, .blocks = 1, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
+    copse_self_test_attention_grad_key(k, t);
+    memset(t->params, 0, sizeof t->params);
+    memcpy(t->params, &p, sizeof p);
+    t->groups = p.blocks;
+    t->truth = wide_key;
 }

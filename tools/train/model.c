@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The network of `copse train`: a description of layers. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,32 @@ static const struct named_network {
                   BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
 };
 
+#define GPT_MOST 24 /* layers */
+
+/* A transformer for texts with norms before each part, learned positions and an output layer of its own (Radford et al.,
+   "Language models are unsupervised multitask learners", 2019): gpt:layers,width,heads. NULL: `spec` is none. */
+static const char *gpt_text(const char *spec)
+{
+    static char text[NETWORK_BYTES];
+    unsigned layers, width, heads;
+    int end = 0;
+    if (sscanf(spec, "gpt:%4u,%6u,%4u%n", &layers, &width, &heads, &end) != 3 || spec[end] || layers < 1 || layers > GPT_MOST)
+        return NULL;
+    const unsigned scale = (unsigned)(0.02e6 / sqrt(2.0 * layers)); /* millionths: of what is added to the sum of all layers */
+    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; positions scale=0.02; ", width);
+    for (unsigned i = 0; i < layers; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "residual { layer_norm; attention %u causal=yes init=normal scale=0.02 }; residual { layer_norm; "
+                               "dense %u gelu init=normal scale=0.02; dense %u init=normal scale=0.%06u }; ", heads, 4 * width, width,
+                               scale);
+    snprintf(text + at, sizeof text - at, "layer_norm; dense out init=normal scale=0.02");
+    return text;
+}
+
 static const char *named_text(const char *spec)
 {
+    if (strncmp(spec, "gpt:", 4) == 0)
+        return gpt_text(spec);
     for (size_t i = 0; i < sizeof named_networks / sizeof *named_networks; i++)
         if (strcmp(spec, named_networks[i].name) == 0)
             return named_networks[i].text;
@@ -99,6 +124,11 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     char plain[900];
     COPSE_TRY(copse_context_create(&params, &ctx));
     const char *named = named_text(spec);
+    if (!named && strncmp(spec, "gpt:", 4) == 0) {
+        copse_context_release(&ctx);
+        return session_set_error(COPSE_ERR_ARGUMENT, "--model: '%.40s': write gpt:LAYERS,WIDTH,HEADS with 1 to %d layers, such as "
+                                                     "gpt:4,128,4", spec, GPT_MOST);
+    }
     char *text = named || network_is_mlp(spec) ? NULL : file_text(spec);
     free(kept);
     kept = text;

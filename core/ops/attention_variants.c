@@ -2,8 +2,10 @@
 /* Scaled dot-product attention. Kernels read q, k and v by first word and stride of a position, so that the three can be parts of
    one tensor; the derivatives are likewise parts of one. */
 #include <math.h>
+#include <stdio.h>
 
 #include "copse/ops/attention.h"
+#include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -56,74 +58,187 @@ static uint32_t count_of_launch(uint32_t width)
 
 /* ---- launches ---- */
 
-static copse_status lower_forward(struct copse_lowering *l, const struct places *x, const struct attention_attr *a,
-                                  struct copse_operand state, const copse_tensor *y)
-{
-    const int32_t spec[COPSE_MAX_SPECS] = { a->is_causal, y != NULL };
-    struct copse_params_attention p = {
-        .rows = x->items * x->heads * x->queries, .queries = x->queries, .keys = x->keys, .heads = x->heads,
-        .share = x->heads / x->kv_heads, .width = x->width, .window = a->window, .q_first = x->q_first, .k_first = x->k_first,
-        .v_first = x->v_first, .q_stride = x->q_stride, .k_stride = x->k_stride, .count = count_of_launch(x->width),
-        .scale = a->scale,
-    };
-    struct copse_operand none = state;
-    if (!y)
-        COPSE_TRY(copse__scratch(l, 1, &none));
-    do {
-        COPSE_TRY(COPSE_LAUNCH(l, attention, spec, p, copse__groups_for(l, COPSE_KERNEL_attention, p.rows), copse__of(x->q),
-                               copse__of(x->k), copse__of(x->v), state, y ? copse__of(y) : none));
-        p.first += p.count;
-    } while (p.first < p.keys);
-    return COPSE_OK;
-}
+enum { FORWARD, GRADIENT };
 
-/* dq to the words of `to` from to_q on, positions `q_stride` apart; dk and dv likewise. */
+/* dq to the words of the result from q on, positions `q_stride` apart; dk and dv likewise. */
 struct targets {
     uint32_t q, k, v, q_stride, k_stride;
 };
 
-static copse_status lower_grad_query(struct copse_lowering *l, const struct places *x, const struct attention_attr *a,
-                                     const copse_tensor *y, const copse_tensor *dy, struct copse_operand state,
-                                     const struct targets *at, const copse_tensor *to)
+struct launch {
+    struct places at;
+    struct attention_attr attr;
+    struct copse_operand state;
+    const copse_tensor *y, *dy, *dx;
+    struct targets to;
+};
+
+/* The input of the family: small, as jobs of mode tune have no tensors. */
+struct attention {
+    uint32_t kind, keys;
+    const struct launch *of;
+};
+
+#define PLACES(x, a)                                                                                                       \
+    .queries = (x)->queries, .keys = (x)->keys, .heads = (x)->heads, .share = (x)->heads / (x)->kv_heads,                  \
+    .width = (x)->width, .window = (a)->window, .q_first = (x)->q_first, .k_first = (x)->k_first,                          \
+    .v_first = (x)->v_first, .q_stride = (x)->q_stride, .k_stride = (x)->k_stride, .scale = (a)->scale
+
+static copse_status plain_forward(struct copse_lowering *l, const struct launch *w, bool has_values)
 {
-    const int32_t spec[COPSE_MAX_SPECS] = { a->is_causal };
-    struct copse_params_attention_grad_query p = {
-        .rows = x->items * x->heads * x->queries, .queries = x->queries, .keys = x->keys, .heads = x->heads,
-        .share = x->heads / x->kv_heads, .width = x->width, .window = a->window, .q_first = x->q_first, .k_first = x->k_first,
-        .v_first = x->v_first, .q_stride = x->q_stride, .k_stride = x->k_stride, .count = count_of_launch(x->width),
-        .to_first = at->q, .to_stride = at->q_stride, .scale = a->scale,
-    };
+    const struct places *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values };
+    struct copse_params_attention p = { PLACES(x, &w->attr), .rows = x->items * x->heads * x->queries,
+                                        .count = count_of_launch(x->width) };
+    struct copse_operand none = w->state;
+    if (!has_values)
+        COPSE_TRY(copse__scratch(l, 1, &none));
     do {
-        COPSE_TRY(COPSE_LAUNCH(l, attention_grad_query, spec, p,
-                               copse__groups_for(l, COPSE_KERNEL_attention_grad_query, p.rows), copse__of(x->q),
-                               copse__of(x->k), copse__of(x->v), copse__of(y), copse__of(dy), state, copse__of(to)));
+        COPSE_TRY(COPSE_LAUNCH(l, attention, spec, p, copse__groups_for(l, COPSE_KERNEL_attention, p.rows), copse__of(x->q),
+                               copse__of(x->k), copse__of(x->v), w->state, has_values ? copse__of(w->y) : none));
         p.first += p.count;
     } while (p.first < p.keys);
     return COPSE_OK;
 }
 
-static copse_status lower_grad_key(struct copse_lowering *l, const struct places *x, const struct attention_attr *a,
-                                   const copse_tensor *dy, struct copse_operand state, const struct targets *at,
-                                   const copse_tensor *to)
+static copse_status plain_query(struct copse_lowering *l, const struct launch *w)
 {
-    const int32_t spec[COPSE_MAX_SPECS] = { a->is_causal };
-    struct copse_params_attention_grad_key p = {
-        .rows = x->items * x->kv_heads * x->keys, .queries = x->queries, .keys = x->keys, .heads = x->heads,
-        .share = x->heads / x->kv_heads, .width = x->width, .window = a->window, .q_first = x->q_first, .k_first = x->k_first,
-        .v_first = x->v_first, .q_stride = x->q_stride, .k_stride = x->k_stride, .count = count_of_launch(x->width),
-        .to_k = at->k, .to_v = at->v, .to_stride = at->k_stride, .scale = a->scale,
-    };
-    for (p.head = 0; p.head < p.share; p.head++) {
-        p.first = 0;
-        do {
-            COPSE_TRY(COPSE_LAUNCH(l, attention_grad_key, spec, p,
-                                   copse__groups_for(l, COPSE_KERNEL_attention_grad_key, p.rows), copse__of(x->q),
-                                   copse__of(x->k), copse__of(x->v), copse__of(dy), state, copse__of(to)));
-            p.first += p.count;
-        } while (p.first < p.queries);
-    }
+    const struct places *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal };
+    struct copse_params_attention_grad_query p = { PLACES(x, &w->attr), .rows = x->items * x->heads * x->queries,
+                                                   .count = count_of_launch(x->width), .to_first = w->to.q,
+                                                   .to_stride = w->to.q_stride };
+    do {
+        COPSE_TRY(COPSE_LAUNCH(l, attention_grad_query, spec, p,
+                               copse__groups_for(l, COPSE_KERNEL_attention_grad_query, p.rows), copse__of(x->q),
+                               copse__of(x->k), copse__of(x->v), copse__of(w->y), copse__of(w->dy), w->state,
+                               copse__of(w->dx)));
+        p.first += p.count;
+    } while (p.first < p.keys);
     return COPSE_OK;
 }
+
+static copse_status plain_key(struct copse_lowering *l, const struct launch *w)
+{
+    const struct places *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal };
+    struct copse_params_attention_grad_key p = { PLACES(x, &w->attr), .rows = x->items * x->kv_heads * x->keys,
+                                                 .count = count_of_launch(x->width), .to_k = w->to.k, .to_v = w->to.v,
+                                                 .to_stride = w->to.k_stride };
+    for (p.head = 0; p.head < p.share; p.head++)
+        for (p.first = 0; p.first < p.queries; p.first += p.count)
+            COPSE_TRY(COPSE_LAUNCH(l, attention_grad_key, spec, p,
+                                   copse__groups_for(l, COPSE_KERNEL_attention_grad_key, p.rows), copse__of(x->q),
+                                   copse__of(x->k), copse__of(x->v), copse__of(w->dy), w->state, copse__of(w->dx)));
+    return COPSE_OK;
+}
+
+static copse_status lower_plain(struct copse_lowering *l, const void *work)
+{
+    const struct attention *w = work;
+    if (w->kind == FORWARD)
+        return plain_forward(l, w->of, true);
+    COPSE_TRY(plain_forward(l, w->of, false));
+    COPSE_TRY(plain_query(l, w->of));
+    return plain_key(l, w->of);
+}
+
+#define LANES 16u /* queries or keys of an invocation */
+
+static copse_status wide_forward(struct copse_lowering *l, const struct launch *w, bool has_values)
+{
+    const struct places *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values };
+    const struct copse_params_attention_wide p = { PLACES(x, &w->attr),
+                                                   .blocks = x->items * x->heads * ((x->queries + LANES - 1) / LANES) };
+    struct copse_operand none = w->state;
+    if (!has_values)
+        COPSE_TRY(copse__scratch(l, 1, &none));
+    return COPSE_LAUNCH(l, attention_wide, spec, p, p.blocks, copse__of(x->q), copse__of(x->k), copse__of(x->v), w->state,
+                        has_values ? copse__of(w->y) : none);
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct attention *a = work;
+    const struct launch *w = a->of;
+    const struct places *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal };
+    COPSE_TRY(wide_forward(l, w, a->kind == FORWARD));
+    if (a->kind == FORWARD)
+        return COPSE_OK;
+    const struct copse_params_attention_grad_query_wide q = {
+        PLACES(x, &w->attr), .blocks = x->items * x->heads * ((x->queries + LANES - 1) / LANES), .to_first = w->to.q,
+        .to_stride = w->to.q_stride
+    };
+    const struct copse_params_attention_grad_key_wide k = {
+        PLACES(x, &w->attr), .blocks = x->items * x->kv_heads * ((x->keys + LANES - 1) / LANES), .to_k = w->to.k,
+        .to_v = w->to.v, .to_stride = w->to.k_stride
+    };
+    COPSE_TRY(COPSE_LAUNCH(l, attention_grad_query_wide, spec, q, q.blocks, copse__of(x->q), copse__of(x->k), copse__of(x->v),
+                           copse__of(w->y), copse__of(w->dy), w->state, copse__of(w->dx)));
+    return COPSE_LAUNCH(l, attention_grad_key_wide, spec, k, k.blocks, copse__of(x->q), copse__of(x->k), copse__of(x->v),
+                        copse__of(w->dy), w->state, copse__of(w->dx));
+}
+
+/* ---- the family ---- */
+
+static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_attention_grad_query, COPSE_KERNEL_attention_grad_key };
+static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_attention_grad_query_wide,
+                                                   COPSE_KERNEL_attention_grad_key_wide };
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "plain", COPSE_KERNEL_attention, { 0, 1, 0 }, NULL, lower_plain, plain_needs, COPSE_COUNT(plain_needs) },
+    { "wide", COPSE_KERNEL_attention_wide, { 1, 0, 1 }, NULL, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
+};
+
+static const uint32_t sizes[] = { 32, 128, 512 };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct attention *w = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->kind == FORWARD ? "forward" : "gradient",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->keys));
+    return w->keys > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct attention w = { index % 2 ? GRADIENT : FORWARD, sizes[index / 2], NULL };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+    snprintf(j->name, sizeof j->name, "4 x %u x 4 x 32, causal%s", (unsigned)w.keys, w.kind == FORWARD ? "" : ", gradient");
+    j->operations = (w.kind == FORWARD ? 4.0 : 14.0) * 16 * 32 * w.keys * w.keys;
+    j->in_count = 3;
+    for (int i = 0; i < 3; i++)
+        j->in[i] = COPSE_SHAPE(4, w.keys, 4, 32);
+}
+
+static const struct copse_op op_grad;
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    const struct copse_attention_params params = { .is_causal = true, .scale = 0.01f };
+    copse_tensor *y;
+    COPSE_TRY(copse_attention(g, in[0], in[1], in[2], &params, &y));
+    if (((const struct attention *)j->work)->kind == FORWARD) {
+        *out = y;
+        return COPSE_OK;
+    }
+    return COPSE_NODE(g, &op_grad, y->attr, out, y, in[0], in[0], in[1], in[2]);
+}
+
+const struct copse_family copse_family_attention = {
+    .name = "attention",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-3f,
+    .size_class = size_class,
+    .job_count = 2 * COPSE_COUNT(sizes),
+    .job = job,
+    .build = build,
+};
 
 /* ---- the derivatives: of y, dy and the operands, in one tensor ---- */
 
@@ -143,17 +258,16 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
     const struct attention_attr *a = dx->attr;
     const bool packed = dx->in_count == 3;
-    const struct places x = places_of(dx->in + 2, packed, a);
-    const uint32_t words_q = x.items * x.queries * x.heads * x.width, words_k = x.items * x.keys * x.kv_heads * x.width;
-    const struct targets at = { packed ? x.q_first : 0, packed ? x.k_first : words_q,
-                                packed ? x.v_first : words_q + words_k, x.q_stride, x.k_stride };
-    struct copse_operand state;
+    struct launch w = { .at = places_of(dx->in + 2, packed, a), .attr = *a, .y = dx->in[0], .dy = dx->in[1], .dx = dx };
+    const struct places *x = &w.at;
+    const uint32_t words_q = x->items * x->queries * x->heads * x->width;
+    const uint32_t words_k = x->items * x->keys * x->kv_heads * x->width;
+    w.to = (struct targets){ packed ? x->q_first : 0, packed ? x->k_first : words_q, packed ? x->v_first : words_q + words_k,
+                             x->q_stride, x->k_stride };
     if (words_q == 0 || words_k == 0)
         return copse__lower_fill(l, dx, 0.0);
-    COPSE_TRY(copse__scratch(l, (uint64_t)STATE * x.items * x.heads * x.queries, &state));
-    COPSE_TRY(lower_forward(l, &x, a, state, NULL));
-    COPSE_TRY(lower_grad_query(l, &x, a, dx->in[0], dx->in[1], state, &at, dx));
-    return lower_grad_key(l, &x, a, dx->in[1], state, &at, dx);
+    COPSE_TRY(copse__scratch(l, (uint64_t)STATE * x->items * x->heads * x->queries, &w.state));
+    return copse__lower_variant(l, &copse_family_attention, &(struct attention){ GRADIENT, x->keys, &w });
 }
 
 static const struct copse_op op_grad = {
@@ -231,15 +345,15 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct places x = places_of(y->in, is_packed(y), y->attr);
-    struct copse_operand state;
-    const uint32_t rows = x.items * x.heads * x.queries;
+    struct launch w = { .at = places_of(y->in, is_packed(y), y->attr), .attr = *(const struct attention_attr *)y->attr, .y = y };
+    const struct places *x = &w.at;
+    const uint32_t rows = x->items * x->heads * x->queries;
     if (rows == 0)
         return COPSE_OK;
-    if (x.keys == 0)
+    if (x->keys == 0)
         return copse__lower_fill(l, y, 0.0);
-    COPSE_TRY(copse__scratch(l, (uint64_t)STATE * rows, &state));
-    return lower_forward(l, &x, y->attr, state, y);
+    COPSE_TRY(copse__scratch(l, (uint64_t)STATE * rows, &w.state));
+    return copse__lower_variant(l, &copse_family_attention, &(struct attention){ FORWARD, x->keys, &w });
 }
 
 static const struct copse_op op_attention = {
