@@ -5,8 +5,9 @@
 
 #include "core/conformance/fence.h"
 #include "core/conformance/launch.h"
+#include "core/conformance/own_launch.h"
 
-#define BAND        COPSE_ALIGNMENT
+#define BAND        COPSE_LAUNCH_BAND
 #define TEXEL_BYTES 16u
 #define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the
                                    NaN of the operand */
@@ -128,20 +129,13 @@ struct work {
     struct bench *bench;
 };
 
-struct rig {
-    copse_queue *queue;
-    copse_device *dev;
-    struct copse_fenced buffers[COPSE_MAX_BINDINGS];
-    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with bands */
-};
-
-static size_t room_of(const struct rig *g, const struct copse_launch *l, uint32_t arg)
+static size_t room_of(const struct copse_launch_rig *g, const struct copse_launch *l, uint32_t arg)
 {
     return copse__fence_room(g->dev, l->counts[arg]);
 }
 
-static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
-                             uint32_t arg_count, struct rig *g)
+copse_status copse__launch_open(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
+                                uint32_t arg_count, struct copse_launch_rig *g)
 {
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
     g->dev = dev;
@@ -158,12 +152,10 @@ static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, con
     }
     if (l->form->arrange)
         l->form->arrange(l, words);
-    for (uint32_t a = 0; a < arg_count; a++)
-        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
     return COPSE_OK;
 }
 
-static void close_rig(struct copse_conform_run *r, struct rig *g)
+void copse__launch_close(struct copse_conform_run *r, struct copse_launch_rig *g)
 {
     copse_queue_release(&g->queue); /* waits for reads */
     for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++) {
@@ -174,15 +166,21 @@ static void close_rig(struct copse_conform_run *r, struct rig *g)
     }
 }
 
-static copse_status run_rig(const struct copse_launch *l, struct copse_kernel *k, struct rig *g)
+copse_status copse__launch_run(const struct copse_launch *l, struct copse_kernel *k, struct copse_launch_rig *g)
 {
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     struct copse_command c;
     const uint32_t count = k->row->arg_count;
     for (uint32_t a = 0; a < count; a++)
+        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
+    for (uint32_t a = 0; a < count; a++)
         bindings[a] = (struct copse_binding){ g->buffers[a].buffer, BAND,
                                               copse__fence_binding(g->dev, l->counts[a]) };
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, count, l->params, l->groups, 0));
+    if (l->grid[0] > 0) {
+        c.groups_x = l->grid[0];
+        c.groups_y = l->grid[1];
+    }
     COPSE_TRY(copse__queue_encode(g->queue, &c));
     for (uint32_t a = 0; a < count; a++)
         COPSE_TRY(copse_queue_read(g->queue, g->buffers[a].buffer, 0, g->after[a], room_of(g, l, a)));
@@ -190,8 +188,8 @@ static copse_status run_rig(const struct copse_launch *l, struct copse_kernel *k
 }
 
 /* Words around a buffer, and of buffers that the kernel may only read, must not change. */
-static void check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row, const struct rig *g,
-                            struct copse_conform_outcome *out)
+void copse__launch_check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row,
+                                   const struct copse_launch_rig *g, struct copse_conform_outcome *out)
 {
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const size_t first = BAND / COPSE_WORD_BYTES, end = first + l->counts[a];
@@ -233,7 +231,7 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     struct copse_limits limits = *r->dev->limits;
     copse_device *dev = r->dev;
     struct copse_kernel *k;
-    struct rig g = { .queue = NULL };
+    struct copse_launch_rig g = { .queue = NULL };
     l->seed = out->result.seed;
     out->result.metric = "";
     copse__launch_size(l, &limits);
@@ -244,19 +242,19 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     COPSE_TRY(copse__kernel_get(dev, l->form->kernel, l->spec, &k));
     if (!fits(dev, l, k->row, out))
         return COPSE_OK;
-    copse_status s = open_rig(r, dev, l, k->row->arg_count, &g);
+    copse_status s = copse__launch_open(r, dev, l, k->row->arg_count, &g);
     if (!s)
-        s = run_rig(l, k, &g);
+        s = copse__launch_run(l, k, &g);
     if (!s) {
         struct copse_launch_image image = { .launch = l, .row = &copse_kernel_table[l->form->kernel] };
         for (uint32_t a = 0; a < k->row->arg_count; a++) {
-            image.before[a] = g.before[a] + BAND / COPSE_WORD_BYTES;
-            image.after[a] = g.after[a] + BAND / COPSE_WORD_BYTES;
+            image.before[a] = copse__launch_words(g.before[a]);
+            image.after[a] = copse__launch_words(g.after[a]);
         }
-        check_untouched(l, k->row, &g, out);
+        copse__launch_check_untouched(l, k->row, &g, out);
         s = copse__launch_judge(r, &image, dev->limits->keeps_denormals, out);
     }
-    close_rig(r, &g);
+    copse__launch_close(r, &g);
     return s;
 }
 
@@ -317,6 +315,8 @@ static void take(void *user, const struct copse_launch_case *c)
 copse_status copse__conform_launch(struct copse_conform_run *r)
 {
     struct walk w = { .run = r };
+    if (copse__own_launch_is(r->params->own))
+        return copse__own_launch_cases(r);
     copse__launch_cases(copse_launch_lists, take, &w);
     close_bench(r, &w.bench);
     return COPSE_OK;
