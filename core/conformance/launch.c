@@ -5,13 +5,9 @@
 
 #include "core/conformance/fence.h"
 #include "core/conformance/launch.h"
+#include "core/conformance/own_launch.h"
 
-#define BAND        COPSE_ALIGNMENT
 #define TEXEL_BYTES 16u
-#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the
-                                   NaN of the operand */
-#define OTHER       0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
-                                   table that should give NaN, and a NaN stays the same in an update */
 
 /* Bytes of all buffers of a launch. The references take several times as much. */
 #define MANY_BYTES ((size_t)4 << 20)
@@ -129,85 +125,6 @@ struct work {
     struct bench *bench;
 };
 
-struct rig {
-    copse_queue *queue;
-    copse_device *dev;
-    struct copse_fenced buffers[COPSE_MAX_BINDINGS];
-    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with bands */
-};
-
-static size_t room_of(const struct rig *g, const struct copse_launch *l, uint32_t arg)
-{
-    return copse__fence_room(g->dev, l->counts[arg]);
-}
-
-static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
-                             uint32_t arg_count, struct rig *g)
-{
-    uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
-    g->dev = dev;
-    COPSE_TRY(copse_queue_create(dev, &g->queue));
-    for (uint32_t a = 0; a < arg_count; a++) {
-        const size_t bytes = room_of(g, l, a);
-        COPSE_TRY(copse__fence_open(dev, bytes, &g->buffers[a]));
-        COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
-        COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
-        for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
-            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD + a;
-        words[a] = g->before[a] + BAND / COPSE_WORD_BYTES;
-        copse__launch_fill(l, a, words[a]);
-    }
-    if (l->form->arrange)
-        l->form->arrange(l, words);
-    for (uint32_t a = 0; a < arg_count; a++)
-        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
-    return COPSE_OK;
-}
-
-static void close_rig(struct copse_conform_run *r, struct rig *g)
-{
-    copse_queue_release(&g->queue); /* waits for reads */
-    for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++) {
-        if (g->buffers[a].buffer || g->buffers[a].block)
-            copse__fence_close(g->dev, &g->buffers[a]);
-        copse__free(&r->ctx->base.mem, g->before[a]);
-        copse__free(&r->ctx->base.mem, g->after[a]);
-    }
-}
-
-static copse_status run_rig(const struct copse_launch *l, struct copse_kernel *k, struct rig *g)
-{
-    struct copse_binding bindings[COPSE_MAX_BINDINGS];
-    struct copse_command c;
-    const uint32_t count = k->row->arg_count;
-    for (uint32_t a = 0; a < count; a++)
-        bindings[a] = (struct copse_binding){ g->buffers[a].buffer, BAND,
-                                              copse__fence_binding(g->dev, l->counts[a]) };
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, count, l->params, l->groups, 0));
-    COPSE_TRY(copse__queue_encode(g->queue, &c));
-    for (uint32_t a = 0; a < count; a++)
-        COPSE_TRY(copse_queue_read(g->queue, g->buffers[a].buffer, 0, g->after[a], room_of(g, l, a)));
-    return copse_queue_finish(g->queue);
-}
-
-/* Words around a buffer, and of buffers that the kernel may only read, must not change. */
-static void check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row, const struct rig *g,
-                            struct copse_conform_outcome *out)
-{
-    for (uint32_t a = 0; a < row->arg_count; a++) {
-        const size_t first = BAND / COPSE_WORD_BYTES, end = first + l->counts[a];
-        for (size_t i = 0; i < room_of(g, l, a) / COPSE_WORD_BYTES; i++) {
-            const bool is_inside = i >= first && i < end;
-            if (g->after[a][i] == g->before[a][i] || (is_inside && row->args[a].is_written))
-                continue;
-            copse__conform_set(out, COPSE_VERDICT_FAIL, "the kernel wrote word %lld of buffer %u, which has %zu words%s",
-                               (long long)i - (long long)first, a, l->counts[a],
-                               is_inside ? " and is only read" : "");
-            break;
-        }
-    }
-}
-
 /* Whether the device can bind the buffers of the launch; UNSUPPORTED with the reason if not. */
 static bool fits(const copse_device *dev, const struct copse_launch *l, const struct copse_kernel_row *row,
                  struct copse_conform_outcome *out)
@@ -234,7 +151,7 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     struct copse_limits limits = *r->dev->limits;
     copse_device *dev = r->dev;
     struct copse_kernel *k;
-    struct rig g = { .queue = NULL };
+    struct copse_launch_rig g = { .queue = NULL };
     l->seed = out->result.seed;
     out->result.metric = "";
     copse__launch_size(l, &limits);
@@ -245,19 +162,19 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     COPSE_TRY(copse__kernel_get(dev, l->form->kernel, l->spec, &k));
     if (!fits(dev, l, k->row, out))
         return COPSE_OK;
-    copse_status s = open_rig(r, dev, l, k->row->arg_count, &g);
+    copse_status s = copse__launch_open(r, dev, l, k->row->arg_count, &g);
     if (!s)
-        s = run_rig(l, k, &g);
+        s = copse__launch_run(l, k, &g);
     if (!s) {
         struct copse_launch_image image = { .launch = l, .row = &copse_kernel_table[l->form->kernel] };
         for (uint32_t a = 0; a < k->row->arg_count; a++) {
-            image.before[a] = g.before[a] + BAND / COPSE_WORD_BYTES;
-            image.after[a] = g.after[a] + BAND / COPSE_WORD_BYTES;
+            image.before[a] = copse__launch_words(g.before[a]);
+            image.after[a] = copse__launch_words(g.after[a]);
         }
-        check_untouched(l, k->row, &g, out);
+        copse__launch_check_untouched(l, k->row, &g, out);
         s = copse__launch_judge(r, &image, dev->limits->keeps_denormals, out);
     }
-    close_rig(r, &g);
+    copse__launch_close(r, &g);
     return s;
 }
 
@@ -318,6 +235,8 @@ static void take(void *user, const struct copse_launch_case *c)
 copse_status copse__conform_launch(struct copse_conform_run *r)
 {
     struct walk w = { .run = r };
+    if (copse__own_launch_is(r->params->own))
+        return copse__own_launch_cases(r);
     copse__launch_cases(copse_launch_lists, take, &w);
     close_bench(r, &w.bench);
     return COPSE_OK;

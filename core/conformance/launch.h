@@ -5,6 +5,7 @@
 #ifndef COPSE_CORE_CONFORMANCE_LAUNCH_H
 #define COPSE_CORE_CONFORMANCE_LAUNCH_H
 
+#include "core/conformance/fence.h"
 #include "core/conformance/mode.h"
 #include "core/graph/op.h"
 
@@ -57,6 +58,7 @@ struct copse_launch {
     /* Set by the plan: */
     uint32_t params[COPSE_MAX_PARAM_WORDS];
     uint64_t groups;
+    uint32_t grid[2]; /* of groups; 0: `groups`, along one axis as long as it fits */
     size_t counts[COPSE_MAX_BINDINGS]; /* words */
     uint32_t range;                    /* of indices */
 };
@@ -122,6 +124,27 @@ void copse__launch_step(uint32_t *words, size_t count);
 bool copse__content_is_real(uint8_t content);
 
 #define COPSE_LAUNCH_POISON 0xffffdeadu /* a NaN */
+
+/* The buffers of a launch on a device, each between guards, and their words before and after it (launch.c). */
+#define COPSE_LAUNCH_BAND COPSE_ALIGNMENT
+struct copse_launch_rig {
+    copse_queue *queue;
+    copse_device *dev;
+    struct copse_fenced buffers[COPSE_MAX_BINDINGS];
+    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with bands */
+};
+copse_status copse__launch_open(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
+                                uint32_t arg_count, struct copse_launch_rig *g);
+/* Write the buffers, launch, read them. */
+copse_status copse__launch_run(const struct copse_launch *l, struct copse_kernel *k, struct copse_launch_rig *g);
+void copse__launch_check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row,
+                                   const struct copse_launch_rig *g, struct copse_conform_outcome *out);
+/* Also after copse__launch_open failed. */
+void copse__launch_close(struct copse_conform_run *r, struct copse_launch_rig *g);
+static inline uint32_t *copse__launch_words(uint32_t *with_bands)
+{
+    return with_bands + COPSE_LAUNCH_BAND / COPSE_WORD_BYTES;
+}
 
 /* Lists of forms, each in one file; the last one is NULL. */
 struct copse_launch_list {

@@ -230,17 +230,22 @@ static void plan_pool_grad_wide(struct copse_launch *l)
                       (size_t)p.lines * p.in_w * p.channels);
 }
 
-/* ---- resizing: lines of 5 elements become 7, and back ---- */
+/* ---- resizing: lines of 5 elements become 7, and back; in the regime of few groups 17, which an element reaches more of ---- */
+
+static uint32_t resized(const struct copse_launch *l)
+{
+    return l->regime == COPSE_REGIME_FEW ? 17 : 7;
+}
 
 static void plan_resize(struct copse_launch *l)
 {
-    const struct copse_params_resize p = { .count = extent(l), .size = 5, .to = 7, .inner = 3 };
+    const struct copse_params_resize p = { .count = extent(l), .size = 5, .to = resized(l), .inner = 3 };
     COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner, p.count);
 }
 
 static void plan_resize_grad(struct copse_launch *l)
 {
-    const struct copse_params_resize_grad p = { .count = extent(l), .size = 5, .to = 7, .inner = 3 };
+    const struct copse_params_resize_grad p = { .count = extent(l), .size = 5, .to = resized(l), .inner = 3 };
     COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner, p.count);
 }
 

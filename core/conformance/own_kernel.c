@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* A user kernel that replaces a library kernel, or that of a registered op: a kernel row is made of its code. */
+/* A user kernel: a kernel row is made of its code. It replaces a library kernel, or that of a registered op; or it is another
+   kernel, whose launch a file describes (own_launch.h). */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/conformance/conformance.h"
+#include "core/conformance/own_launch.h"
 
 struct copse_own_row {
-    struct copse_kernel_row row;
+    struct copse_user_kernel user; /* its row; the rest for a kernel with a description */
+    struct copse_own_launch launch;
+    bool is_described;
+    uint32_t id; /* then */
     char *text;      /* completed */
     uint32_t *words; /* SPIR-V */
 };
@@ -97,17 +101,54 @@ copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 static copse_status take_text(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
 {
     char entry[48];
-    copse__kernel_entry(&r->row, entry);
-    COPSE_TRY(copse__code_text("conformance", &ctx->base.mem, entry, own->code, own->size, &r->text, &r->row.cl_size));
-    r->row.cl_text = (const unsigned char *)r->text;
+    copse__kernel_entry(&r->user.row, entry);
+    COPSE_TRY(copse__code_text("conformance", &ctx->base.mem, entry, own->code, own->size, &r->text, &r->user.row.cl_size));
+    r->user.row.cl_text = (const unsigned char *)r->text;
     return COPSE_OK;
 }
 
 static copse_status take_spirv(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
 {
-    COPSE_TRY(copse__code_spirv("conformance", &ctx->base.mem, &r->row, own->code, own->size, &r->words));
-    r->row.spirv = r->words;
-    r->row.spirv_bytes = own->size;
+    COPSE_TRY(copse__code_spirv("conformance", &ctx->base.mem, &r->user.row, own->code, own->size, &r->words));
+    r->user.row.spirv = r->words;
+    r->user.row.spirv_bytes = own->size;
+    return COPSE_OK;
+}
+
+static copse_status take_code(copse_context *ctx, copse_device *dev, const struct copse_own_kernel *own,
+                              struct copse_own_row *r, uint32_t id, bool is_new)
+{
+    uint32_t magic;
+    memcpy(&magic, own->code, sizeof magic);
+    const bool is_spirv = magic == COPSE_SPIRV_MAGIC;
+    COPSE_TRY(is_spirv ? take_spirv(ctx, own, r) : take_text(ctx, own, r));
+    if (is_new)
+        COPSE_TRY(copse__user_kernel_add(&r->user, &r->id));
+    else
+        COPSE_TRY(copse__kernel_override(dev, (enum copse_kernel_id)id, &r->user.row));
+    return copse__kernel_fits(dev, (enum copse_kernel_id)(is_new ? r->id : id))
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT, "conformance: %s takes %s", dev->info.id,
+                            is_spirv ? "kernel text, not SPIR-V" : "SPIR-V, not kernel text");
+}
+
+/* A row of its own, by the description. */
+static copse_status describe(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
+{
+    const struct copse_own_launch *o = &r->launch;
+    struct copse_kernel_row *row = &r->user.row;
+    COPSE_TRY(copse__own_launch_read(&ctx->base.mem, own, &r->launch));
+    snprintf(r->user.name, sizeof r->user.name, "%s", o->kernel);
+    r->user.ctx = ctx;
+    *row = (struct copse_kernel_row){
+        .name = r->user.name, .arg_count = (uint8_t)o->buffer_count, .spec_count = (uint8_t)o->spec_count,
+        .param_words = (uint16_t)o->param_count, .group_x = (uint16_t)o->group[0], .group_y = (uint16_t)o->group[1],
+    };
+    for (uint32_t i = 0; i < o->buffer_count; i++)
+        row->args[i] = (struct copse_kernel_arg){ o->buffers[i].is_whole ? COPSE_ARG_I32 : COPSE_ARG_F32,
+                                                  o->buffers[i].is_written };
+    r->is_described = true;
+    r->id = UINT32_MAX;
     return COPSE_OK;
 }
 
@@ -115,9 +156,10 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
                                     const struct copse_own_kernel *own, struct copse_own_row **out)
 {
     *out = NULL;
-    enum copse_kernel_id id;
-    const struct copse_kernel_row *base = find_row(ctx, own->kernel, &id);
-    if (!base)
+    enum copse_kernel_id id = COPSE_KERNEL_COUNT;
+    const bool is_new = copse__own_launch_is(own);
+    const struct copse_kernel_row *base = is_new ? NULL : find_row(ctx, own->kernel, &id);
+    if (!base && !is_new)
         return no_kernel(own->kernel ? own->kernel : "");
     if (!own->code || own->size < 4)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no code for kernel '%s'", own->kernel);
@@ -127,21 +169,17 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     struct copse_own_row *r = copse__alloc(&ctx->base.mem, 1, sizeof *r);
     if (!r)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");
-    r->row = *base;
-    r->row.cl_text = NULL;
-    r->row.cl_size = 0;
-    r->row.spirv = NULL;
-    r->row.spirv_bytes = 0;
-    r->row.host = NULL;
-    r->row.source_hash = copse__hash(COPSE_HASH_START, own->code, own->size);
-    uint32_t magic;
-    memcpy(&magic, own->code, sizeof magic);
-    copse_status s = magic == COPSE_SPIRV_MAGIC ? take_spirv(ctx, own, r) : take_text(ctx, own, r);
+    if (base)
+        r->user.row = *base;
+    copse_status s = is_new ? describe(ctx, own, r) : COPSE_OK;
+    r->user.row.cl_text = NULL;
+    r->user.row.cl_size = 0;
+    r->user.row.spirv = NULL;
+    r->user.row.spirv_bytes = 0;
+    r->user.row.host = NULL;
+    r->user.row.source_hash = copse__hash(COPSE_HASH_START, own->code, own->size);
     if (s == COPSE_OK)
-        s = copse__kernel_override(dev, id, &r->row);
-    if (s == COPSE_OK && !copse__kernel_fits(dev, id))
-        s = copse_fail(COPSE_ERR_FORMAT, "conformance: %s takes %s", dev->info.id,
-                       magic == COPSE_SPIRV_MAGIC ? "kernel text, not SPIR-V" : "SPIR-V, not kernel text");
+        s = take_code(ctx, dev, own, r, id, is_new);
     if (s != COPSE_OK) {
         copse__own_kernel_close(ctx, &r);
         return s;
@@ -150,19 +188,27 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     return COPSE_OK;
 }
 
+const struct copse_own_launch *copse__own_row_launch(const struct copse_own_row *r, uint32_t *id)
+{
+    *id = r->id;
+    return r->is_described ? &r->launch : NULL;
+}
+
 copse_status copse__own_kernel_was_used(copse_device *dev, const struct copse_own_row *r)
 {
-    return copse__kernel_is_compiled(dev, &r->row)
+    return copse__kernel_is_compiled(dev, &r->user.row)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT,
                             "conformance: none of the cases uses kernel %s; name its op with --ops, "
-                            "or force it with --variant", r->row.name);
+                            "or force it with --variant", r->user.row.name);
 }
 
 void copse__own_kernel_close(copse_context *ctx, struct copse_own_row **row)
 {
     if (!*row)
         return;
+    if ((*row)->is_described && (*row)->id != UINT32_MAX)
+        copse__user_kernel_remove((*row)->id);
     copse__free(&ctx->base.mem, (*row)->text);
     copse__free(&ctx->base.mem, (*row)->words);
     copse__free(&ctx->base.mem, *row);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A run over all modes. */
+#include "core/conformance/own_launch.h"
 #include "core/conformance/conformance.h"
 #include "core/ops/user_op.h"
 
@@ -88,6 +89,8 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
     COPSE_TRY(copse_need("conformance", ctx, params, summary));
     if (!(params->seconds >= 0) || (unsigned)params->tier > COPSE_CONFORM_EXHAUSTIVE)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no such tier, or a negative time");
+    if (copse__own_launch_is(params->own) && (params->modes & ~(unsigned)COPSE_CONFORM_FAILED) != COPSE_CONFORM_LAUNCH)
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: a kernel with a described launch has mode launch only");
     memset(summary, 0, sizeof *summary);
     if (params->seconds > 0 && params->seconds < 1e9)
         r.deadline_ns = start + (uint64_t)(params->seconds * 1e9);

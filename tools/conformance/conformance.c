@@ -95,6 +95,12 @@ static unsigned default_modes(const char *action)
                                           : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
 }
 
+/* A user kernel with its own grid and signature. */
+static bool is_described(const struct conform_settings *s)
+{
+    return s->job.own_path && s->job.own_kernel && s->job.own_kernel[0] == '@';
+}
+
 static int check(struct conform_settings *s, const char *action, const char *tier, const char *device)
 {
     if (!conform_find_tier(tier, &s->job.tier))
@@ -107,7 +113,12 @@ static int check(struct conform_settings *s, const char *action, const char *tie
     if (device)
         s->job.devices = device;
     if (strcmp(action, "contract") != 0 && !s->job.own_path != !s->job.own_kernel) {
-        fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together\n");
+        fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together; --op @FILE describes a kernel with its "
+                        "own grid\n");
+        return EXIT_BAD_INPUT;
+    }
+    if (is_described(s) && s->job.modes & ~(unsigned)COPSE_CONFORM_LAUNCH) {
+        fprintf(stderr, "copse conformance: a kernel that --op @FILE describes has mode launch only\n");
         return EXIT_BAD_INPUT;
     }
     const char *const files[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown };
@@ -146,7 +157,7 @@ int cmd_conformance(int argc, char **argv)
           "only this kernel variant; '' is the library's choice [all]" },
         { "kernel", OPTION_TEXT, &s.job.own_path, "FILE",
           "check a user kernel: OpenCL C, GLSL (.comp) or SPIR-V" },
-        { "op", OPTION_TEXT, &s.job.own_kernel, "NAME", "the kernel that it replaces: softmax" },
+        { "op", OPTION_TEXT, &s.job.own_kernel, "NAME", "the kernel it replaces: softmax; @FILE: describes its launch" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
           "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
@@ -198,7 +209,8 @@ int cmd_conformance(int argc, char **argv)
         return code;
     s.is_isolated = !no_isolation;
     if (!s.job.modes)
-        s.job.modes = default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
+        s.job.modes = is_described(&s) ? (unsigned)COPSE_CONFORM_LAUNCH
+                                       : default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
     if (strcmp(action, "site") == 0)

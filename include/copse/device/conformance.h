@@ -107,7 +107,8 @@ typedef void copse_case_uses_fn(void *user, const char *kernel);
  * `copse_kernel_contract` and docs/conformance.md.
  */
 struct copse_own_kernel {
-    const char *kernel; /**< whose place it takes: "softmax" */
+    const char *kernel; /**< whose place it takes: "softmax"; or "@" and the path of a file that describes a launch of
+                             its own, with its grid, signature, reference and tolerance: mode LAUNCH alone */
     const void *code;   /**< text in the dialect or in OpenCL C for OpenCL devices; SPIR-V words for
                              Vulkan devices. Copied. */
     size_t size;        /**< bytes of `code` */

@@ -80,7 +80,8 @@ struct copse_conformance_job_params {
     const char *ops;       /**< only these: "softmax,matmul"                [all] */
     const char *case_name; /**< only this case                              [all] */
     const char *variant;   /**< only this variant; "" = the default choice  [NULL = all] */
-    const char *own_path, *own_kernel; /**< file of a user kernel, and the kernel that it replaces  [none] */
+    const char *own_path, *own_kernel; /**< file of a user kernel, and the kernel that it replaces, or "@" and the file that
+                                            describes its launch (conformance.h)  [none] */
     double seconds;        /**< for each device; cases not reached are SKIP  [0 = no limit] */
     double deadline;       /**< for each case before it counts as hung [s]; at least 60 before the first case
                                                                             [60; from tier full on 600] */
