@@ -207,11 +207,11 @@ static void plan_pool_grad(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
 }
 
-/* Lines of pixels with 17 channels: two vectors that overlap. */
+/* Lines of pixels with 17 channels: two vectors that overlap. The last of several groups is a surplus one. */
 #define POOL_LINES(l)                                                                                       \
     {                                                                                                       \
-        .lines = (uint32_t)(l)->want, .channels = 17, .in_h = 5, .in_w = 2, .out_h = 3, .out_w = 2, .stride_h = 2, \
-        .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1, .before_w = 1,                              \
+        .lines = (uint32_t)(l)->want - ((l)->want > 1), .channels = 17, .in_h = 5, .in_w = 2, .out_h = 3, .out_w = 2, \
+        .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1, .before_w = 1,               \
         .divisor = (l)->regime == COPSE_REGIME_FEW ? 6 : 0                                                  \
     }
 
