@@ -29,18 +29,18 @@
 
 #include "tests/rig/null_rig.h"
 
-#define ROW(is_right, what, fn, ...)            \
+#define RESULT_ROW(is_right, what, fn, ...)     \
     while (next_call(p, #fn, #__VA_ARGS__))     \
         if (!(is_right))                        \
             complain(p, what, "")
-#define ZERO(fn, ...)   ROW(fn(__VA_ARGS__) == 0, "the result is not 0", fn, __VA_ARGS__)
-#define FALSE(fn, ...)  ROW(!fn(__VA_ARGS__), "the result is not false", fn, __VA_ARGS__)
-#define NOTHING(fn, ...) ROW(fn(__VA_ARGS__) == NULL, "the result is not NULL", fn, __VA_ARGS__)
-#define NONE(fn, ...)   ROW(fn(__VA_ARGS__) == UINT32_MAX, "the result is not UINT32_MAX", fn, __VA_ARGS__)
-#define NONE_STARTED(fn, ...) ROW(fn(__VA_ARGS__) == -1, "the result is not -1", fn, __VA_ARGS__)
-#define TEXT(fn, ...)   ROW(fn(__VA_ARGS__)[0] == '\0', "the text is not empty", fn, __VA_ARGS__)
-#define SCALAR(fn, ...) ROW(fn(__VA_ARGS__).rank == 0, "the shape has axes", fn, __VA_ARGS__)
-#define DOES_NOTHING(fn, ...) ROW((fn(__VA_ARGS__), true), "", fn, __VA_ARGS__)
+#define ZERO(fn, ...)   RESULT_ROW(fn(__VA_ARGS__) == 0, "the result is not 0", fn, __VA_ARGS__)
+#define FALSE(fn, ...)  RESULT_ROW(!fn(__VA_ARGS__), "the result is not false", fn, __VA_ARGS__)
+#define NOTHING(fn, ...) RESULT_ROW(fn(__VA_ARGS__) == NULL, "the result is not NULL", fn, __VA_ARGS__)
+#define NONE(fn, ...)   RESULT_ROW(fn(__VA_ARGS__) == UINT32_MAX, "the result is not UINT32_MAX", fn, __VA_ARGS__)
+#define NONE_STARTED(fn, ...) RESULT_ROW(fn(__VA_ARGS__) == -1, "the result is not -1", fn, __VA_ARGS__)
+#define TEXT(fn, ...)   RESULT_ROW(fn(__VA_ARGS__)[0] == '\0', "the text is not empty", fn, __VA_ARGS__)
+#define SCALAR(fn, ...) RESULT_ROW(fn(__VA_ARGS__).rank == 0, "the shape has axes", fn, __VA_ARGS__)
+#define DOES_NOTHING(fn, ...) RESULT_ROW((fn(__VA_ARGS__), true), "", fn, __VA_ARGS__)
 /* NULL, and the address of NULL. */
 #define RELEASE(fn, type)      \
     DOES_NOTHING(fn, NULL);    \

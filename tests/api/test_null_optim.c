@@ -8,18 +8,6 @@
 
 #include "tests/rig/null_rig.h"
 
-static void check(const struct probe *p, copse_status s)
-{
-    if (s != COPSE_ERR_ARGUMENT)
-        complain(p, copse_status_name(s), s ? copse_last_error() : "");
-    else if (!strstr(copse_last_error(), "NULL"))
-        complain(p, "the text does not say NULL: ", copse_last_error());
-}
-
-#define ROW(fn, ...)                            \
-    while (next_call(p, #fn, #__VA_ARGS__))     \
-        check(p, fn(__VA_ARGS__))
-
 static copse_context *ctx;
 static copse_schedule *schedule;
 static copse_trainer *trainer; /* no row needs it: each call has NULL for it */

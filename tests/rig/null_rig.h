@@ -119,4 +119,18 @@ static inline int run_rows(void (*rows)(struct probe *p), int *calls)
     return wrong;
 }
 
+/* ---- rows of functions with a status ---- */
+
+static inline void check_refused(const struct probe *p, copse_status s)
+{
+    if (s != COPSE_ERR_ARGUMENT)
+        complain(p, copse_status_name(s), s ? copse_last_error() : "");
+    else if (!strstr(copse_last_error(), "NULL"))
+        complain(p, "the text does not say NULL: ", copse_last_error());
+}
+
+#define ROW(fn, ...)                            \
+    while (next_call(p, #fn, #__VA_ARGS__))     \
+        check_refused(p, fn(__VA_ARGS__))
+
 #endif
