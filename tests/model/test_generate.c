@@ -107,7 +107,7 @@ static void each_token_is_the_most_likely_one_behind_the_window(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, cases[i].network, 10, 1 + i % 2);
+        copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, cases[i].network, 4, 1 + i % 2);
         const struct written w = generate(m, cases[i].prompt, (struct copse_generate_params){ .seed = 5 });
         char text[100];
         size_t size = strlen(cases[i].prompt);
