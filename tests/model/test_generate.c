@@ -122,11 +122,11 @@ static void each_token_is_the_most_likely_one_behind_the_window(void **state)
     }
 }
 
-/* Without a prompt a text begins behind a line end, or behind token 0. */
+/* Without a prompt a text begins behind a line end. */
 static void an_empty_prompt_is_a_line_end(void **state)
 {
     (void)state;
-    copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, "embedding in 4; dense out", 3, 1);
+    copse_model *m = make_rhyme_model(COPSE_TOKENS_BYTES, "embedding in 4; dense out", 3, 1);
     const struct copse_generate_params how = { .seed = 3, .temperature = 1.0f };
     const struct written empty = generate(m, NULL, how), line = generate(m, "\n", how), other = generate(m, "r", how);
     assert_memory_equal(empty.tokens, line.tokens, LENGTH * sizeof(uint32_t));
@@ -150,6 +150,25 @@ static void the_same_seed_gives_the_same_text(void **state)
     const struct written narrow = generate(m, "r", how);
     const struct written greedy = generate(m, "r", (struct copse_generate_params){ .length = 3 * LENGTH });
     assert_memory_equal(narrow.tokens, greedy.tokens, sizeof narrow.tokens);
+    copse_model_release(&m);
+}
+
+/* Of a network whose outputs are all 0, each token has the probability 1/256. */
+static void each_token_is_drawn_with_a_number_of_its_own(void **state)
+{
+    static const float zeros[256 * 4];
+    bool is_drawn[256] = { false };
+    size_t different = 0;
+    (void)state;
+    copse_model *m = make_rhyme_model(COPSE_TOKENS_BYTES, "embedding in 4; dense out", 1, 1);
+    for (size_t i = 0; i < m->variable_count; i++)
+        OK(copse_variable_assign(m->variables[i], zeros));
+    const struct written w = generate(m, "r", (struct copse_generate_params){ .temperature = 1.0f, .length = 3 * LENGTH });
+    for (size_t i = 0; i < w.count; i++) {
+        different += !is_drawn[w.tokens[i]];
+        is_drawn[w.tokens[i]] = true;
+    }
+    assert_true(different > 2 * LENGTH);
     copse_model_release(&m);
 }
 
@@ -229,6 +248,7 @@ int main(void)
         cmocka_unit_test(each_token_is_the_most_likely_one_behind_the_window),
         cmocka_unit_test(an_empty_prompt_is_a_line_end),
         cmocka_unit_test(the_same_seed_gives_the_same_text),
+        cmocka_unit_test(each_token_is_drawn_with_a_number_of_its_own),
         cmocka_unit_test(the_function_that_takes_tokens_may_stop_and_may_not_call_the_model),
         cmocka_unit_test(wrong_models_prompts_and_settings_are_refused),
         cmocka_unit_test(outputs_that_are_not_finite_are_refused),

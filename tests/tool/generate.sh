@@ -18,6 +18,13 @@ run="train --devices host:0 --data $work/tale.txt --quiet"
 good train ' tokens are right' $run --tokens characters --context 8 --model gpt:1,16,2 --lr 0.01 --batch 16 --epochs 20 --save gpt.safetensors
 good 'train default' ' tokens are right' $run --tokens characters --context 8 --epochs 1 --save whole.safetensors
 good 'train bytes' ' tokens are right' $run --tokens bytes --context 8 --model 'embedding in 4; dense out' --epochs 1 --save bytes.safetensors
+i=0
+while [ $i -lt 60 ]; do
+    printf 'ab\000'
+    i=$((i + 1))
+done >nul.bin
+good 'train NUL' ' tokens are right' train --devices host:0 --data "$work/nul.bin" --quiet --tokens bytes --context 4 \
+    --model 'embedding in 4; dense out' --lr 0.1 --epochs 20 --save nul.safetensors
 mv out/*.safetensors .
 write="generate $work/gpt.safetensors --devices host:0"
 
@@ -46,6 +53,10 @@ good bytes '^The' generate "$work/bytes.safetensors" --devices host:0 --prompt '
 [ "$(wc -c <stdout)" -ge 203 ] && [ "$(wc -c <stdout)" -le 204 ] || no "bytes: $(wc -c <stdout)"
 good 'json bytes' '^\{"prompt":"The","text":".*","tokens":200,' generate "$work/bytes.safetensors" --devices host:0 --prompt 'The' \
     --length 200 --temperature 9 --json
+good 'json NUL' '^\{"prompt":"a","text":"b�ab�a","tokens":6,' generate "$work/nul.safetensors" --devices host:0 --prompt a \
+    --length 6 --temperature 0 --json
+good 'NUL' '^a' generate "$work/nul.safetensors" --devices host:0 --prompt a --length 6 --temperature 0
+[ "$(od -An -c stdout | tr -d ' ')" = 'ab\0ab\0a\n' ] || no "NUL: $(od -An -c stdout)"
 
 # ---- wrong input ----
 # refuse NAME PATTERN ARGUMENT...: as bad, and nothing on standard output
