@@ -14,6 +14,7 @@ const struct command commands[] = {
     { "train", cmd_train, "train a network on every device found" },
     { "worker", cmd_worker, "run one worker of a job of several workers" },
     { "predict", cmd_predict, "print what a trained model says about data" },
+    { "generate", cmd_generate, "write a text with a model of texts" },
     { "evaluate", cmd_evaluate, "compare a model, or the checkpoints of a run, with labels" },
     { "info", cmd_info, "print what a safetensors file holds" },
     { "export", cmd_export, "write the arrays of a safetensors file as .npy files" },

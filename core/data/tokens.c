@@ -250,6 +250,13 @@ static int64_t line_end_of_characters(const struct copse_schema_parts *p)
     return -1;
 }
 
+static size_t text_of_character(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
+{
+    const size_t size = strlen(p->classes[token]); /* check_characters: one character */
+    memcpy(to, p->classes[token], size);
+    return size;
+}
+
 /* ---- bytes ---- */
 
 static copse_status learn_bytes(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p)
@@ -285,7 +292,15 @@ static int64_t line_end_of_bytes(const struct copse_schema_parts *p)
     return '\n';
 }
 
+static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
+{
+    (void)p;
+    to[0] = (char)(unsigned char)token;
+    return 1;
+}
+
 const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS] = {
-    [COPSE_TOKENS_CHARACTERS] = { learn_characters, encode_characters, check_characters, line_end_of_characters },
-    [COPSE_TOKENS_BYTES] = { learn_bytes, encode_bytes, check_bytes, line_end_of_bytes },
+    [COPSE_TOKENS_CHARACTERS] = { learn_characters, encode_characters, check_characters, line_end_of_characters,
+                                  text_of_character },
+    [COPSE_TOKENS_BYTES] = { learn_bytes, encode_bytes, check_bytes, line_end_of_bytes, text_of_byte },
 };

@@ -17,6 +17,7 @@ struct copse_text {
 copse_status copse__text_read(copse_context *ctx, const char *path, uint64_t max_bytes, struct copse_text *out);
 void copse__text_fini(copse_context *ctx, struct copse_text *t);
 
+#define COPSE_TOKEN_BYTES 4 /* of the longest token */
 struct copse_token_kind {
     /* The vocabulary of a text: `outputs`, `classes` and `is_numbered` of `p`; memory of `arena`. */
     copse_status (*learn)(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p);
@@ -26,6 +27,8 @@ struct copse_token_kind {
     copse_status (*check)(const struct copse_schema_parts *p);
     /* The token that ends a line, or -1. */
     int64_t (*line_end)(const struct copse_schema_parts *p);
+    /* The bytes of a token; returns how many. */
+    size_t (*text)(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES]);
 };
 #define COPSE_TOKEN_KINDS 2
 extern const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS]; /* by enum copse_tokens */

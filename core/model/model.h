@@ -48,6 +48,9 @@ copse_status copse__model_elements(copse_context *ctx, const copse_schema *schem
 
 /* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of the last position alone. */
 copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values);
+/* What `fn` gives for a batch, f32, exactly `bytes`. The user of `fn` is the model. */
+copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch, copse_predict_fn *fn, float *values,
+                              size_t bytes);
 /* Rows that are predicted at once. */
 size_t copse__model_rows(const copse_model *m);
 /* Batches of all rows in their order. The data is of the model's schema. */

@@ -31,19 +31,25 @@ size_t copse__model_rows(const copse_model *m)
     return COPSE_MAX(COPSE_MIN(rows, (size_t)COPSE_MODEL_ROWS), (size_t)1);
 }
 
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values)
+copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch, copse_predict_fn *fn, float *values,
+                              size_t bytes)
 {
-    const size_t positions = is_last ? 1 : m->positions;
     copse_strategy *st = m->strategy;
     struct copse_shard shares[COPSE_MAX_REPLICAS];
     if (!m->predictor.strategy)
         COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
     COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
     COPSE_TRY(pull(st));
-    m->predictor.fn = positions < m->positions ? apply_last : apply;
+    m->predictor.fn = fn;
     m->predictor.user = m;
-    return copse__predict(&m->predictor, batch, shares, values,
-                          batch->count * positions * m->is.outputs * sizeof *values);
+    return copse__predict(&m->predictor, batch, shares, values, bytes);
+}
+
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values)
+{
+    const size_t positions = is_last ? 1 : m->positions;
+    return copse__model_run(m, batch, positions < m->positions ? apply_last : apply, values,
+                            batch->count * positions * m->is.outputs * sizeof *values);
 }
 
 /* ---- the data ---- */

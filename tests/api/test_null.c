@@ -27,6 +27,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/generate.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
 #include "copse/train/slots.h"
@@ -102,6 +103,12 @@ static copse_status squares(copse_graph *graph, const copse_batch *in, void *use
 static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **y)
 {
     (void)graph, (void)in, (void)user, (void)y;
+    return COPSE_OK;
+}
+
+static copse_status take_nothing(void *user, uint32_t token, const char *text, size_t size)
+{
+    (void)user, (void)token, (void)text, (void)size;
     return COPSE_OK;
 }
 
@@ -588,6 +595,7 @@ static void models(struct probe *p)
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model), NEED(&out));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
+    ROW(copse_model_generate, NEED(model), NULL, 0, NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));
 }
 

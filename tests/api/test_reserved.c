@@ -33,6 +33,7 @@
 #include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/generate.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
@@ -77,6 +78,12 @@ static copse_status itself(copse_graph *g, const copse_batch *in, void *user, co
 {
     (void)g, (void)user;
     return copse_input(in, "x", y);
+}
+
+static copse_status take_nothing(void *user, uint32_t token, const char *text, size_t size)
+{
+    (void)user, (void)token, (void)text, (void)size;
+    return COPSE_OK;
 }
 
 static copse_status squares(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
@@ -304,6 +311,7 @@ static void training(void)
     OK(copse_model_create(st, copse_dataset_schema(labelled), &(struct copse_model_params){ .network = "dense out" }, &model));
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation), .worst_count = 0);
+    REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL), .length = 1);
     copse_model_release(&model);
     copse_dataset_release(&labelled);
     REFUSED(copse_host_batch, copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),

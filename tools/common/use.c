@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A trained model with data: loaded by `copse predict` and `copse evaluate`. */
+/* A trained model, and data for it: loaded by `copse predict`, `copse evaluate` and `copse generate`. */
 #include "tools/common/use.h"
 
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 
 #include "copse/data/source.h"
 
-copse_status use_open(struct use *u)
+copse_status use_load(struct use *u)
 {
-    struct stat file;
     char id[1][32];
     size_t count;
     COPSE_TRY(session_open(&u->how, &u->ctx));
@@ -20,7 +19,13 @@ copse_status use_open(struct use *u)
     COPSE_TRY(copse_one_device_create(u->ctx, id[0], NULL, &u->strategy));
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
     u->schema = copse_model_schema(u->model);
-    COPSE_TRY(copse_schema_describe(u->schema, &u->info));
+    return copse_schema_describe(u->schema, &u->info);
+}
+
+copse_status use_open(struct use *u)
+{
+    struct stat file;
+    COPSE_TRY(use_load(u));
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };

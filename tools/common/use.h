@@ -23,9 +23,11 @@ struct use {
     struct copse_dataset_info rows;
 };
 
+/* Load the model alone. */
+copse_status use_load(struct use *u);
 /* Load the model and read the data by its schema. */
 copse_status use_open(struct use *u);
-/* Allowed after a failure of use_open. */
+/* Allowed after a failure of use_load or use_open. */
 void use_close(struct use *u);
 
 /* Name of output `i`: a class, or a target ("value" without a name). */

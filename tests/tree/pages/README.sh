@@ -12,7 +12,7 @@ case $command in
 conformance) set -- "$@" --device host:0 --ops softmax ;;
 tune) set -- "$@" --device host:0 --seconds 1 ;;
 bench) set -- "$@" --devices host --quick --no-peer ;;
-train | predict | evaluate)
+train | predict | generate | evaluate)
     case " $* " in
     *' --devices opencl:0,vulkan:0 '*) set -- "$@" --devices host:0,host:0 ;;
     *' --devices '*) ;;

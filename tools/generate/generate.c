@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* copse generate: a model of texts continues a text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/train/generate.h"
+
+#include "tools/common/json.h"
+#include "tools/common/use.h"
+
+struct job {
+    struct use use;
+    struct copse_generate_params how;
+    const char *prompt;
+    bool is_json, is_begun; /* is_begun: a token was printed */
+    char last;              /* the newest byte */
+    /* of --json: the bytes of the tokens */
+    char *text;
+    size_t size, room;
+};
+
+/* ---- text ---- */
+
+static copse_status put(const char *text, size_t size)
+{
+    return fwrite(text, 1, size, stdout) == size && fflush(stdout) == 0 ? COPSE_OK : COPSE_ERR_IO;
+}
+
+/* The first token shows that the prompt is valid. */
+static copse_status print_token(void *user, uint32_t token, const char *text, size_t size)
+{
+    struct job *j = user;
+    (void)token;
+    if (!j->is_begun)
+        COPSE_TRY(put(j->prompt, strlen(j->prompt)));
+    j->is_begun = true;
+    j->last = text[size - 1];
+    return put(text, size);
+}
+
+/* The prompt and what follows it; a line end, where there is none, completes the last line. */
+static copse_status print(struct job *j)
+{
+    const copse_status s = copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
+    if (j->is_begun && j->last != '\n')
+        fputc('\n', stdout);
+    return s;
+}
+
+/* ---- JSON ---- */
+
+static copse_status keep_token(void *user, uint32_t token, const char *text, size_t size)
+{
+    struct job *j = user;
+    (void)token;
+    if (j->size + size >= j->room) {
+        const size_t room = 2 * (j->room + size) + 256;
+        char *grown = realloc(j->text, room);
+        if (!grown)
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a text of %zu bytes", j->size);
+        j->text = grown;
+        j->room = room;
+    }
+    for (size_t i = 0; i < size; i++)
+        j->text[j->size++] = text[i] ? text[i] : '\xff'; /* NUL ends a C string: as an invalid byte it becomes U+FFFD */
+    j->text[j->size] = '\0';
+    return COPSE_OK;
+}
+
+static copse_status print_object(struct job *j)
+{
+    COPSE_TRY(copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, keep_token, j));
+    cJSON *o = cJSON_CreateObject();
+    json_add_text(o, "prompt", j->prompt);
+    json_add_text(o, "text", j->text);
+    json_add_count(o, "tokens", j->how.length);
+    json_add_number(o, "temperature", (double)j->how.temperature);
+    json_add_count(o, "top_k", j->how.top_k);
+    json_add_number(o, "top_p", (double)j->how.top_p);
+    json_add_count(o, "seed", j->how.seed);
+    return json_write(stdout, o);
+}
+
+/* ---- the command ---- */
+
+static copse_status generate(struct job *j)
+{
+    COPSE_TRY(use_load(&j->use));
+    if (j->use.info.kind != COPSE_DATA_TEXT)
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is not a model of texts; `copse train --tokens` makes one",
+                                 j->use.model_path);
+    return j->is_json ? print_object(j) : print(j);
+}
+
+static const char *wrong(const struct job *j, const struct option_words *words)
+{
+    return words->count != 1            ? "give MODEL"
+           : j->how.length == 0         ? "--length: it must be at least 1"
+           : j->how.temperature < 0.0f  ? "--temperature: it must be at least 0"
+           : !(j->how.top_p > 0.0f && j->how.top_p <= 1.0f) ? "--top-p: it must be above 0 and at most 1"
+                                                            : NULL;
+}
+
+int cmd_generate(int argc, char **argv)
+{
+    struct option_words words = { .count = 0 };
+    struct job j = { .use = { .devices = "auto" }, .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
+                     .prompt = "" };
+    const struct option_row rows[] = {
+        { "", OPTION_WORDS, &words, "MODEL", "a model of texts: what `copse train --tokens` wrote" },
+        { "prompt", OPTION_TEXT, &j.prompt, "TEXT", "the text to continue [a line end]" },
+        { "length", OPTION_U64, &j.how.length, "N", "characters, or bytes, to write [200]" },
+        { "temperature", OPTION_FLOAT, &j.how.temperature, "T", "below 1: likelier tokens; 0: always the most likely one [1]" },
+        { "top-k", OPTION_COUNT, &j.how.top_k, "K", "draw from the K most likely tokens; 0: from all [0]" },
+        { "top-p", OPTION_FLOAT, &j.how.top_p, "P", "draw from the fewest tokens whose probabilities reach P [1]" },
+        { "seed", OPTION_U64, &j.how.seed, "S", "another seed gives another text [1]" },
+        { "json", OPTION_FLAG, &j.is_json, NULL, "print one JSON object: prompt, text, settings" },
+        { "devices", OPTION_TEXT, &j.use.devices, "WHICH", "the first of these devices is used [auto]" },
+        { "no-cache", OPTION_FLAG, &j.use.how.no_cache, NULL, "compile all kernels anew" },
+        { "allow-host", OPTION_FLAG, &j.use.how.allows_host, NULL,
+          "compute blocked kernels on the host: right, but slow" },
+        { "trust-device", OPTION_FLAG, &j.use.how.trusts_unreliable, NULL,
+          "use devices whose faults come and go" },
+        { "verbose", OPTION_FLAG, &j.use.how.is_verbose, NULL, "log what the library does" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse generate model.safetensors --prompt 'To be' --temperature 0.8 --top-k 20" },
+        { 0 },
+    };
+    int code = options_parse(argc, argv, rows, "Prints the prompt and continues it, token by token, with a network that was "
+                                               "trained on a text.\nThe same seed on the same device gives the same text.");
+    if (code >= 0)
+        return code;
+    if (wrong(&j, &words)) {
+        fprintf(stderr, "copse generate: %s\n", wrong(&j, &words));
+        return EXIT_BAD_INPUT;
+    }
+    j.use.model_path = words.at[0];
+    const copse_status s = generate(&j);
+    code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s); /* main reports standard output */
+    use_close(&j.use);
+    free(j.text);
+    return code;
+}
