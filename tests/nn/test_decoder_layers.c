@@ -30,7 +30,8 @@ static copse_tensor *tensor_of(const char *name)
 
 static copse_status transposed(copse_graph *g, copse_tensor *x, copse_tensor **y)
 {
-    static const struct copse_conv_params p = { .stride = { 2, 3 }, .groups = 2, .activation = COPSE_GELU };
+    static const struct copse_conv_params p = { .stride = { 2, 3 }, .dilation = { 2, 1 }, .groups = 2,
+                                              .activation = COPSE_GELU };
     return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"), tensor_of("conv_transposed1.bias"), &p, y);
 }
 
@@ -72,7 +73,8 @@ static const struct row rows[] = {
       VALUES{ 1, 1, -2, -2, 1, 1, -2, -2, 3, 3, 4, 4, 3, 3, 4, 4 }, NULL },
     { "conv_transposed 1 3 stride=2 padding=no init=ones", { 2, { 2, 1 } }, { 2, { 5, 1 } }, four, VALUES{ 1, 1, -1, -2, -2 }, NULL },
     { "conv_transposed 1 3 relu init=0.5", { 2, { 3, 1 } }, { 2, { 3, 1 } }, three, VALUES{ 0, 1.5f, 1 }, NULL },
-    { "conv_transposed 4 3x2 gelu stride=2x3 groups=2 padding=no", { 3, { 3, 4, 6 } }, { 3, { 7, 11, 4 } }, NULL, NULL, transposed },
+    { "conv_transposed 4 3x2 gelu stride=2x3 dilation=2x1 groups=2 padding=no", { 3, { 3, 4, 6 } }, { 3, { 9, 11, 4 } }, NULL, NULL,
+      transposed },
     { "conv_transposed out 3 stride=2 dilation=2 bias=no", { 3, { 3, 4, 2 } }, { 3, { 6, 8, 5 } }, NULL, NULL, transposed_same },
     { "resize factor=2x1", { 2, { 2, 2 } }, { 3, { 4, 2, 1 } }, four, VALUES{ 1, -2, 1, -2, 3, 4, 3, 4 }, NULL },
     { "resize linear size=4", { 2, { 2, 1 } }, { 2, { 4, 1 } }, four, VALUES{ 1, 0.25f, -1.25f, -2 }, NULL },
