@@ -64,6 +64,8 @@ static bool of_elements(const struct copse_command *c, struct copse_part *o)
         return PLAIN(1, 1);
     case COPSE_KERNEL_from_half:
         return PLAIN(2, 1, 2);
+    case COPSE_KERNEL_to_half:
+        return PLAIN(2, 2, 1);
     case COPSE_KERNEL_from_u8:
         return PLAIN(4, 1, 4);
     default:

@@ -17,13 +17,6 @@
 
 /* ---- launches ---- */
 
-/* The buffer of an operand of `count` values. One without values is not read, but an argument needs a buffer with bytes. */
-static copse_status buffer_of(struct copse_lowering *l, struct copse_operand x, uint64_t count, struct copse_operand *out)
-{
-    *out = x;
-    return count > 0 ? COPSE_OK : copse__scratch(l, 1, out);
-}
-
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct copse_conv *c = work;
@@ -35,9 +28,9 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
         .count = (uint32_t)copse__elements(c->y->shape), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap,
         COPSE_CONV_SIZES(of),
     };
-    struct copse_operand x, weights;
-    COPSE_TRY(buffer_of(l, c->x, (uint64_t)of->batch * h->in * w->in * of->in_channels, &x));
-    COPSE_TRY(buffer_of(l, c->weights, (uint64_t)taps * (of->in_channels / of->groups) * of->out_channels, &weights));
+    struct copse_operand x = c->x, weights = c->weights;
+    COPSE_TRY(copse__give_bytes(l, (uint64_t)of->batch * h->in * w->in * of->in_channels, &x));
+    COPSE_TRY(copse__give_bytes(l, (uint64_t)taps * (of->in_channels / of->groups) * of->out_channels, &weights));
     do {
         p.c_begin = p.c_end;
         p.c_end += COPSE_MIN(p.group_in - p.c_begin, most);

@@ -40,6 +40,11 @@ copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to,
                         copse__of(to));
 }
 
+copse_status copse__give_bytes(struct copse_lowering *l, uint64_t count, struct copse_operand *x)
+{
+    return count > 0 ? COPSE_OK : copse__scratch(l, 1, x);
+}
+
 static copse_status fill_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     return copse__lower_fill(l, y, ((const struct fill_attr *)y->attr)->value);

@@ -327,6 +327,8 @@ copse_status copse__lower_product(struct copse_lowering *l, const struct copse_p
     COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
     if (p.m == 0 || p.n == 0 || p.batch == 0)
         return COPSE_OK;
+    COPSE_TRY(copse__give_bytes(l, p.k, &p.a));
+    COPSE_TRY(copse__give_bytes(l, p.k, &p.b));
     COPSE_TRY(copse__widen(l, &p.a));
     COPSE_TRY(copse__widen(l, &p.b));
     return v->lower(l, &p);

@@ -43,6 +43,9 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
                                const uint32_t *strides, uint32_t offset, bool is_scatter,
                                const copse_tensor *from, const copse_tensor *to);
 copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value);
+/* An operand of `count` = 0 elements becomes scratch memory that the kernel does not read: each argument needs a buffer
+   with bytes. */
+copse_status copse__give_bytes(struct copse_lowering *l, uint64_t count, struct copse_operand *x);
 
 /* ---- reductions (reduce.c) ---- */
 

@@ -260,7 +260,7 @@ static const struct {
     { COPSE_CONFORM_LIMITS, "neg", drop_folded, "as NVIDIA", NULL },
     { COPSE_CONFORM_RUN, "neg", drop_folded, NULL, NULL },
     { COPSE_CONFORM_IMPORT, "neg,mlp", change_nothing, NULL, NULL },
-    { COPSE_CONFORM_IMPORT, "matmul", perturb_lent, NULL, "on the lent device" },
+    { COPSE_CONFORM_IMPORT, "matmul", perturb_lent, "a layer of 10", "on the lent device" },
     { COPSE_CONFORM_IMPORT, "mlp", perturb_lent_adam, "1 replica", "other bits" },
     { COPSE_CONFORM_IMPORT, "neg,mlp", forget_lock, NULL, "without the application's lock" },
     { COPSE_CONFORM_IMPORT, "neg,mlp", take_lock_twice, NULL, "by a thread that had it" },

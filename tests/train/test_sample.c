@@ -113,7 +113,8 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
     return chain.fault;
 }
 
-/* These are always compared as a whole: a sort has no parts, the others are small. */
+/* These are compared as a whole or, if they are large, not: a sort has no parts, each query of attention has its own part
+   of the keys. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
@@ -121,6 +122,9 @@ static bool has_no_parts(uint32_t kernel)
     case COPSE_KERNEL_sort_offsets:
     case COPSE_KERNEL_sort_place:
     case COPSE_KERNEL_sort_starts:
+    case COPSE_KERNEL_attention:
+    case COPSE_KERNEL_attention_grad_query:
+    case COPSE_KERNEL_attention_grad_key:
     case COPSE_KERNEL_channel_merge:
     case COPSE_KERNEL_step_scalar:
     case COPSE_KERNEL_digest:
@@ -131,7 +135,7 @@ static bool has_no_parts(uint32_t kernel)
 }
 
 /* Kernels with a host function of their own and with parts; variants have none on a fake. */
-#define KERNELS 59u
+#define KERNELS 60u
 
 /* Returns the number of kernels. */
 static size_t each_launch(enum copse_regime regime, void (*check)(struct made *m))
