@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of images and sequences: convolution and pooling. */
+/* Layers with windows on images and sequences: convolution, transposed convolution, pooling. */
+#include <math.h>
+
 #include "copse/ops/conv.h"
 #include "copse/ops/pool.h"
 #include "core/graph/graph.h"
-#include "core/nn/layer.h"
+#include "core/nn/spatial.h"
 #include "copse/ops.h"
 
 /* ---- windows ---- */
 
-/* "3x5" of a setting: 3 and 5; "3": 3 and 3, the only one of a sequence. */
-static void sides_of(struct copse_setting_value v, uint32_t sides[2])
-{
-    sides[1] = v.count & 0xffff;
-    sides[0] = v.count >> 16 ? v.count >> 16 : sides[1];
-}
-
-/* The input as an image or a sequence with channels: a window of two sides makes one channel of [height, width]. */
-static copse_status spatial(copse_layer *l, struct copse_setting_value window, copse_shape *shape)
-{
-    char text[96];
-    const bool has_sides = window.count >> 16 != 0;
-    if (shape->rank == 2 && has_sides)
-        shape->dims[shape->rank++] = 1;
-    if (shape->rank == 3 || (shape->rank == 2 && !has_sides))
-        return COPSE_OK;
-    return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s is no image [height, width, channels] and no sequence "
-                                                "[width, channels]", copse__shape_text(*shape, text));
-}
+#define MOST_PLACES (1u << 30) /* elements along an axis, as of copse_conv */
 
 struct window {
     uint32_t sides[2], stride[2], dilation[2];
@@ -45,17 +29,6 @@ static copse_status slide(copse_layer *l, const struct window *w, copse_shape *s
     return COPSE_OK;
 }
 
-/* x with the axes that `spatial` sees. */
-static copse_status with_channels(copse_graph *g, struct copse_setting_value window, copse_tensor *x, copse_tensor **out)
-{
-    copse_shape s = copse_tensor_shape(x);
-    *out = x;
-    if (s.rank != 3 || window.count >> 16 == 0)
-        return COPSE_OK;
-    s.dims[s.rank++] = 1;
-    return copse_reshape(g, x, s, out);
-}
-
 /* ---- convolution ---- */
 
 enum { UNITS, WINDOW, ACTIVATION, STRIDE, DILATION, GROUPS, PADDING, BIAS, INIT, SCALE };
@@ -63,46 +36,64 @@ enum { UNITS, WINDOW, ACTIVATION, STRIDE, DILATION, GROUPS, PADDING, BIAS, INIT,
 static struct window conv_window(const copse_layer *l)
 {
     struct window w = { .is_padded = l->value[PADDING].count != 0 };
-    sides_of(l->value[WINDOW], w.sides);
-    sides_of(l->value[STRIDE], w.stride);
-    sides_of(l->value[DILATION], w.dilation);
+    copse__layer_sides(l->value[WINDOW], w.sides);
+    copse__layer_sides(l->value[STRIDE], w.stride);
+    copse__layer_sides(l->value[DILATION], w.dilation);
     return w;
 }
 
-static copse_status infer_conv(copse_layer *l, struct copse_flow *f)
+/* `places` changes the spatial axes. */
+static copse_status infer_with(copse_layer *l, struct copse_flow *f,
+                               copse_status (*places)(copse_layer *, const struct window *, copse_shape *))
 {
     const struct window w = conv_window(l);
     const uint32_t groups = l->value[GROUPS].count, units = l->value[UNITS].count ? l->value[UNITS].count : f->outputs;
-    COPSE_TRY(spatial(l, l->value[WINDOW], &f->shape));
+    COPSE_TRY(copse__layer_spatial(l, l->value[WINDOW], &f->shape));
     uint32_t *channels = &f->shape.dims[f->shape.rank - 1];
     if (units == 0)
         return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "`out` is the number of outputs, and copse_layer_build got none");
     if (*channels == 0 || *channels % groups || units % groups)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u input and %u output channels", groups,
                                 *channels, units);
-    COPSE_TRY(slide(l, &w, &f->shape));
+    COPSE_TRY(places(l, &w, &f->shape));
     *channels = units;
     return COPSE_OK;
 }
 
-static copse_status make_conv(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status infer_conv(copse_layer *l, struct copse_flow *f)
+{
+    return infer_with(l, f, slide);
+}
+
+/* `gain` is a factor of the initial values of the weight, of its window and shape. */
+static copse_status make_with(copse_layer *l, const struct copse_layer_maker *m,
+                              double (*gain)(const struct window *, const struct copse_variable_params *))
 {
     const copse_activation a = (copse_activation)l->value[ACTIVATION].count;
     const uint32_t units = l->out.shape.dims[l->out.shape.rank - 1];
     const struct window w = conv_window(l);
     copse_shape in = l->in.shape;
-    COPSE_TRY(spatial(l, l->value[WINDOW], &in));
+    COPSE_TRY(copse__layer_spatial(l, l->value[WINDOW], &in));
     const uint32_t channels = in.dims[in.rank - 1] / l->value[GROUPS].count;
     struct copse_variable_params weight = { .shape = in.rank == 3 ? COPSE_SHAPE(w.sides[0], w.sides[1], channels, units)
                                                                   : COPSE_SHAPE(w.sides[0], channels, units) };
     const struct copse_variable_params bias = { .shape = COPSE_SHAPE(units) };
     copse__setting_initialize(l->value[INIT], copse__layer_initializer(a), l->value[SCALE].number, &weight);
+    if (gain)
+        weight.scale = (float)((weight.scale == 0.0f ? 1.0 : (double)weight.scale) * gain(&w, &weight));
     COPSE_TRY(copse__layer_variable(l, m, 0, "weight", &weight));
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                               copse_tensor **y)
+static copse_status make_conv(copse_layer *l, const struct copse_layer_maker *m)
+{
+    return make_with(l, m, NULL);
+}
+
+typedef copse_status conv_op(copse_graph *, copse_tensor *, copse_tensor *, copse_tensor *, const struct copse_conv_params *,
+                             copse_tensor **);
+
+static copse_status apply_op(const copse_layer *l, copse_graph *g, copse_tensor *x, conv_op *op, copse_tensor **y)
 {
     const struct window w = conv_window(l);
     const struct copse_conv_params p = {
@@ -110,30 +101,89 @@ static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse
         .padding = w.is_padded ? COPSE_PADDING_SAME : COPSE_PADDING_EXPLICIT, .groups = l->value[GROUPS].count,
         .activation = (copse_activation)l->value[ACTIVATION].count,
     };
-    (void)in;
-    COPSE_TRY(with_channels(g, l->value[WINDOW], x, &x));
-    return copse_conv(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), &p, y);
+    COPSE_TRY(copse__layer_with_channels(g, l->value[WINDOW], x, &x));
+    return op(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), &p, y);
 }
 
-const struct copse_layer_kind copse__layer_conv = {
-    .name = "conv",
-    .setting = {
-        [UNITS] = { .name = "UNITS", .form = COPSE_SETTING_UNITS, .is_word = true, .is_required = true },
-        [WINDOW] = { .name = "WINDOW", .form = COPSE_SETTING_SIDES, .is_word = true, .is_required = true },
-        [ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_ACTIVATION, .is_word = true },
-        [STRIDE] = { .name = "stride", .form = COPSE_SETTING_SIDES, .normal = { .count = 1 } },
-        [DILATION] = { .name = "dilation", .form = COPSE_SETTING_SIDES, .normal = { .count = 1 } },
-        [GROUPS] = { .name = "groups", .form = COPSE_SETTING_COUNT, .normal = { .count = 1 } },
-        [PADDING] = { .name = "padding", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } },
-        [BIAS] = { .name = "bias", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } },
-        [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
-        [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
-    },
-    .takes = COPSE_F32,
-    .infer = infer_conv,
-    .make = make_conv,
-    .apply = apply_conv,
-};
+static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+                               copse_tensor **y)
+{
+    (void)in;
+    return apply_op(l, g, x, copse_conv, y);
+}
+
+/* ---- transposed convolution ---- */
+
+/* As copse_conv_transposed: each element of the input becomes a window of the output. */
+static copse_status spread(copse_layer *l, const struct window *w, copse_shape *shape)
+{
+    for (uint32_t i = 0; i + 1 < shape->rank; i++) {
+        const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1, size = shape->dims[i];
+        if (size == 0)
+            return copse_layer_fail(l, COPSE_ERR_SHAPE, "an axis of the input is empty");
+        const uint64_t places = w->is_padded ? size * w->stride[i] : (size - 1) * w->stride[i] + span;
+        if (places > MOST_PLACES)
+            return copse_layer_fail(l, COPSE_ERR_SHAPE, "an axis of the output has %llu elements; at most %u are possible",
+                                    (unsigned long long)places, MOST_PLACES);
+        shape->dims[i] = (uint32_t)places;
+    }
+    return COPSE_OK;
+}
+
+/* An output element reads taps / stride input elements along an axis, not all taps: fan_in is smaller than that of the
+   shape by these strides. */
+static double gain_transposed(const struct window *w, const struct copse_variable_params *weight)
+{
+    const copse_shape s = weight->shape;
+    const double in = s.dims[s.rank - 2], out = s.dims[s.rank - 1];
+    double strides = 1;
+    for (uint32_t i = 0; i + 2 < s.rank; i++)
+        strides *= COPSE_MIN(w->stride[i], w->sides[i]);
+    return weight->initializer == COPSE_INIT_HE_NORMAL         ? sqrt(strides)
+           : weight->initializer == COPSE_INIT_GLOROT_UNIFORM ? sqrt((in + out) / (in / strides + out))
+                                                              : 1.0;
+}
+
+static copse_status infer_transposed(copse_layer *l, struct copse_flow *f)
+{
+    return infer_with(l, f, spread);
+}
+
+static copse_status make_transposed(copse_layer *l, const struct copse_layer_maker *m)
+{
+    return make_with(l, m, gain_transposed);
+}
+
+static copse_status apply_transposed(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
+                                     copse_tensor **y)
+{
+    (void)in;
+    return apply_op(l, g, x, copse_conv_transposed, y);
+}
+
+#define CONV(label, suffix) \
+    { \
+        .name = label, \
+        .setting = { \
+            [UNITS] = { .name = "UNITS", .form = COPSE_SETTING_UNITS, .is_word = true, .is_required = true }, \
+            [WINDOW] = { .name = "WINDOW", .form = COPSE_SETTING_SIDES, .is_word = true, .is_required = true }, \
+            [ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_CHOICE, .is_word = true, \
+                             .names = copse__activation_names }, \
+            [STRIDE] = { .name = "stride", .form = COPSE_SETTING_SIDES, .normal = { .count = 1 } }, \
+            [DILATION] = { .name = "dilation", .form = COPSE_SETTING_SIDES, .normal = { .count = 1 } }, \
+            [GROUPS] = { .name = "groups", .form = COPSE_SETTING_COUNT, .normal = { .count = 1 } }, \
+            [PADDING] = { .name = "padding", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } }, \
+            [BIAS] = { .name = "bias", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } }, \
+            [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER }, \
+            [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 }, \
+        }, \
+        .takes = COPSE_F32, \
+        .infer = infer_##suffix, \
+        .make = make_##suffix, \
+        .apply = apply_##suffix, \
+    }
+const struct copse_layer_kind copse__layer_conv = CONV("conv", conv),
+                              copse__layer_conv_transposed = CONV("conv_transposed", transposed);
 
 /* ---- pooling ---- */
 
@@ -142,15 +192,15 @@ enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING };
 static struct window pool_window(const copse_layer *l)
 {
     struct window w = { .dilation = { 1, 1 }, .is_padded = l->value[POOL_PADDING].count != 0 };
-    sides_of(l->value[POOL_WINDOW], w.sides);
-    sides_of(l->value[POOL_STRIDE].count ? l->value[POOL_STRIDE] : l->value[POOL_WINDOW], w.stride);
+    copse__layer_sides(l->value[POOL_WINDOW], w.sides);
+    copse__layer_sides(l->value[POOL_STRIDE].count ? l->value[POOL_STRIDE] : l->value[POOL_WINDOW], w.stride);
     return w;
 }
 
 static copse_status infer_pool(copse_layer *l, struct copse_flow *f)
 {
     const struct window w = pool_window(l);
-    COPSE_TRY(spatial(l, l->value[POOL_WINDOW], &f->shape));
+    COPSE_TRY(copse__layer_spatial(l, l->value[POOL_WINDOW], &f->shape));
     return slide(l, &w, &f->shape);
 }
 
@@ -161,7 +211,7 @@ static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse
     const struct copse_pool_params p = { .window = { w.sides[0], w.sides[1] }, .stride = { w.stride[0], w.stride[1] },
                                          .padding = w.is_padded ? COPSE_PADDING_SAME : COPSE_PADDING_EXPLICIT };
     (void)in;
-    COPSE_TRY(with_channels(g, l->value[POOL_WINDOW], x, &x));
+    COPSE_TRY(copse__layer_with_channels(g, l->value[POOL_WINDOW], x, &x));
     return l->kind == &copse__layer_max_pool ? copse_max_pool(g, x, &p, y) : copse_average_pool(g, x, &p, y);
 }
 

@@ -43,7 +43,8 @@ const struct copse_layer_kind copse__layer_dense = {
     .name = "dense",
     .setting = {
         [COPSE_DENSE_UNITS] = { .name = "UNITS", .form = COPSE_SETTING_UNITS, .is_word = true, .is_required = true },
-        [COPSE_DENSE_ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_ACTIVATION, .is_word = true },
+        [COPSE_DENSE_ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_CHOICE, .is_word = true,
+                                     .names = copse__activation_names },
         [BIAS] = { .name = "bias", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } },
         [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
@@ -99,8 +100,8 @@ copse_status copse_nn_activation(copse_context *ctx, copse_activation activation
 const struct copse_layer_kind copse__layer_mlp = {
     .name = "mlp:WIDTH,WIDTH,...",
     .setting = {
-        [COPSE_MLP_ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_ACTIVATION, .is_word = true,
-                                   .normal = { .count = COPSE_RELU } },
+        [COPSE_MLP_ACTIVATION] = { .name = "ACTIVATION", .form = COPSE_SETTING_CHOICE, .is_word = true,
+                                   .names = copse__activation_names, .normal = { .count = COPSE_RELU } },
         [COPSE_MLP_DROPOUT] = { .name = "dropout", .form = COPSE_SETTING_NUMBER, .high = 1.0 },
     },
 };

@@ -23,12 +23,12 @@ enum copse_setting_form {
     COPSE_SETTING_SIDES,  /* 3x5: 3 << 16 | 5; or 3: 3. Each is 1 to 32767 */
     COPSE_SETTING_NUMBER, /* a decimal number, low <= it < high */
     COPSE_SETTING_FLAG,   /* yes or no */
-    COPSE_SETTING_ACTIVATION,
+    COPSE_SETTING_CHOICE, /* one of `names` */
     COPSE_SETTING_INITIALIZER, /* a name, or a number for a constant */
 };
 
 struct copse_setting_value {
-    uint32_t count; /* the flag, the activation or the initializer (enum copse_layer_initializer), too */
+    uint32_t count; /* the flag, the index of the choice or the initializer (enum copse_layer_initializer), too */
     float number;   /* or the constant */
 };
 
@@ -38,6 +38,7 @@ struct copse_setting {
     bool is_word;     /* written by position, without "name=" */
     bool is_required;
     double low, high; /* of a number */
+    const char *const *names; /* of a choice, up to NULL */
     struct copse_setting_value normal; /* where it is not written */
 };
 
@@ -52,6 +53,9 @@ enum copse_layer_initializer {
     COPSE_LAYER_INIT_ONES,
     COPSE_LAYER_INIT_CONSTANT, /* behind the names */
 };
+
+/* By enum copse_activation, up to NULL. */
+extern const char *const copse__activation_names[];
 
 /* Read a value of `size` bytes. False: it breaks the rule that copse__setting_rule states. */
 bool copse__setting_parse(const struct copse_setting *s, const char *text, size_t size, struct copse_setting_value *out);
@@ -96,7 +100,8 @@ extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, co
     copse__layer_positions, copse__layer_attention,
     copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_group_norm, copse__layer_instance_norm,
-    copse__layer_conv, copse__layer_max_pool, copse__layer_average_pool, copse__layer_global_pool,
+    copse__layer_conv, copse__layer_conv_transposed, copse__layer_max_pool, copse__layer_average_pool,
+    copse__layer_global_pool, copse__layer_adaptive_pool, copse__layer_resize, copse__layer_pixel_shuffle, copse__layer_prelu,
     copse__layer_activations[]; /* without the linear one: [a - 1] */
 /* Settings of `mlp:WIDTH,...`, which is a short form of other layers. */
 extern const struct copse_layer_kind copse__layer_mlp;

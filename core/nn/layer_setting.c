@@ -7,9 +7,9 @@
 #include "core/data/number.h"
 #include "core/nn/layer.h"
 
-static const char *const activations[] = {
-    [COPSE_LINEAR] = "linear", [COPSE_RELU] = "relu", [COPSE_SIGMOID] = "sigmoid",
-    [COPSE_TANH] = "tanh",     [COPSE_GELU] = "gelu", [COPSE_SILU] = "silu",
+const char *const copse__activation_names[] = {
+    [COPSE_LINEAR] = "linear", [COPSE_RELU] = "relu", [COPSE_SIGMOID] = "sigmoid", [COPSE_TANH] = "tanh",
+    [COPSE_GELU] = "gelu",     [COPSE_SILU] = "silu", [COPSE_SILU + 1] = NULL,
 };
 
 static const struct {
@@ -106,17 +106,22 @@ bool copse__setting_parse(const struct copse_setting *s, const char *text, size_
     case COPSE_SETTING_FLAG:
         out->count = is_text(text, size, "yes");
         return out->count || is_text(text, size, "no");
-    case COPSE_SETTING_ACTIVATION:
-        for (uint32_t i = 0; i < COPSE_COUNT(activations); i++)
-            if (is_text(text, size, activations[i])) {
-                out->count = i;
-                return true;
-            }
-        return false;
+    case COPSE_SETTING_CHOICE:
+        while (s->names[out->count] && !is_text(text, size, s->names[out->count]))
+            out->count++;
+        return s->names[out->count] != NULL;
     case COPSE_SETTING_INITIALIZER:
         return parse_initializer(text, size, out);
     }
     return false;
+}
+
+static uint32_t count_of(const char *const *names)
+{
+    uint32_t n = 0;
+    while (names[n])
+        n++;
+    return n;
 }
 
 /* "a, b or c" */
@@ -146,8 +151,8 @@ void copse__setting_rule(const struct copse_setting *s, char *text, size_t room)
     case COPSE_SETTING_FLAG:
         snprintf(text, room, "yes or no");
         return;
-    case COPSE_SETTING_ACTIVATION:
-        list_names(activations, COPSE_COUNT(activations), text, room);
+    case COPSE_SETTING_CHOICE:
+        list_names(s->names, count_of(s->names), text, room);
         return;
     case COPSE_SETTING_INITIALIZER:
         for (size_t i = 0; i < COPSE_COUNT(initializers); i++)
@@ -199,8 +204,8 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
     case COPSE_SETTING_FLAG:
         snprintf(text, room, "%s", v.count ? "yes" : "no");
         return;
-    case COPSE_SETTING_ACTIVATION:
-        snprintf(text, room, "%s", activations[v.count]);
+    case COPSE_SETTING_CHOICE:
+        snprintf(text, room, "%s", s->names[v.count]);
         return;
     case COPSE_SETTING_INITIALIZER:
         if (v.count < COPSE_LAYER_INIT_CONSTANT)
@@ -214,11 +219,11 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
 copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer)
 {
     char rule[160], value[40];
-    const bool is_right = s->form == COPSE_SETTING_NUMBER       ? (double)v.number >= s->low && (double)v.number < s->high
-                          : s->form == COPSE_SETTING_ACTIVATION ? v.count < COPSE_COUNT(activations)
-                                                                : v.count <= INT32_MAX &&
-                                                                      (v.count > 0 || s->form == COPSE_SETTING_UNITS ||
-                                                                       s->form == COPSE_SETTING_TOKENS);
+    const bool is_right = s->form == COPSE_SETTING_NUMBER   ? (double)v.number >= s->low && (double)v.number < s->high
+                          : s->form == COPSE_SETTING_CHOICE ? v.count < count_of(s->names)
+                                                            : v.count <= INT32_MAX &&
+                                                                  (v.count > 0 || s->form == COPSE_SETTING_UNITS ||
+                                                                   s->form == COPSE_SETTING_TOKENS);
     if (is_right)
         return COPSE_OK;
     copse__setting_rule(s, rule, sizeof rule);

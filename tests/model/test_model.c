@@ -88,6 +88,52 @@ static void a_loaded_model_predicts_the_same(void **state)
     }
 }
 
+/* Layers of images, as the lines of a description file; the file has their description and their variables. */
+static void layers_of_images_are_saved_and_loaded(void **state)
+{
+    enum { SIDE = 4, COUNT = 48 };
+    static const char text[] = "conv 4 3x3 stride=2\nprelu\nadaptive_pool 1 # encoder\n"
+                               "conv_transposed 4 2x2 stride=2; prelu slope=0\nresize linear factor=2; pixel_shuffle 2\n"
+                               "flatten; dense out";
+    float pictures[COUNT * SIDE * SIDE], here[COUNT * 2], there[COUNT * 2];
+    int32_t classes[COUNT];
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures };
+    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { COUNT }, .data = classes };
+    const char *path = temp_path("images.safetensors");
+    copse_checkpoint *file = NULL;
+    copse_dataset *data = NULL;
+    copse_model *loaded = NULL;
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        classes[i] = i % 2;
+        for (int k = 0; k < SIDE * SIDE; k++) /* brighter at the left, or at the right */
+            pictures[i * SIDE * SIDE + k] = x[(i + k) % (ROWS * IN)] / 10 + (float)((k % SIDE < SIDE / 2) == classes[i]);
+    }
+    OK(copse_dataset_create(ctx, &features, &labels, NULL, &data));
+    copse_strategy *st = strategy_of(ctx, 1), *other = strategy_of(ctx, 1);
+    copse_model *m = make_model(st, data, text, NULL);
+    copse_trainer *t = train(m, data, 20);
+    OK(copse_model_predict(m, data, here));
+    OK(copse_model_save(m, path, NULL));
+    OK(copse_checkpoint_read(ctx, path, &file));
+    assert_string_equal(line_of(file, "network"),
+                        "conv 4 3x3 stride=2; prelu; adaptive_pool 1; conv_transposed 4 2x2 stride=2; prelu slope=0; "
+                        "resize linear factor=2; pixel_shuffle 2; flatten; dense 2");
+    assert_non_null(copse_checkpoint_find(file, "conv_transposed1.weight"));
+    assert_true(array_of(file, "prelu1.slope", 4, 0)[0] != 0.25f);
+    assert_true(array_of(file, "prelu2.slope", 4, 0)[0] != 0.0f);
+    OK(copse_model_load(other, path, &loaded));
+    OK(copse_model_predict(loaded, data, there));
+    assert_memory_equal(here, there, sizeof here);
+    copse_checkpoint_release(&file);
+    copse_trainer_release(&t);
+    copse_model_release(&loaded);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&other);
+    copse_strategy_release(&st);
+}
+
 /* ---- the file alone is enough ---- */
 
 static double number_behind(const char *text, const char *key)
@@ -500,6 +546,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_predicts_the_same),
+        cmocka_unit_test(layers_of_images_are_saved_and_loaded),
         cmocka_unit_test(the_file_alone_gives_the_predictions),
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
         cmocka_unit_test(evaluation_agrees_with_a_count),

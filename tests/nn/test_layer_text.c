@@ -33,6 +33,12 @@ static void descriptions_have_one_canonical_form(void **state)
     reads("mlp:12,5", "flatten; dense 12 relu; dense 5 relu; dense out");
     reads("mlp:12 silu dropout=0.25; relu", "flatten; dense 12 silu; dropout 0.25; dense out; relu");
     reads("dropout .1; dropout 0", "dropout 0.1; dropout 0");
+    reads("conv_transposed 8 3 linear stride=1 padding=yes", "conv_transposed 8 3");
+    reads("conv_transposed stride=2x3 out 3x3 gelu", "conv_transposed out 3x3 gelu stride=2x3");
+    reads("resize factor=2 nearest", "resize factor=2");
+    reads("resize size=16x12 linear", "resize linear size=16x12");
+    reads("adaptive_pool 2x3; pixel_shuffle 2", "adaptive_pool 2x3; pixel_shuffle 2");
+    reads("prelu slope=.25; prelu slope=0.1", "prelu; prelu slope=0.1");
     reads("relu # \xc3\xa9t\xc3\xa9", "relu");
     reads("dense 64#relu", "dense 64");
 }
@@ -64,6 +70,16 @@ static void errors_name_line_and_layer(void **state)
     refuses("conv 8 3x", "line 1, layer 1 'conv 8 3x': WINDOW is '3x': a whole number from 1 to 32767, or two, as 3x5, is needed");
     refuses("conv 8 3x40000", "WINDOW is '3x40000'");
     refuses("max_pool 2 stride=0", "stride is '0'");
+    refuses("conv_transposed 8", "layer 1 'conv_transposed 8': WINDOW is missing: write conv_transposed UNITS WINDOW [ACTIVATION] [stride=...]");
+    refuses("relu\nresize cubic factor=2", "line 2, layer 2 'resize cubic factor=2': KIND is 'cubic': nearest or linear is needed");
+    refuses("resize 2", "KIND is '2': nearest or linear is needed");
+    refuses("resize factor=0", "factor is '0': a whole number from 1 to 32767, or two, as 3x5, is needed");
+    refuses("resize factor=1.5", "factor is '1.5'");
+    refuses("adaptive_pool", "line 1, layer 1 'adaptive_pool': SIZE is missing: write adaptive_pool SIZE");
+    refuses("pixel_shuffle 2x2", "FACTOR is '2x2': a whole number from 1 to 2147483647 is needed");
+    refuses("prelu slope=nan", "slope is 'nan': a number from -1e+30 to below 1e+30 is needed");
+    refuses("prelu 0.1", "'0.1' does not belong to this layer: write prelu [slope=...]");
+    refuses("pixel_shufle 2", "did you mean pixel_shuffle?");
     refuses("dropuot 0.1", "did you mean dropout?");
     refuses("banana", "line 1, layer 1 'banana': no layer has this name; the layers are dense, ");
     refuses("dense", "line 1, layer 1 'dense': UNITS is missing: write dense UNITS [ACTIVATION] [bias=...]");
@@ -178,6 +194,8 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
                                          "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5", "embedding in 5",
                                          "batch_norm momentum=0.99", "conv 7 3x5 relu stride=2 padding=no", "conv out 3 dilation=1x2 groups=4",
+                                         "conv_transposed out 3x5 silu stride=2 padding=no init=he", "resize factor=2",
+                                         "resize linear size=3x5", "adaptive_pool 2", "pixel_shuffle 2", "prelu slope=-0.1",
                                          "max_pool 2", "average_pool 3x2 stride=1 padding=yes", "global_pool",
                                          "group_norm 4", "group_norm 2 epsilon=0.001", "instance_norm",
                                          "positions", "positions init=normal scale=0.02",
