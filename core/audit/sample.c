@@ -23,12 +23,14 @@ static double gemm_at(const void *params, const int32_t *spec, const struct cops
 
 /* ---- kernels ---- */
 
-#define ELEMENTS(kernel_, result_, places_, depth_)                                                          \
+/* `at_`: the kernel with whose function its elements are computed. */
+#define ELEMENTS_AS(kernel_, at_, result_, places_, depth_)                                                  \
     case COPSE_KERNEL_##kernel_: {                                                                          \
         const struct copse_params_##kernel_ *p = (const void *)c->params;                                   \
-        *out = (struct copse_sample){ copse_at_##kernel_, NULL, p, result_, places_, depth_ };              \
+        *out = (struct copse_sample){ copse_at_##at_, NULL, p, result_, places_, depth_ };                  \
         return true;                                                                                        \
     }
+#define ELEMENTS(kernel_, result_, places_, depth_) ELEMENTS_AS(kernel_, kernel_, result_, places_, depth_)
 #define SCATTERED(kernel_, condition_, places_)                                                              \
     case COPSE_KERNEL_##kernel_: {                                                                          \
         const struct copse_params_##kernel_ *p = (const void *)c->params;                                   \
@@ -70,6 +72,8 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
     switch (c->kernel->id) {
         ELEMENTS(pool, 1, p->count, (uint64_t)spec[1] * (uint64_t)spec[2])
         ELEMENTS(pool_grad, 2, p->count, (uint64_t)p->out_h * p->out_w)
+        ELEMENTS_AS(pool_wide, pool, 1, (uint64_t)p->lines * p->out_w * p->channels, (uint64_t)spec[1] * (uint64_t)spec[2])
+        ELEMENTS_AS(pool_grad_wide, pool_grad, 2, (uint64_t)p->lines * p->in_w * p->channels, (uint64_t)p->out_h * p->out_w)
         ELEMENTS(resize, 1, p->count, 1 + p->size / COPSE_MAX(p->to, 1u))
         ELEMENTS(resize_grad, 1, p->count, p->to)
         ELEMENTS(binary, 2, p->n, 1)

@@ -15,7 +15,7 @@ static uint32_t texels(uint32_t channels)
     return divide_up(channels, 4);
 }
 
-/* Outputs of a lane's neighbours: a group has 8 lanes, of which 2^log have different outputs, 8 each. */
+/* A group has 8 lanes. 2^log neighbouring lanes compute different outputs, 8 each. */
 static int32_t log_lanes(uint32_t outputs)
 {
     return (outputs > 8) + (outputs > 16) + (outputs > 32);

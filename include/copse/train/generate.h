@@ -29,7 +29,7 @@ typedef copse_status copse_token_fn(void *user, uint32_t token, const char *text
  * Continue a text. Each token is predicted from the last `context` tokens of the prompt and what was written, on one device;
  * one window is computed for each token. A network that predicts the token behind each position also continues shorter texts:
  * position i of its output must not depend on later positions of the window.
- * @param prompt  `size` bytes, of which only the last window counts; NULL and empty: a line end, or token 0 without one.
+ * @param prompt  `size` bytes; the network reads the last window. NULL or empty: a line end; token 0 without one.
  * @param take    Called once for each token, in the calling thread.
  * @retval COPSE_ERR_ARGUMENT   The model is not of a text; `params` breaks a rule; the prompt is shorter than the window of
  *                              a network that predicts only the token behind it.
