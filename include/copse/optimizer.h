@@ -30,6 +30,8 @@ typedef enum copse_optimizer_kind {
     COPSE_FTRL,
     COPSE_PROXIMAL_SGD,
     COPSE_PROXIMAL_ADAGRAD,
+    COPSE_LARS, /**< each variable's rate depends on the norms of its values and gradient; no clipping */
+    COPSE_LAMB, /**< the same with the norm of the update of Adam; no clipping */
 } copse_optimizer_kind;
 
 /** Settings of an optimizer. */
@@ -66,7 +68,7 @@ struct copse_optimizer_params {
     float l1, l2;          /**< of ftrl and the proximal rules  [0 = off] */
     float momentum_decay;  /**< of nadam  [0 = 4e-3] */
     uint32_t is_centred;   /**< of rmsprop: 1 subtracts the squared mean of gradients  [0] */
-    uint32_t pad;          /**< 0 */
+    float trust;           /**< of lars: factor on the ratio of norms  [0 = 1e-3] */
     const char *groups;    /**< settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
     uint64_t reserved[4];  /**< 0 */
 };
