@@ -221,7 +221,8 @@ static const struct copse_launch_form forms[] = {
     /* Squares of updates, which have the limit of LAMB, and their sum. */
     { .kernel = COPSE_KERNEL_lamb_sum, .name = "", .contents = { VALUES, VALUES, VALUES, STEP, RESULT }, .plan = plan_lamb_sum,
       .arrange = arrange_lamb_sum, .size = copse__size_lamb_sum, .limit = { .ulp = 1, .ratio = 32 }, .is_single = true,
-      .is_rare = true },
+      .is_rare = true, .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS),
+      .why = "the buffers of so many groups take 128 MiB; square_sum has the same launch" },
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
     { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,

@@ -24,7 +24,7 @@ enum copse_adaptive {
 };
 
 /* Values of SPEC RULE of kernel `trust`. */
-enum copse_trust { COPSE_TRUST_LARS, COPSE_TRUST_LAMB };
+enum copse_trust_rule { COPSE_TRUST_LARS, COPSE_TRUST_LAMB };
 
 /* Settings that only some rules have. */
 enum {

@@ -10,7 +10,7 @@ SPEC(2, RULE)
 PARAMS(uint n; float decay; float momentum; float beta1; float beta2; float rest1; float rest2; float epsilon; uint group;)
 #include "stream.clh"
 
-/* The same numbers as enum copse_trust (core/rule/rows.h). */
+/* The same numbers as enum copse_trust_rule (core/rule/rows.h). */
 #define LARS 0
 #define LAMB 1
 
