@@ -33,6 +33,8 @@ static const struct limit limits[] = {
     SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
+    SUM(trust, 16, .size = copse__size_trust, .is_single = true),
+    SUM(lamb_sum, 32, .size = copse__size_lamb_sum, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),
     ULP(row_stats, 16), ULP(row_stats_wide, 16), ULP(softmax, 16), ULP(softmax_wide, 16),
     SUM(softmax_grad, 16, .size = copse__size_softmax_grad), SUM(softmax_grad_wide, 16, .size = copse__size_softmax_grad),

@@ -87,6 +87,13 @@ static bool sum_of_ranks(const struct copse_command *c, struct copse_part *o, ui
     return true;
 }
 
+/* Buffer `i` is slots of n elements, a unit is a block of each. The last block of a slot must be whole. */
+static bool slots_in_blocks(const struct copse_command *c, struct copse_part *o, uint32_t i, uint64_t n)
+{
+    set_pieces(o, i, n > 0 ? words_of(c, i) / n : 0, n, COPSE_RULE_BLOCK);
+    return n % COPSE_RULE_BLOCK == 0;
+}
+
 static bool of_update(const struct copse_command *c, struct copse_part *o)
 {
     const uint64_t n = o->params[0];
@@ -113,6 +120,12 @@ static bool of_update(const struct copse_command *c, struct copse_part *o)
         return PLAIN(COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK);
     case COPSE_KERNEL_square_sum:
         return PLAIN(COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 2);
+    case COPSE_KERNEL_trust:
+        PLAIN(COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0);
+        return slots_in_blocks(c, o, 3, n);
+    case COPSE_KERNEL_lamb_sum:
+        PLAIN(COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0, 2);
+        return slots_in_blocks(c, o, 2, n);
     case COPSE_KERNEL_tree_sum: {
         PARAMS(tree_sum);
         return sum_of_ranks(c, o, &p->base, &p->stride);

@@ -5,6 +5,7 @@
 
 #include "core/audit/bound.h"
 #include "core/graph/op.h"
+#include "core/rule/rule.h"
 
 /* ---- Adam ---- */
 
@@ -158,5 +159,54 @@ void copse__size_adaptive(const void *params, const int32_t *spec, const struct 
         const double x = fabs((double)value[i]), g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
         const struct element e = { g + (spec[3] == 1 ? (double)p->decay * x : 0.0), spec[3] == 1 ? 0.0 : g, x };
         value[i] = (float)(size_fns[spec[2]](&c, &e, s) + (spec[3] == 2 ? rate * (double)p->decay * x : 0.0));
+    }
+}
+
+/* ---- rules that trust ---- */
+
+/* Of the update of LAMB, for an element; its slots get their bases. */
+static double size_lamb(double pace, double epsilon, double decay, const double beta[2], const double rest[2], double g,
+                        double x, float *mean, float *square)
+{
+    const double m = grow(mean, beta[0], rest[0], g);
+    const double v = grow(square, beta[1], rest[1], g * g);
+    return pace * m / (sqrt(v) + epsilon) + decay * x;
+}
+
+void copse__size_trust(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_trust *p = params;
+    const float *step = args[4].data, *factors = args[0].data, *grad = args[1].data;
+    float *value = args[2].data, *slots = args[3].data;
+    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double pace = root / (double)step[COPSE_STEP_BIAS1], epsilon = (double)p->epsilon * root, decay = (double)p->decay;
+    const double beta[] = { (double)p->beta1, (double)p->beta2 }, rest[] = { (double)p->rest1, (double)p->rest2 };
+    for (size_t i = 0; i < p->n; i++) {
+        const double own = rate * fabs((double)factors[i / COPSE_RULE_BLOCK]), x = fabs((double)value[i]);
+        const double g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
+        value[i] = (float)(spec[2] == COPSE_TRUST_LARS
+                               ? grow(&slots[i], (double)p->momentum, own, g + decay * x)
+                               : own * size_lamb(pace, epsilon, decay, beta, rest, g, x, &slots[i], &slots[p->n + i]));
+    }
+}
+
+void copse__size_lamb_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_lamb_sum *p = params;
+    const float *step = args[3].data, *grad = args[0].data, *value = args[1].data, *slots = args[2].data;
+    const double root = sqrt((double)step[COPSE_STEP_BIAS2]), pace = root / (double)step[COPSE_STEP_BIAS1];
+    const double beta[] = { (double)p->beta1, (double)p->beta2 }, rest[] = { (double)p->rest1, (double)p->rest2 };
+    float *parts = args[4].data;
+    (void)spec;
+    for (size_t first = 0; first < p->n; first += COPSE_RULE_BLOCK, parts += 2) {
+        double sum = 0.0;
+        for (size_t i = first; i < COPSE_MIN(first + COPSE_RULE_BLOCK, p->n); i++) {
+            float m = slots[i], v = slots[p->n + i];
+            const double u = size_lamb(pace, (double)p->epsilon * root, (double)p->decay, beta, rest,
+                                       fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]), fabs((double)value[i]), &m, &v);
+            sum += u * u;
+        }
+        parts[0] = (float)sum;
+        parts[1] = 1.0f;
     }
 }

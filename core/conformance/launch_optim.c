@@ -42,14 +42,18 @@ static void plan_adam(struct copse_launch *l)
 }
 
 /* The second moments are squares. A fifth of the elements has zero gradient and zero moments: 0 / (0 + epsilon). */
+static void arrange_moments(uint32_t *grad, uint32_t *slots, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        slots[n + i] &= 0x7fffffffu;
+        if (i % 5 == 3)
+            grad[i] = slots[i] = slots[n + i] = 0;
+    }
+}
+
 static void arrange_adam(const struct copse_launch *l, uint32_t *const *words)
 {
-    const size_t n = l->counts[0];
-    for (size_t i = 0; i < n; i++) {
-        words[2][n + i] &= 0x7fffffffu;
-        if (i % 5 == 3)
-            words[0][i] = words[2][i] = words[2][n + i] = 0;
-    }
+    arrange_moments(words[0], words[2], l->counts[0]);
 }
 
 /* The slots of each rule of kernel `adaptive`. */
@@ -109,6 +113,38 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
         }
 }
 
+/* ---- rules that trust ---- */
+
+static void plan_trust(struct copse_launch *l)
+{
+    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f,
+                                          .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f),
+                                          .epsilon = 1e-6f, .group = COPSE_STEP_GROUP };
+    const size_t slots = l->spec[2] == COPSE_TRUST_LAMB ? 2 : 1;
+    COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n, p.n, slots * p.n, COPSE_STEP_WORDS);
+}
+
+static void plan_lamb_sum(struct copse_launch *l)
+{
+    const struct copse_params_lamb_sum p = {
+        .n = (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK), .decay = DECAY,
+        .beta1 = 0.9f, .beta2 = 0.99f, .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f),
+        .epsilon = 1e-6f,
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS, 2 * blocks_of(p.n));
+}
+
+static void arrange_trust(const struct copse_launch *l, uint32_t *const *words)
+{
+    if (l->spec[2] == COPSE_TRUST_LAMB)
+        arrange_moments(words[1], words[3], l->counts[1]);
+}
+
+static void arrange_lamb_sum(const struct copse_launch *l, uint32_t *const *words)
+{
+    arrange_moments(words[0], words[2], l->counts[0]);
+}
+
 /* ---- averages, clipping, norms ---- */
 
 /* The averages follow one slot of the update. */
@@ -166,6 +202,11 @@ static void plan_block_scale(struct copse_launch *l)
            .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,                       \
            .size = copse__size_adaptive, .limit = { .ulp = 1, .ratio = 16 })
 
+#define TRUST(label, rule)                                                                                  \
+    STREAM(trust, label, .spec = { 0, 0, COPSE_TRUST_##rule },                                              \
+           .contents = { VALUES, VALUES, VALUES, VALUES, STEP }, .arrange = arrange_trust,                  \
+           .size = copse__size_trust, .limit = { .ulp = 1, .ratio = 16 })
+
 static const struct copse_launch_form forms[] = {
     SGD("", 0, 0), SGD("decay", 1, 0), SGD("proximal", 0, 1), SGD("proximal, decay", 1, 1),
     MOMENTUM("", 0, 0), MOMENTUM("decay", 1, 0), MOMENTUM("nesterov", 0, 1), MOMENTUM("nesterov, decay", 1, 1),
@@ -176,7 +217,12 @@ static const struct copse_launch_form forms[] = {
     ADAPTIVE("rmsprop, centred, momentum", RMSPROP, 0, 1, 1), ADAPTIVE("amsgrad", AMSGRAD, 0, 0, 0),
     ADAPTIVE("adamax", ADAMAX, 0, 0, 0), ADAPTIVE("nadam", NADAM, 0, 0, 0), ADAPTIVE("lion", LION, 0, 0, 0),
     ADAPTIVE("lion, decay", LION, 2, 0, 0), ADAPTIVE("ftrl", FTRL, 0, 0, 0),
-    ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0),
+    ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0), TRUST("lars", LARS), TRUST("lamb", LAMB),
+    /* Squares of updates, which have the limit of LAMB, and their sum. */
+    { .kernel = COPSE_KERNEL_lamb_sum, .name = "", .contents = { VALUES, VALUES, VALUES, STEP, RESULT }, .plan = plan_lamb_sum,
+      .arrange = arrange_lamb_sum, .size = copse__size_lamb_sum, .limit = { .ulp = 1, .ratio = 32 }, .is_single = true,
+      .is_rare = true, .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS),
+      .why = "the buffers of so many groups take 128 MiB; square_sum has the same launch" },
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
     { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,

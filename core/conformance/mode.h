@@ -53,11 +53,17 @@ struct copse_timed {
    (timed.c). */
 copse_status copse__conform_time(const struct copse_timed *t, double enough, double *best);
 
-/* The definition of every update rule (opt_rules.c): a value x with gradient g after step t (from 1), and its slots; the
-   settings have their defaults. *size is the change with the magnitudes of all terms added; relative to it, errors do
-   not depend on cancellation. Infinite: rounding decides the sign of the change. */
+/* A variable in double precision. size[i] is the newest change of an element with the magnitudes of all terms added;
+   relative to it, errors do not depend on cancellation. Infinite: rounding decides the sign of the change. */
+struct copse_conform_variable {
+    size_t count;
+    double *value, *slots[3], *size;
+};
+
+/* The definition of every update rule (opt_rules.c): step t (from 1) with the gradient g; the settings have their
+   defaults. */
 struct copse_rule;
-double copse__conform_update(const struct copse_rule *rule, double t, double g, double x, double *const slots[3],
-                             double *size);
+void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
+                           const struct copse_conform_variable *v);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
+#include "core/rule/squares.h"
 
 #define MOST   16389u /* elements: 4 groups of 128 invocations and a tail */
 #define SHORT  1237u  /* elements of 1000 steps, a multiple of no power of two */
@@ -69,13 +70,23 @@ static const struct setup {
       COPSE_CONFORM_STANDARD },
     { "proximal_adagrad", "l1, l2", { .kind = COPSE_PROXIMAL_ADAGRAD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
       COPSE_CONFORM_STANDARD },
+    { "lars", "defaults", { .kind = COPSE_LARS }, COPSE_CONFORM_STANDARD },
+    { "lars", "decay, trust", { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
+      COPSE_CONFORM_STANDARD },
+    { "lamb", "defaults", { .kind = COPSE_LAMB }, COPSE_CONFORM_STANDARD },
+    { "lamb", "decay", { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f }, COPSE_CONFORM_STANDARD },
 };
 
 struct state {
     double value[MOST], slots[COPSE_RULE_OWN_SLOTS][MOST];
 };
 
+#define BLOCKS (PADDED / COPSE_RULE_BLOCK)
+#define PARTS  (2 * BLOCKS * COPSE_WORD_BYTES) /* bytes of a measure of a rule that trusts */
+
 struct numbers {
+    double scaled[MOST]; /* gradients of the step */
+    float parts[2][2 * BLOCKS], factors[BLOCKS];
     float start[MOST], gradients[SETS][PADDED];
     struct state before, after, want;
     double size[MOST]; /* of the changes */
@@ -89,14 +100,14 @@ struct work {
     uint32_t count; /* elements */
 };
 
-static void advance(const struct copse_rule *rule, uint32_t count, const float *gradients, struct state *s,
-                    double *size, uint32_t step)
+/* n->want goes on by a step. */
+static void advance(const struct copse_rule *rule, uint32_t count, struct numbers *n, uint32_t step)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const double x = s->value[i], g = (double)SCALE * (double)gradients[i];
-        double *const slots[] = { &s->slots[0][i], &s->slots[1][i], &s->slots[2][i] };
-        s->value[i] = copse__conform_update(rule, step, g, x, slots, &size[i]);
-    }
+    struct state *s = &n->want;
+    const struct copse_conform_variable v = { count, s->value, { s->slots[0], s->slots[1], s->slots[2] }, n->size };
+    for (uint32_t i = 0; i < count; i++)
+        n->scaled[i] = (double)SCALE * (double)n->gradients[step % SETS][i];
+    copse__conform_update(rule, step, n->scaled, &v);
 }
 
 /* ---- the device ---- */
@@ -105,7 +116,7 @@ static void advance(const struct copse_rule *rule, uint32_t count, const float *
    STRIDE words for every step. */
 struct rig {
     copse_queue *queue;
-    copse_buffer *values, *slots, *gradients, *words;
+    copse_buffer *values, *slots, *gradients, *words, *parts;
     struct copse_rule rule;
     uint32_t count;
     size_t slot_words;
@@ -137,6 +148,7 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     COPSE_TRY(make(dev, g->slot_words + 2 * STRIDE, &g->slots));
     COPSE_TRY(make(dev, SETS * PADDED, &g->gradients));
     COPSE_TRY(make(dev, w->steps * STRIDE, &g->words));
+    COPSE_TRY(make(dev, 2 * PARTS / COPSE_WORD_BYTES + STRIDE, &g->parts));
     COPSE_TRY(copse_queue_fill(g->queue, g->values, 0, copse_buffer_size(g->values), BAND));
     COPSE_TRY(copse_queue_fill(g->queue, g->slots, 0, copse_buffer_size(g->slots), BAND));
     for (uint32_t k = 0; k < g->rule.slots; k++) {
@@ -165,20 +177,48 @@ static void close_rig(struct rig *g)
     copse_buffer_release(&g->slots);
     copse_buffer_release(&g->gradients);
     copse_buffer_release(&g->words);
+    copse_buffer_release(&g->parts);
     copse_queue_release(&g->queue);
 }
 
-static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
+struct range {
+    struct copse_binding values, slots, gradients, words, parts[2];
+};
+
+/* Of a rule that trusts: measure, and write the factors. */
+static copse_status measure(copse_device *dev, struct rig *g, struct numbers *n, const struct range *at)
 {
-    const struct copse_binding values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->count };
-    const struct copse_binding slots = { g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words };
-    const struct copse_binding gradients = { g->gradients,
-                                             COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS),
-                                             COPSE_WORD_BYTES * g->count };
-    const struct copse_binding words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1),
-                                         COPSE_WORD_BYTES * COPSE_STEP_WORDS };
+    struct copse_command c[2];
+    struct copse_squares sums[2] = { { { 0 } }, { { 0 } } };
+    const size_t blocks = (g->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
+    COPSE_TRY(copse__rule_measure_trust(&g->rule, dev, &at->values, &at->gradients, &at->slots, &at->words, at->parts,
+                                        g->count, c));
+    for (int k = 0; k < 2; k++) {
+        COPSE_TRY(copse__queue_encode(g->queue, &c[k]));
+        COPSE_TRY(copse_queue_read(g->queue, g->parts, at->parts[k].offset, n->parts[k], at->parts[k].size));
+    }
+    COPSE_TRY(copse_queue_finish(g->queue));
+    for (int k = 0; k < 2; k++)
+        copse__squares_add(&sums[k], n->parts[k], blocks);
+    for (size_t b = 0; b < blocks; b++)
+        n->factors[b] = copse__rule_trust(&g->rule, copse__squares_root(&sums[0]), copse__squares_root(&sums[1]), SCALE);
+    return copse_queue_write(g->queue, g->parts, 0, n->factors, blocks * sizeof *n->factors);
+}
+
+static copse_status step_once(copse_device *dev, struct rig *g, struct numbers *n, uint32_t step)
+{
+    const size_t parts = copse__round_up(PARTS, COPSE_ALIGNMENT);
+    const struct range at = {
+        .values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->count },
+        .slots = { g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words },
+        .gradients = { g->gradients, COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS), COPSE_WORD_BYTES * g->count },
+        .words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1), COPSE_WORD_BYTES * COPSE_STEP_WORDS },
+        .parts = { { g->parts, 0, PARTS }, { g->parts, parts, PARTS } },
+    };
     struct copse_command c;
-    COPSE_TRY(copse__rule_command(&g->rule, dev, &values, &gradients, &slots, &words, g->count, &c));
+    if (g->rule.trusts)
+        COPSE_TRY(measure(dev, g, n, &at));
+    COPSE_TRY(copse__rule_command(&g->rule, dev, &at.values, &at.gradients, &at.slots, &at.words, &at.parts[0], g->count, &c));
     return copse__queue_encode(g->queue, &c);
 }
 
@@ -232,13 +272,13 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
                               struct numbers *n, struct copse_conform_outcome *out)
 {
     out->result.metric = "R";
-    out->result.limit = g->rule.row->kernel == COPSE_KERNEL_adaptive ? 16.0 : 8.0; /* of launches, too */
+    out->result.limit = g->rule.row->kernel == COPSE_KERNEL_adaptive || g->rule.trusts ? 16.0 : 8.0; /* of launches, too */
     for (uint32_t step = 1; step <= w->steps; step++) {
         COPSE_TRY(read_state(g, n, &n->before, out));
-        COPSE_TRY(step_once(r->dev, g, step));
+        COPSE_TRY(step_once(r->dev, g, n, step));
         COPSE_TRY(read_state(g, n, &n->after, out));
         n->want = n->before;
-        advance(&g->rule, g->count, n->gradients[step % SETS], &n->want, n->size, step);
+        advance(&g->rule, g->count, n, step);
         for (uint32_t i = 0; i < g->count; i++) {
             const double off = fabs(n->after.value[i] - n->want.value[i]);
             const double excess = fmax(off - 0.5 * ulp(n->want.value[i]), 0.0);
@@ -268,10 +308,10 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
         for (uint32_t i = 0; i < g->count; i++)
             n->want.slots[k][i] = (double)g->rule.slot_starts[k];
     for (uint32_t step = 1; step <= w->steps; step++) {
-        COPSE_TRY(step_once(r->dev, g, step));
+        COPSE_TRY(step_once(r->dev, g, n, step));
         if (step % 100 == 0) /* a driver need not keep a thousand commands */
             COPSE_TRY(copse_queue_submit(g->queue, NULL));
-        advance(&g->rule, g->count, n->gradients[step % SETS], &n->want, n->size, step);
+        advance(&g->rule, g->count, n, step);
         for (uint32_t i = 0; i < g->count; i++)
             n->is_open[i] |= isinf(n->size[i]);
     }

@@ -194,20 +194,89 @@ static change_fn *const changes[] = {
     [COPSE_FTRL] = ftrl,         [COPSE_PROXIMAL_SGD] = proximal_sgd, [COPSE_PROXIMAL_ADAGRAD] = proximal_adagrad,
 };
 
-double copse__conform_update(const struct copse_rule *rule, double t, double g, double x, double *const slots[3],
-                             double *size)
+static double rate_of(const struct copse_optimizer_params *p, double t)
 {
-    const struct copse_optimizer_params *p = &rule->params;
+    return (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t) : p->learning_rate);
+}
+
+static double update(const struct copse_optimizer_params *p, double t, double g, double x, double *const slots[3],
+                     double *size)
+{
     const double decay = (double)p->weight_decay * x;
     const bool is_decoupled = p->kind == COPSE_ADAMW || p->kind == COPSE_LION;
     const double into = is_decoupled ? 0.0 : decay;
     const struct step s = {
-        .p = p, .t = t, .g = g + into, .all = fabs(g) + fabs(into), .x = x, .slots = slots,
-        .rate = (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t) : p->learning_rate),
+        .p = p, .t = t, .g = g + into, .all = fabs(g) + fabs(into), .x = x, .slots = slots, .rate = rate_of(p, t),
     };
     const double change = changes[p->kind](&s, size);
     if (!is_decoupled)
         return x - change;
     *size += s.rate * fabs(decay);
     return x - change - s.rate * decay;
+}
+
+/* ---- rules with norms of the whole variable ---- */
+
+static double norm(const double *x, size_t count)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static double ratio(double a, double b)
+{
+    return a == 0.0 || b == 0.0 ? 1.0 : a / b;
+}
+
+/* The rate of the variable is inside of the momentum, as in the paper. */
+static void lars(const struct copse_optimizer_params *p, double t, const double *g, const struct copse_conform_variable *v)
+{
+    const double decay = (double)p->weight_decay, values = norm(v->value, v->count);
+    const double own = rate_of(p, t) * ratio((double)p->trust * values, norm(g, v->count) + decay * values);
+    for (size_t i = 0; i < v->count; i++) {
+        const double x = v->value[i];
+        v->size[i] = blend(&v->slots[0][i], (double)p->momentum, own, g[i] + decay * x, fabs(g[i]) + fabs(decay * x));
+        v->value[i] = x - v->slots[0][i];
+    }
+}
+
+/* The update of element i by its slots, which are those of this step. */
+static double lamb_update(const struct copse_optimizer_params *p, double t, const struct copse_conform_variable *v, size_t i)
+{
+    const double divisor = sqrt(v->slots[1][i] / bias((double)p->beta2, t)) + (double)p->epsilon;
+    return v->slots[0][i] / bias((double)p->beta1, t) / divisor + (double)p->weight_decay * v->value[i];
+}
+
+static void lamb(const struct copse_optimizer_params *p, double t, const double *g, const struct copse_conform_variable *v)
+{
+    const double beta1 = (double)p->beta1, beta2 = (double)p->beta2, values = norm(v->value, v->count);
+    double sum = 0.0;
+    for (size_t i = 0; i < v->count; i++) {
+        v->size[i] = blend(&v->slots[0][i], beta1, 1.0 - beta1, g[i], fabs(g[i]));
+        blend(&v->slots[1][i], beta2, 1.0 - beta2, g[i] * g[i], 0.0);
+        const double u = lamb_update(p, t, v, i);
+        sum += u * u;
+    }
+    const double own = rate_of(p, t) * ratio(values, sqrt(sum));
+    for (size_t i = 0; i < v->count; i++) {
+        const double divisor = bias(beta1, t) * (sqrt(v->slots[1][i] / bias(beta2, t)) + (double)p->epsilon);
+        v->size[i] = own * (v->size[i] / divisor + (double)p->weight_decay * fabs(v->value[i]));
+        v->value[i] -= own * lamb_update(p, t, v, i);
+    }
+}
+
+void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
+                           const struct copse_conform_variable *v)
+{
+    const struct copse_optimizer_params *p = &rule->params;
+    if (p->kind == COPSE_LARS || p->kind == COPSE_LAMB) {
+        (p->kind == COPSE_LARS ? lars : lamb)(p, t, g, v);
+        return;
+    }
+    for (size_t i = 0; i < v->count; i++) {
+        double *const slots[] = { v->slots[0] + i, v->slots[1] + i, v->slots[2] + i };
+        v->value[i] = update(p, t, g[i], v->value[i], slots, &v->size[i]);
+    }
 }

@@ -166,7 +166,7 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
     }
     at[2].size = COPSE_WORD_BYTES * ALL * rule.slots;
     COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
-    COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], ALL,
+    COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], NULL, ALL,
                                               &t.c));
     s = copse__conform_time(&t, enough(r), seconds);
 done:

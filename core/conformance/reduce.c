@@ -133,7 +133,7 @@ static copse_status update(void *user, copse_device *dev, const struct copse_upd
 {
     const struct rig *g = user;
     return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step,
-                               u->count, out);
+                               NULL, u->count, out);
 }
 
 static void hold(void *user, const struct copse_move *m)

@@ -181,7 +181,7 @@ static void free_job(struct copse_conform_run *r, struct job *j)
 struct reference {
     const struct job *job;
     copse_tensor *x, *y, *inputs[VARIABLES], *out[1 + VARIABLES];
-    double *values[VARIABLES], *first[VARIABLES], *second[VARIABLES];
+    struct copse_conform_variable variables[VARIABLES];
     double *results[1 + VARIABLES]; /* the loss, then the gradients */
     double *room;
     uint32_t step;
@@ -197,7 +197,7 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
         ((double *)values)[i] = (double)f->job->data.x[row * IN + i];
     for (int v = 0; v < VARIABLES; v++)
         if (leaf == f->inputs[v])
-            memcpy(values, f->values[v], count * sizeof(double));
+            memcpy(values, f->variables[v].value, count * sizeof(double));
     return COPSE_OK;
 }
 
@@ -220,16 +220,12 @@ static copse_status descend(copse_graph *g, struct reference *f, uint32_t steps,
 {
     const struct copse_reference_params params = { .graph = g, .feed = feed, .user = f };
     struct copse_rule rule;
-    double size;
     COPSE_TRY(copse__rule_init(&f->job->optimizer, &rule));
     for (f->step = 1; f->step <= steps; f->step++) {
         COPSE_TRY(copse__reference_run(&params, f->out, 1 + VARIABLES, f->results));
         losses[f->step] = f->results[0][0];
         for (int v = 0; v < VARIABLES; v++)
-            for (uint32_t i = 0; i < elements(v); i++)
-                f->values[v][i] = copse__conform_update(
-                    &rule, f->step, f->results[1 + v][i], f->values[v][i],
-                    (double *const[]){ &f->first[v][i], &f->second[v][i], NULL }, &size);
+            copse__conform_update(&rule, f->step, f->results[1 + v], &f->variables[v]);
     }
     return COPSE_OK;
 }
@@ -242,18 +238,16 @@ static copse_status train_in_double(struct copse_conform_run *r, const struct jo
     copse_graph *g = NULL;
     const float *start = j->start;
     double loss_of_step;
-    COPSE_TRY(copse__conform_memory(r, 4 * parameters(), sizeof(double), &f.room));
+    COPSE_TRY(copse__conform_memory(r, 6 * parameters(), sizeof(double), &f.room));
     double *at = f.room;
     f.results[0] = &loss_of_step;
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t n = elements(v);
-        f.values[v] = at;
-        f.first[v] = at + n;
-        f.second[v] = at + 2 * n;
-        f.results[1 + v] = at + 3 * n;
+        f.variables[v] = (struct copse_conform_variable){ n, at, { at + n, at + 2 * n, at + 3 * n }, at + 4 * n };
+        f.results[1 + v] = at + 5 * n;
         for (uint32_t i = 0; i < n; i++)
-            f.values[v][i] = (double)*start++;
-        at += 4 * n;
+            at[i] = (double)*start++;
+        at += 6 * n;
     }
     copse_status s = copse_graph_create(r->ctx, &g);
     if (!s)

@@ -18,9 +18,17 @@ static bool is_kept(const struct copse_optimizer *o, uint32_t bucket)
     return o->buckets.at[bucket].is_kept;
 }
 
-static struct copse_squares *sum_of(const struct copse_optimizer *o, uint32_t variable)
+/* Of measure `k`. */
+static struct copse_squares *sum_of(const struct copse_optimizer *o, uint32_t variable, uint32_t k)
 {
-    return &o->norms.sums.at[o->rule.params.clip_norm > 0.0f ? variable : 0];
+    const uint32_t each = o->norms.each;
+    return &o->norms.sums.at[each > 1 ? each * variable + k : o->rule.params.clip_norm > 0.0f ? variable : 0];
+}
+
+/* The words of measure `k` of a range in host memory. */
+static float *words_of(const struct copse_norms *n, const struct copse_norm_range *r, uint32_t k)
+{
+    return n->host + COPSE_MEASURE_WORDS * (n->each * r->at + k * r->blocks);
 }
 
 /* ---- which parts there are ---- */
@@ -78,7 +86,8 @@ static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
 copse_status copse__norms_room(struct copse_optimizer *o)
 {
     struct copse_norms *n = &o->norms;
-    const size_t count = o->rule.params.clip_norm > 0.0f ? o->of_variable.count : 1;
+    n->each = COPSE_MAX(n->each, 1u);
+    const size_t count = n->each > 1 || o->rule.params.clip_norm > 0.0f ? n->each * o->of_variable.count : 1;
     const uint32_t workers = o->strategy->group.workers;
     if (!COPSE_RESERVE(mem_of(o), &n->sums, count) || !COPSE_RESERVE(mem_of(o), &n->all, count * workers))
         return copse_no_memory("optimizer: norms");
@@ -90,9 +99,10 @@ copse_status copse__norms_room(struct copse_optimizer *o)
 copse_status copse__norms_plan(struct copse_optimizer *o, size_t first)
 {
     struct copse_norms *n = &o->norms;
+    n->each = o->rule.trusts ? 2 : 1;
     for (size_t b = first; b < o->buckets.count; b++)
         COPSE_TRY(add_bucket(o, (uint32_t)b));
-    float *host = copse__alloc(mem_of(o), all_blocks(n) + 1, COPSE_MEASURE_WORDS * sizeof *host);
+    float *host = copse__alloc(mem_of(o), all_blocks(n) + 1, n->each * COPSE_MEASURE_WORDS * sizeof *host);
     if (!host)
         return copse_no_memory("optimizer: norms");
     if (!n->is_stuck)
@@ -135,7 +145,7 @@ void copse__norms_add(struct copse_optimizer *o, uint32_t variable, const float 
     for (uint64_t at = 0; at < count; at += BLOCKS * COPSE_UNIT) {
         const uint64_t some = COPSE_MIN(count - at, BLOCKS * COPSE_UNIT);
         copse__rule_measure_host(gradient + at, some, parts);
-        copse__squares_add(sum_of(o, variable), parts, (size_t)((some + COPSE_UNIT - 1) / COPSE_UNIT));
+        copse__squares_add(sum_of(o, variable, 0), parts, (size_t)((some + COPSE_UNIT - 1) / COPSE_UNIT));
     }
 }
 
@@ -147,9 +157,9 @@ static copse_status read_own(struct copse_optimizer *o)
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < n->ranges.count && !s; i++) {
         const struct copse_norm_range *r = &n->ranges.at[i];
-        if (is_kept(o, r->bucket))
-            s = copse_queue_read(r->queue, r->buffer, 0, n->host + COPSE_MEASURE_WORDS * r->at,
-                                 r->blocks * COPSE_MEASURE_WORDS * sizeof *n->host);
+        for (uint32_t k = 0; k < n->each && is_kept(o, r->bucket) && !s; k++)
+            s = copse_queue_read(r->queue, r->buffer, k * copse__measure_at(r->blocks * COPSE_UNIT), words_of(n, r, k),
+                                 r->blocks * COPSE_MEASURE_BYTES);
     }
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_status done = copse_queue_finish(st->replicas[r].queue);
@@ -187,8 +197,10 @@ copse_status copse__norms_read(struct copse_optimizer *o)
     copse__norms_clear(o);
     for (size_t i = 0; i < n->parts.count; i++) {
         const struct copse_norm_part *p = &n->parts.at[i];
-        if (is_kept(o, n->ranges.at[p->range].bucket))
-            copse__squares_add(sum_of(o, p->variable), n->host + COPSE_MEASURE_WORDS * p->first, p->count);
+        const struct copse_norm_range *r = &n->ranges.at[p->range];
+        for (uint32_t k = 0; k < n->each && is_kept(o, r->bucket); k++)
+            copse__squares_add(sum_of(o, p->variable, k), words_of(n, r, k) + COPSE_MEASURE_WORDS * (p->first - r->at),
+                               p->count);
     }
     return join(o);
 }
@@ -208,14 +220,18 @@ float copse__norms_scale(const struct copse_optimizer *o, float scale)
     const double most = (double)o->rule.params.clip_global_norm;
     if (!(most > 0.0))
         return scale;
-    const double norm = fabs((double)scale) * copse__squares_root(sum_of(o, 0));
+    const double norm = fabs((double)scale) * copse__squares_root(sum_of(o, 0, 0));
     return !isfinite(norm) ? NAN : norm > most ? (float)((double)scale * (most / norm)) : scale;
 }
 
 float copse__norms_factor(const struct copse_optimizer *o, uint32_t variable, float scale)
 {
-    const double most = (double)o->rule.params.clip_norm;
-    const double norm = fabs((double)scale) * copse__squares_root(sum_of(o, variable));
+    const double most = (double)o->rule.params.clip_norm, first = copse__squares_root(sum_of(o, variable, 0));
+    const double norm = fabs((double)scale) * first;
+    if (o->norms.each > 1) {
+        const struct copse_rule *rule = &o->of_group[copse__optimizer_group(o, o->strategy->variables.at[variable])];
+        return copse__rule_trust(rule, first, copse__squares_root(sum_of(o, variable, 1)), scale);
+    }
     return isnan(norm) ? NAN : norm > most ? (float)(most / norm) : 1.0f;
 }
 
@@ -226,15 +242,14 @@ copse_status copse__norms_write(struct copse_optimizer *o, float scale)
         const struct copse_norm_part *p = &n->parts.at[i];
         const struct copse_norm_range *r = &n->ranges.at[p->range];
         const float factor = is_kept(o, r->bucket) ? copse__norms_factor(o, p->variable, scale) : 1.0f;
-        float *to = n->host + COPSE_MEASURE_WORDS * r->at + (p->first - r->at);
+        float *to = words_of(n, r, 0) + (p->first - r->at);
         for (size_t k = 0; k < p->count; k++)
             to[k] = factor;
     }
     for (size_t i = 0; i < n->ranges.count; i++) {
         const struct copse_norm_range *r = &n->ranges.at[i];
         if (is_kept(o, r->bucket))
-            COPSE_TRY(copse_queue_write(r->queue, r->buffer, 0, n->host + COPSE_MEASURE_WORDS * r->at,
-                                        r->blocks * sizeof *n->host));
+            COPSE_TRY(copse_queue_write(r->queue, r->buffer, 0, words_of(n, r, 0), r->blocks * sizeof *n->host));
     }
     return COPSE_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of the summed gradients of an update, for rules that need them before it (rule->measures). */
+/* Norms of the summed gradients of an update, for rules that need them before it (rule->measures); of a rule that trusts
+   two of each variable: what its factor depends on (copse__rule_trust). */
 #ifndef COPSE_NORMS_H
 #define COPSE_NORMS_H
 
-#include "core/optim/squares.h"
+#include "core/rule/squares.h"
 #include "core/reduce/exchange.h"
 
 struct copse_optimizer;
@@ -13,7 +14,7 @@ struct copse_norm_range {
     uint32_t bucket;
     copse_queue *queue;
     copse_buffer *buffer;
-    size_t at, blocks; /* in `host`, in blocks */
+    size_t at, blocks; /* in `host`, in blocks of one measure */
 };
 
 /* Blocks of a range that belong to one variable. */
@@ -25,8 +26,9 @@ struct copse_norm_part {
 struct copse_norms {
     struct { struct copse_norm_range *at; size_t count, room; } ranges;
     struct { struct copse_norm_part *at; size_t count, room; } parts;
-    float *host; /* COPSE_MEASURE_WORDS for each block of all ranges */
-    struct { struct copse_squares *at; size_t count, room; } sums; /* clip_norm: of each variable; else of all in one */
+    uint32_t each; /* measures of a block: 1, of a rule that trusts 2 */
+    float *host; /* COPSE_MEASURE_WORDS for each measure of all ranges: those of a range one behind another */
+    struct { struct copse_squares *at; size_t count, room; } sums; /* by variable: clip_norm 1, trust 2; else of all in one */
     struct { struct copse_squares *at; size_t count, room; } all;  /* the same of each worker */
     bool is_stuck; /* a device hangs and may still write to `host` */
 };
@@ -48,7 +50,7 @@ copse_status copse__norms_read(struct copse_optimizer *o);
 bool copse__norms_are_finite(const struct copse_optimizer *o);
 /* The factor of the update where it is `scale` without clipping: less where clip_global_norm demands it. */
 float copse__norms_scale(const struct copse_optimizer *o, float scale);
-/* The factor of clip_norm on the gradient of a variable, ahead of `scale`. */
+/* The factor on the gradient of a variable, ahead of `scale`, that clip_norm demands; or that of a rule that trusts. */
 float copse__norms_factor(const struct copse_optimizer *o, uint32_t variable, float scale);
 /* Queue the writes of the factors of all variables in kept buckets, to where the parts were. */
 copse_status copse__norms_write(struct copse_optimizer *o, float scale);

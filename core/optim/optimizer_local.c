@@ -6,7 +6,7 @@
 static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out)
 {
-    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, u->count, out);
+    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, &u->measures[0], u->count, out);
 }
 
 static copse_status clip(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
@@ -19,16 +19,18 @@ static copse_status average(void *user, copse_device *dev, const struct copse_up
     return copse__rule_average(user, dev, &u->values, &u->slots, &u->step, u->count, out);
 }
 
-static copse_status measure(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+static copse_status measure(void *user, copse_device *dev, const struct copse_update *u, struct copse_command out[])
 {
-    (void)user;
-    return copse__rule_measure(dev, &u->gradients, &u->measures, u->count, out);
+    const struct copse_rule *rule = user;
+    return rule->trusts ? copse__rule_measure_trust(rule, dev, &u->values, &u->gradients, &u->slots, &u->step, u->measures,
+                                                    u->count, out)
+                        : copse__rule_measure(dev, &u->gradients, &u->measures[0], u->count, out);
 }
 
 static copse_status clip_norm(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
 {
     (void)user;
-    return copse__rule_scale(dev, &u->measures, &u->gradients, u->count, out);
+    return copse__rule_scale(dev, &u->measures[0], &u->gradients, u->count, out);
 }
 
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
@@ -36,7 +38,8 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     const struct copse_optimizer_params *p = &o->rule.params;
     struct copse_exchange_rule rule = {
         .slots = o->rule.slots,
-        .measure = o->rule.measures ? measure : NULL,
+        .measures = o->rule.trusts ? 2 : o->rule.measures,
+        .measure = measure,
         .before = p->clip_value > 0.0f ? clip : p->clip_norm > 0.0f ? clip_norm : NULL,
         .update = update,
         .behind = p->average > 0.0f ? average : NULL,
@@ -102,7 +105,7 @@ static copse_status update_kept(struct copse_optimizer *o, const struct copse_op
         copse__scaling_note(o, false);
         return COPSE_OK;
     }
-    if (o->rule.params.clip_norm > 0.0f)
+    if (o->rule.params.clip_norm > 0.0f || o->rule.trusts)
         COPSE_TRY(copse__norms_write(o, scale));
     COPSE_TRY(write_scale(o, scale));
     for (size_t i = 0; i < o->kept.count; i++)

@@ -106,7 +106,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count && !s; k++)
         for (uint32_t group = 0; group <= o->rule.groups.count && !s; group++)
             s = make_group(ps, list, count, k, group);
-    if (!s && o->rule.measures)
+    if (!s && o->rule.clips)
         s = copse__norms_room(o);
     if (s == COPSE_OK)
         return COPSE_OK;
@@ -165,7 +165,7 @@ static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, floa
 static void measure(struct copse_ps *ps)
 {
     struct copse_optimizer *o = &ps->base;
-    if (!o->rule.measures)
+    if (!o->rule.clips)
         return;
     copse__norms_clear(o);
     for (size_t k = 0; k < ps->groups.count; k++) {
@@ -214,7 +214,7 @@ static copse_status commit(struct copse_optimizer *o, const struct copse_optimiz
     for (size_t k = 0; k < ps->groups.count && !s && is_due; k++)
         if (is_kept(o, &ps->groups.at[k]))
             s = push(ps, &ps->groups.at[k], c);
-    if (!s && o->rule.measures)
+    if (!s && o->rule.clips)
         copse__scaling_note(o, is_due);
     for (size_t b = 0; b < o->buckets.count; b++)
         o->buckets.at[b].is_kept = false;

@@ -22,6 +22,10 @@ struct copse_pstore_group {
     struct copse_rule rule;
     copse_buffer **slots; /* one per variable: [slot][element]; NULL without slots */
     struct copse_segment *update;
+    struct { /* of a rule that trusts */
+        copse_buffer *parts; /* of each variable: what the gradient or update and the values measure */
+        struct copse_segment *measure;
+    } trust;
     uint64_t updates;
     bool is_checked; /* its launches were compared with the host, or need not be */
     bool is_torn;    /* memory could not be restored behind that */
@@ -83,6 +87,16 @@ copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t gro
                                        void *words, struct copse_server_state *out);
 copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
                                        enum copse_progress_op op, struct copse_server_progress *progress);
+
+/* parameter_store_trust.c: of a rule that trusts. Memory for the factors of all variables; the factors of variable `member`,
+   which the update reads; record the measures behind that. */
+copse_status copse__pstore_trust_begin(struct copse_pstore *s, struct copse_pstore_group *g);
+struct copse_binding copse__pstore_trust_factors(const struct copse_pstore *s, const struct copse_pstore_group *g,
+                                                 uint32_t member);
+copse_status copse__pstore_trust_record(struct copse_pstore *s, struct copse_pstore_group *g);
+void copse__pstore_trust_end(struct copse_pstore_group *g);
+/* Measure the gradients that were written, and write the factors. Waits for the device. */
+copse_status copse__pstore_trust(struct copse_pstore *s, struct copse_pstore_group *g, float scale);
 
 /* parameter_store_check.c: before a push. The step words are written. COPSE_ERR_UNRELIABLE: a launch of the group's update
    is wrong; no variable has changed. */

@@ -38,6 +38,8 @@ static copse_status run(void *user)
 {
     struct store_check *k = user;
     COPSE_TRY(copse__check_update(&k->base, k->group->update));
+    if (k->group->trust.measure && !k->base.chain.fault.is_found)
+        COPSE_TRY(copse__check_update(&k->base, k->group->trust.measure));
     return k->base.chain.fault.is_found ? fail_launch(k) : COPSE_OK;
 }
 
@@ -50,6 +52,7 @@ copse_status copse__pstore_check(struct copse_pstore *s, struct copse_pstore_gro
     if (g->is_checked || !copse__check_needs(s->queue))
         return COPSE_OK;
     copse__check_hash(&k.base, g->update);
+    copse__check_hash(&k.base, g->trust.measure);
     const copse_status status = copse__check_once(&k.base, "the update of a parameter server", run, &k);
     g->is_torn = k.base.chain.is_torn;
     g->is_checked = status == COPSE_OK;

@@ -29,12 +29,13 @@ bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *
            p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay &&
            p->average == as.params.average && p->initial == as.params.initial && p->l1 == as.params.l1 &&
            p->l2 == as.params.l2 && p->momentum_decay == as.params.momentum_decay &&
-           p->is_centred == as.params.is_centred;
+           p->is_centred == as.params.is_centred && p->trust == as.params.trust;
 }
 
 static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
 {
     copse__segment_release(&g->update);
+    copse__pstore_trust_end(g);
     for (uint32_t i = 0; g->slots && i < g->count; i++)
         copse_buffer_release(&g->slots[i]);
     copse__free(&s->ctx->base.mem, g->slots);
@@ -84,8 +85,9 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
     }
     const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
     const struct copse_binding step = { s->step, 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS };
+    const struct copse_binding factors = copse__pstore_trust_factors(s, g, i);
     g->elements += v->count;
-    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, v->count, out));
+    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, &factors, v->count, out));
     return has_average(&g->rule) ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
                                  : COPSE_OK;
 }
@@ -100,12 +102,16 @@ static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group
     const uint32_t each = has_average(&g->rule) ? 2 : 1;
     struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
     copse_status status = g->ids && g->slots && commands ? COPSE_OK : copse_no_memory("parameter server");
-    for (uint32_t i = 0; i < g->count && !status; i++) {
-        g->ids[i] = ids[i];
-        status = make_member(s, g, i, &commands[each * i]);
+    if (!status) {
+        memcpy(g->ids, ids, g->count * sizeof *ids);
+        status = copse__pstore_trust_begin(s, g);
     }
+    for (uint32_t i = 0; i < g->count && !status; i++)
+        status = make_member(s, g, i, &commands[each * i]);
     if (!status)
         status = copse__segment_create(s->queue, commands, each * g->count, &g->update);
+    if (!status)
+        status = copse__pstore_trust_record(s, g);
     copse__free(&s->ctx->base.mem, commands);
     return status;
 }
@@ -163,6 +169,8 @@ copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
         COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * COPSE_WORD_BYTES));
         gradient += v->count;
     }
+    if (g->rule.trusts)
+        COPSE_TRY(copse__pstore_trust(s, g, p->scale));
     COPSE_TRY(copse__segment_replay(g->update));
     COPSE_TRY(copse_queue_submit(s->queue, &(uint64_t){ 0 }));
     for (uint32_t i = 0; i < g->count; i++)

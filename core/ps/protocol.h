@@ -67,7 +67,8 @@ struct copse_server_seen {
 
 struct copse_server_rule {
     uint32_t kind, is_centred;
-    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average, initial, l1, l2, momentum_decay;
+    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average, initial, l1, l2, momentum_decay,
+        trust;
 };
 
 #endif

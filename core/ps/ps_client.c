@@ -223,7 +223,7 @@ static copse_status client_group(struct copse_server *server, uint64_t key, cons
         .kind = (uint32_t)p->kind, .is_centred = p->is_centred, .learning_rate = p->learning_rate,
         .momentum = p->momentum, .beta1 = p->beta1, .beta2 = p->beta2, .epsilon = p->epsilon,
         .weight_decay = p->weight_decay, .average = p->average, .initial = p->initial, .l1 = p->l1, .l2 = p->l2,
-        .momentum_decay = p->momentum_decay,
+        .momentum_decay = p->momentum_decay, .trust = p->trust,
     };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(client, size));

@@ -198,7 +198,7 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
         .kind = (copse_optimizer_kind)as.kind, .learning_rate = as.learning_rate,
         .momentum = as.momentum, .beta1 = as.beta1, .beta2 = as.beta2, .epsilon = as.epsilon,
         .weight_decay = as.weight_decay, .average = as.average, .initial = as.initial, .l1 = as.l1, .l2 = as.l2,
-        .momentum_decay = as.momentum_decay, .is_centred = as.is_centred,
+        .momentum_decay = as.momentum_decay, .is_centred = as.is_centred, .trust = as.trust,
     };
     const uint32_t n = r->value ? 0 : ps->clients[worker].groups;
     struct shared_group *shared = find_group(ps, r->value, n);

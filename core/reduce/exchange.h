@@ -16,14 +16,17 @@ struct copse_exchange_rank {
     struct copse_binding step; /* the step buffer */
 };
 
+#define COPSE_MEASURE_WORDS 2
+#define COPSE_MEASURE_BYTES (COPSE_MEASURE_WORDS * COPSE_WORD_BYTES)
+#define COPSE_MEASURES 2 /* at most */
+
 /* The command that updates `count` elements: values from gradients, with the slots. */
 struct copse_update {
     struct copse_binding values, gradients, slots, step;
-    struct copse_binding measures; /* of a rule that measures: COPSE_MEASURE_WORDS f32 for each COPSE_UNIT elements */
+    struct copse_binding measures[COPSE_MEASURES]; /* of a rule that measures: COPSE_MEASURE_WORDS f32 each, for each COPSE_UNIT
+                                                      elements */
     uint64_t count;
 };
-#define COPSE_MEASURE_WORDS 2
-#define COPSE_MEASURE_BYTES (COPSE_MEASURE_WORDS * COPSE_WORD_BYTES)
 
 #define COPSE_EXCHANGE_SLOTS 4u
 
@@ -39,10 +42,11 @@ struct copse_exchange_rule {
     /* Commands before and after the update, like `update`; NULL: none. */
     copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
     copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
-    /* Not NULL: a run ends when each owner has its sums and this command has filled `measures` from them. The
-       update is done by copse__exchange_finish, or not at all. In between the host may read `measures` and write
-       there, for `before`. */
-    copse_status (*measure)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
+    /* > 0: a run ends when each owner has its sums and as many commands have filled `measures`. The update is done by
+       copse__exchange_finish, or not at all. In between the host may read `measures` and write there, for `before` and
+       `update`. */
+    uint32_t measures;
+    copse_status (*measure)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command out[]);
 };
 
 struct copse_exchange_params {
@@ -95,7 +99,12 @@ struct copse_slice_memory {
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
                            const struct copse_slice_memory **list, size_t *count);
 
-/* Where the measures of each slice are: COPSE_MEASURE_WORDS floats for each COPSE_UNIT elements from `first` on. */
+/* Where the measures of each slice are: COPSE_MEASURE_WORDS floats for each COPSE_UNIT elements from `first` on; the second
+   ones begin at byte copse__measure_at(count). */
+static inline size_t copse__measure_at(uint64_t count)
+{
+    return copse__round_up((size_t)((count + COPSE_UNIT - 1) / COPSE_UNIT) * COPSE_MEASURE_BYTES, COPSE_ALIGNMENT);
+}
 void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
                            size_t *count);
 

@@ -115,10 +115,14 @@ static struct copse_binding sums_of(const struct copse_recorder *r, const struct
     return r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m);
 }
 
+/* Made by the first half that is recorded. */
 static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
 {
     copse_exchange *x = r->x;
+    const bool is_new = !copse__kept(&r->bucket->slots, m);
     COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, r->rule->slots * copse__record_bytes(m), out));
+    if (!is_new)
+        return COPSE_OK;
     x->slot_bytes[m->dst] += copse_buffer_size(out->buffer);
     const size_t each = copse__record_bytes(m);
     for (uint32_t k = 0; k < r->rule->slots; k++) {
@@ -126,6 +130,27 @@ static copse_status make_slots(struct copse_recorder *r, const struct copse_move
         memcpy(&word, &r->rule->starts[k], sizeof word);
         COPSE_TRY(copse_queue_fill(x->ranks[m->dst].queue, out->buffer, k * each, each, word));
     }
+    return COPSE_OK;
+}
+
+/* Room for measures at the move's destination. */
+static copse_status make_measures(struct copse_recorder *r, const struct copse_move *m, struct copse_update *u)
+{
+    const size_t bytes = COPSE_MEASURE_BYTES * (size_t)(copse__record_row(m) / COPSE_UNIT);
+    const size_t at = copse__measure_at(m->count);
+    struct copse_binding all;
+    COPSE_TRY(copse__record_keep(r, &r->bucket->measures, m, (r->rule->measures - 1) * at + bytes, &all));
+    for (uint32_t k = 0; k < r->rule->measures; k++)
+        u->measures[k] = (struct copse_binding){ all.buffer, k * at, bytes };
+    return COPSE_OK;
+}
+
+static copse_status measure(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u)
+{
+    struct copse_command c[COPSE_MEASURES];
+    COPSE_TRY(r->rule->measure(r->rule->user, copse__rank_device(r->x, m->dst), u, c));
+    for (uint32_t k = 0; k < r->rule->measures; k++)
+        COPSE_TRY(copse__record_command(r, m, &c[k]));
     return COPSE_OK;
 }
 
@@ -149,12 +174,11 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
         .count = m->count,
     };
     if (r->half != COPSE_HALF_BOTH)
-        COPSE_TRY(copse__record_keep(r, &r->bucket->measures, m,
-                                     COPSE_MEASURE_BYTES * (size_t)(copse__record_row(m) / COPSE_UNIT), &u.measures));
-    if (r->half == COPSE_HALF_SUM)
-        return call(r, m, &u, r->rule->measure);
+        COPSE_TRY(make_measures(r, m, &u));
     if (r->rule->slots > 0)
         COPSE_TRY(make_slots(r, m, &u.slots));
+    if (r->half == COPSE_HALF_SUM)
+        return measure(r, m, &u);
     COPSE_TRY(call(r, m, &u, r->rule->before));
     COPSE_TRY(call(r, m, &u, r->rule->update));
     return call(r, m, &u, r->rule->behind);
@@ -382,6 +406,9 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     if (rule->slots > COPSE_EXCHANGE_SLOTS || !rule->update)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to %u and an update are needed",
                           rule->slots, COPSE_EXCHANGE_SLOTS);
+    if (rule->measures > COPSE_MEASURES || (rule->measures > 0 && !rule->measure))
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u measures: 0 to %u and their commands are needed",
+                          rule->measures, COPSE_MEASURES);
 
     copse_status s = COPSE_OK;
     struct copse_bucket b = { .is_used = true };
@@ -392,8 +419,8 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     r->piece = &x->pieces.at[piece];
     r->bucket = &b;
     r->rule = rule;
-    s = record_half(r, rule->measure ? COPSE_HALF_SUM : COPSE_HALF_BOTH, first, count);
-    if (!s && rule->measure)
+    s = record_half(r, rule->measures > 0 ? COPSE_HALF_SUM : COPSE_HALF_BOTH, first, count);
+    if (!s && rule->measures > 0)
         s = record_half(r, COPSE_HALF_UPDATE, first, count);
     for (uint32_t rank = 0; rank < x->rank_count; rank++)
         copse__free(x->mem, r->pending[rank].at);

@@ -100,6 +100,19 @@ static const struct copse_rule_row rows[] = {
                   .learning_rate = 1e-2f, .initial = 0.1f },
         .kernel = COPSE_KERNEL_adaptive, .number = COPSE_ADAPTIVE_PROXIMAL, .decay = 1,
         .has = COPSE_HAS_INITIAL | COPSE_HAS_L1 | COPSE_HAS_L2, .slots = { { "sum", ALWAYS, true } } },
+    [COPSE_LARS] = {
+        .info = { .kind = COPSE_LARS, .name = "lars", .title = "LARS",
+                  .source = "You, Gitman and Ginsburg, \"Large batch training of convolutional networks\", "
+                            "arXiv:1708.03888, 2017, algorithm 1",
+                  .slots = "v", .learning_rate = 1.0f, .momentum = 0.9f, .trust = 1e-3f },
+        .kernel = COPSE_KERNEL_trust, .number = COPSE_TRUST_LARS, .decay = 1, .has = COPSE_HAS_TRUST,
+        .slots = { { "v", ALWAYS, false } } },
+    [COPSE_LAMB] = {
+        .info = { .kind = COPSE_LAMB, .name = "lamb", .title = "LAMB",
+                  .source = "You et al., \"Large batch optimization for deep learning\", ICLR 2020, algorithm 2",
+                  .slots = "m v", .learning_rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-6f },
+        .kernel = COPSE_KERNEL_trust, .number = COPSE_TRUST_LAMB, .decay = 1,
+        .slots = { { "m", ALWAYS, false }, { "v", ALWAYS, false } } },
 };
 
 const struct copse_rule_row *copse__rule_row(copse_optimizer_kind kind)

@@ -23,6 +23,9 @@ enum copse_adaptive {
     COPSE_ADAPTIVE_PROXIMAL,
 };
 
+/* Values of SPEC RULE of kernel `trust`. */
+enum copse_trust_rule { COPSE_TRUST_LARS, COPSE_TRUST_LAMB };
+
 /* Settings that only some rules have. */
 enum {
     COPSE_HAS_INITIAL = 1,
@@ -30,6 +33,7 @@ enum {
     COPSE_HAS_L2 = 4,
     COPSE_HAS_MOMENTUM_DECAY = 8,
     COPSE_HAS_CENTRED = 16,
+    COPSE_HAS_TRUST = 32,
 };
 
 /* When a rule has a slot. */
@@ -38,7 +42,7 @@ enum copse_slot_need { COPSE_SLOT_ALWAYS, COPSE_SLOT_CENTRED, COPSE_SLOT_MOMENTU
 struct copse_rule_row {
     struct copse_optimizer_rule info;
     enum copse_kernel_id kernel;
-    int32_t number;  /* kernel `adaptive`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
+    int32_t number;  /* kernels `adaptive` and `trust`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
     int32_t decay;   /* DECAY of a rule with weight decay */
     unsigned has;    /* COPSE_HAS_* */
     struct {

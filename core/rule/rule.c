@@ -36,7 +36,7 @@ static copse_status limit(const char *name, float value)
     return value >= 0.0f && isfinite(value) ? COPSE_OK : bad(name, value, "a finite number >= 0 is needed");
 }
 
-static copse_status check_clipping(const struct copse_optimizer_params *p)
+static copse_status check_clipping(const struct copse_rule_row *row, const struct copse_optimizer_params *p)
 {
     COPSE_TRY(limit("clip_value", p->clip_value));
     COPSE_TRY(limit("clip_norm", p->clip_norm));
@@ -45,6 +45,10 @@ static copse_status check_clipping(const struct copse_optimizer_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: clip_value is %g, clip_norm is %g, clip_global_norm is %g: set "
                                               "one of them at most", (double)p->clip_value, (double)p->clip_norm,
                           (double)p->clip_global_norm);
+    if (row->kernel == COPSE_KERNEL_trust && (p->clip_value > 0.0f || p->clip_norm > 0.0f || p->clip_global_norm > 0.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s limits the update of each variable by its norms and has no "
+                                              "clipping: set clip_value, clip_norm and clip_global_norm to 0",
+                          row->info.name);
     return COPSE_OK;
 }
 
@@ -75,6 +79,7 @@ static copse_status check_own(const struct copse_rule_row *row, const struct cop
         { COPSE_HAS_L2, "l2", p->l2 },
         { COPSE_HAS_MOMENTUM_DECAY, "momentum_decay", p->momentum_decay },
         { COPSE_HAS_CENTRED, "is_centred", (float)p->is_centred },
+        { COPSE_HAS_TRUST, "trust", p->trust },
     };
     for (size_t i = 0; i < COPSE_COUNT(own); i++) {
         COPSE_TRY(limit(own[i].name, own[i].value));
@@ -82,9 +87,7 @@ static copse_status check_own(const struct copse_rule_row *row, const struct cop
             return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s has no such setting; set it to 0", own[i].name,
                               (double)own[i].value, row->info.name);
     }
-    if (p->is_centred > 1)
-        return bad("is_centred", (float)p->is_centred, "0 or 1 is needed");
-    return p->pad == 0 ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "optimizer: pad is %u: 0 is needed", p->pad);
+    return p->is_centred > 1 ? bad("is_centred", (float)p->is_centred, "0 or 1 is needed") : COPSE_OK;
 }
 
 static float or_else(float x, float fallback)
@@ -103,6 +106,7 @@ static copse_status set_defaults(const struct copse_optimizer_rule *d, struct co
     COPSE_TRY(positive("epsilon", &p->epsilon, or_else(d->epsilon, 1e-8f)));
     p->initial = or_else(p->initial, d->initial);
     p->momentum_decay = or_else(p->momentum_decay, d->momentum_decay);
+    p->trust = or_else(p->trust, d->trust);
     return COPSE_OK;
 }
 
@@ -131,11 +135,13 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     if (!out->row)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: there is no kind %d", (int)p->kind);
     COPSE_TRY(check_own(out->row, p));
-    COPSE_TRY(check_clipping(p));
+    COPSE_TRY(check_clipping(out->row, p));
     COPSE_TRY(check_scaling(p));
     COPSE_TRY(copse__groups_parse(p->groups, &out->groups));
     p->groups = NULL; /* the caller's */
-    out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
+    out->clips = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
+    out->trusts = out->row->kernel == COPSE_KERNEL_trust;
+    out->measures = out->clips || out->trusts;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
     COPSE_TRY(set_defaults(&out->row->info, p));
@@ -158,12 +164,12 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
     snprintf(text, COPSE_RULE_TEXT,
              "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
              "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n"
-             "own %.9g %.9g %.9g %.9g %u\ngroups %016llx\n",
+             "own %.9g %.9g %.9g %.9g %u %.9g\ngroups %016llx\n",
              (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
              (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
              (double)p->clip_global_norm, (double)p->loss_scale, p->loss_scale_interval, (double)p->loss_scale_growth,
              (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL, (double)p->initial,
-             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred,
+             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred, (double)p->trust,
              (unsigned long long)copse__hash(COPSE_HASH_START, groups, strlen(groups)));
     return text;
 }
@@ -178,7 +184,7 @@ const char *copse__rule_name(const struct copse_rule *rule)
 struct request {
     const struct copse_rule *rule;
     copse_device *dev;
-    struct copse_binding bindings[4]; /* gradients, values, then slots and step */
+    struct copse_binding bindings[5]; /* factors, if any, gradients, values, then slots and step */
     uint32_t binding_count;
     uint64_t count;
 };
@@ -253,6 +259,21 @@ static copse_status adaptive(const struct request *r, struct copse_command *out)
     return dispatch(r, COPSE_KERNEL_adaptive, spec, &p, out);
 }
 
+static copse_status trust(const struct request *r, struct copse_command *out)
+{
+    const struct copse_optimizer_params *s = &r->rule->params;
+    const struct copse_params_trust p = { .n = (uint32_t)r->count,
+                                          .decay = s->weight_decay,
+                                          .momentum = s->momentum,
+                                          .beta1 = s->beta1,
+                                          .beta2 = s->beta2,
+                                          .rest1 = (float)(1.0 - (double)s->beta1),
+                                          .rest2 = (float)(1.0 - (double)s->beta2),
+                                          .epsilon = s->epsilon,
+                                          .group = r->rule->group };
+    return dispatch(r, COPSE_KERNEL_trust, (int32_t[]){ 0, 0, r->rule->row->number }, &p, out);
+}
+
 /* By kernel of the rule. */
 static copse_status update(const struct request *r, struct copse_command *out)
 {
@@ -263,6 +284,8 @@ static copse_status update(const struct request *r, struct copse_command *out)
         return momentum(r, out);
     case COPSE_KERNEL_adam:
         return adam(r, out);
+    case COPSE_KERNEL_trust:
+        return trust(r, out);
     default:
         return adaptive(r, out);
     }
@@ -272,17 +295,17 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                                  const struct copse_binding *values,
                                  const struct copse_binding *gradients,
                                  const struct copse_binding *slots,
-                                 const struct copse_binding *step, uint64_t count,
-                                 struct copse_command *out)
+                                 const struct copse_binding *step, const struct copse_binding *factors,
+                                 uint64_t count, struct copse_command *out)
 {
-    struct request r = { .rule = rule,
-                         .dev = dev,
-                         .bindings = { *gradients, *values },
-                         .binding_count = 2,
-                         .count = count };
+    struct request r = { .rule = rule, .dev = dev, .count = count };
     if (count > UINT32_MAX / COPSE_RULE_SLOTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range",
                           (unsigned long long)count);
+    if (rule->trusts)
+        r.bindings[r.binding_count++] = *factors;
+    r.bindings[r.binding_count++] = *gradients;
+    r.bindings[r.binding_count++] = *values;
     if (rule->update_slots > 0) {
         r.bindings[r.binding_count] = *slots;
         r.bindings[r.binding_count++].size = (size_t)(4 * rule->update_slots * count);
@@ -311,18 +334,53 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
     return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
 }
 
+/* One invocation for each block. */
+static copse_status dispatch_blocks(const struct request *r, enum copse_kernel_id id, const void *params,
+                                    struct copse_command *out)
+{
+    const int32_t none[COPSE_MAX_SPECS] = { 0 };
+    struct copse_kernel *k;
+    if (r->count > UINT32_MAX / COPSE_RULE_SLOTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range", (unsigned long long)r->count);
+    COPSE_TRY(copse__kernel_get(r->dev, id, none, &k));
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_RULE_BLOCK;
+    return copse__dispatch_init(out, k, r->bindings, r->binding_count, params, (r->count + each - 1) / each, 0);
+}
+
 copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *gradients,
                                  const struct copse_binding *parts, uint64_t count, struct copse_command *out)
 {
     const struct copse_params_square_sum p = { .n = (uint32_t)count };
-    const struct copse_binding both[] = { *gradients, *parts };
-    const int32_t none[COPSE_MAX_SPECS] = { 0 };
-    struct copse_kernel *k;
-    if (count > UINT32_MAX - COPSE_RULE_BLOCK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range", (unsigned long long)count);
-    COPSE_TRY(copse__kernel_get(dev, COPSE_KERNEL_square_sum, none, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_RULE_BLOCK;
-    return copse__dispatch_init(out, k, both, 2, &p, (count + each - 1) / each, 0);
+    const struct request r = { .dev = dev, .bindings = { *gradients, *parts }, .binding_count = 2, .count = count };
+    return dispatch_blocks(&r, COPSE_KERNEL_square_sum, &p, out);
+}
+
+copse_status copse__rule_measure_trust(const struct copse_rule *rule, copse_device *dev,
+                                       const struct copse_binding *values, const struct copse_binding *gradients,
+                                       const struct copse_binding *slots, const struct copse_binding *step,
+                                       const struct copse_binding parts[2], uint64_t count, struct copse_command out[2])
+{
+    const struct copse_optimizer_params *s = &rule->params;
+    const struct copse_params_lamb_sum p = { .n = (uint32_t)count, .decay = s->weight_decay, .beta1 = s->beta1,
+                                             .beta2 = s->beta2, .rest1 = (float)(1.0 - (double)s->beta1),
+                                             .rest2 = (float)(1.0 - (double)s->beta2), .epsilon = s->epsilon };
+    struct request r = { .rule = rule, .dev = dev, .bindings = { *gradients, *values, *slots, *step, parts[0] },
+                         .binding_count = 5, .count = count };
+    r.bindings[2].size = (size_t)(COPSE_WORD_BYTES * rule->update_slots * count);
+    COPSE_TRY(copse__rule_measure(dev, values, &parts[1], count, &out[1]));
+    return rule->row->number == COPSE_TRUST_LAMB ? dispatch_blocks(&r, COPSE_KERNEL_lamb_sum, &p, &out[0])
+                                                 : copse__rule_measure(dev, gradients, &parts[0], count, &out[0]);
+}
+
+/* Norms of 0 change nothing, as in the implementations of both papers. */
+float copse__rule_trust(const struct copse_rule *rule, double first, double values, float scale)
+{
+    const struct copse_optimizer_params *p = &rule->params;
+    const bool is_lars = rule->row->number == COPSE_TRUST_LARS;
+    const double divisor = is_lars ? fabs((double)scale) * first + (double)p->weight_decay * values : first;
+    if (values == 0.0 || divisor == 0.0)
+        return 1.0f;
+    return (float)((is_lars ? (double)p->trust : 1.0) * values / divisor);
 }
 
 copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,

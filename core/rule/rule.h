@@ -14,7 +14,9 @@ struct copse_rule {
     const struct copse_rule_row *row;
     uint32_t slots;                       /* words per element: the slots of the update, then the average */
     uint32_t update_slots;                /* only the slots of the update */
-    bool measures;                        /* the update depends on norms of the sums of all variables */
+    bool clips;                           /* the gradients are measured before the update: they are clipped or scaled */
+    bool trusts;                          /* each variable's update depends on its norms: LARS, LAMB */
+    bool measures;                        /* one of both: the host waits before the update */
     const char *slot_names[COPSE_RULE_SLOTS]; /* in a checkpoint: "<variable>/<name>" */
     float slot_starts[COPSE_RULE_SLOTS];      /* first values */
     struct copse_rule_groups groups;
@@ -30,13 +32,14 @@ void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct 
 /* "adam", ... Static. */
 const char *copse__rule_name(const struct copse_rule *rule);
 
-/* The dispatch that updates `count` elements. `slots` may be empty if rule->slots is 0. */
+/* The dispatch that updates `count` elements. `slots` may be empty if rule->slots is 0; `factors`: of a rule that trusts,
+   a float for each block, else NULL. */
 copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
                                  const struct copse_binding *values,
                                  const struct copse_binding *gradients,
                                  const struct copse_binding *slots,
-                                 const struct copse_binding *step, uint64_t count,
-                                 struct copse_command *out);
+                                 const struct copse_binding *step, const struct copse_binding *factors,
+                                 uint64_t count, struct copse_command *out);
 
 /* The dispatch after it that updates the moving averages, which are the last slot; of a rule with `average`. */
 copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
@@ -53,6 +56,14 @@ copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *
                                  const struct copse_binding *parts, uint64_t count, struct copse_command *out);
 /* The same on the host, with the same bits. */
 void copse__rule_measure_host(const float *gradients, uint64_t count, float *parts);
+/* A rule that trusts: `out` gets two dispatches that measure what the factor depends on. parts[0]: the gradient (LARS) or the
+   update (LAMB); parts[1]: the values. */
+copse_status copse__rule_measure_trust(const struct copse_rule *rule, copse_device *dev,
+                                       const struct copse_binding *values, const struct copse_binding *gradients,
+                                       const struct copse_binding *slots, const struct copse_binding *step,
+                                       const struct copse_binding parts[2], uint64_t count, struct copse_command out[2]);
+/* The factor of a variable: `first` and `values` are the norms that those parts give, `scale` is that of the gradients. */
+float copse__rule_trust(const struct copse_rule *rule, double first, double values, float scale);
 /* The dispatch that multiplies each block by its factor, a float. */
 copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,
                                const struct copse_binding *gradients, uint64_t count, struct copse_command *out);

@@ -106,6 +106,46 @@ void copse_self_test_block_scale(const struct copse_kernel *k, struct copse_self
         set(t, 1, i, (float)(1 + i % 8));
 }
 
+/* Small positive numbers in buffers [first, step), and the words of a step. */
+static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step)
+{
+    for (uint32_t a = first; a < step; a++)
+        for (uint32_t i = 0; i < t->counts[a]; i++)
+            set(t, a, i, (float)(1 + (i + i / 8) % 8));
+    t->counts[step] = COPSE_STEP_WORDS;
+    set(t, step, COPSE_STEP_RATE, 0.5f);
+    set(t, step, COPSE_STEP_SCALE, 2.0f);
+    set(t, step, COPSE_STEP_BIAS1, 0.5f);
+    set(t, step, COPSE_STEP_BIAS2, 0.25f);
+}
+
+/* Two blocks, the last one shorter. Roots and quotients of LAMB are rounded. */
+void copse_self_test_trust(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_trust p = { .n = 2 * N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
+                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, (2 * N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
+    t->counts[0] = 2;
+    t->counts[1] = t->counts[2] = 2 * N;
+    t->counts[3] = 4 * N;
+    set_numbers(t, 2, 4);
+    t->slack = 1e-3f;
+}
+
+void copse_self_test_lamb_sum(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_lamb_sum p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
+                                             .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, 2);
+    t->counts[0] = t->counts[1] = 2 * N;
+    t->counts[2] = 4 * N;
+    set_numbers(t, 1, 3);
+    t->counts[4] = 4;
+    t->slack = 1e-3f;
+}
+
 /* Roots and quotients are rounded, as those of Adam. The rule is that of k->spec. */
 void copse_self_test_adaptive(const struct copse_kernel *k, struct copse_self_test *t)
 {

@@ -258,6 +258,7 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         { "l1", p->l1 > 0.0f, p->l1 },
         { "l2", p->l2 > 0.0f, p->l2 },
         { "momentum_decay", row->momentum_decay > 0.0f, p->momentum_decay },
+        { "trust", row->trust > 0.0f, p->trust },
         { "centred", p->is_centred > 0, (float)p->is_centred },
     };
     for (size_t i = 0; i < COPSE_COUNT(own); i++)

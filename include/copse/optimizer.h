@@ -30,23 +30,25 @@ typedef enum copse_optimizer_kind {
     COPSE_FTRL,
     COPSE_PROXIMAL_SGD,
     COPSE_PROXIMAL_ADAGRAD,
+    COPSE_LARS,
+    COPSE_LAMB,
 } copse_optimizer_kind;
 
 /** Settings of an optimizer. */
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
-    float learning_rate; /**< > 0                      [0 = the rule's, as of Adam 1e-3, SGD kinds 1e-2] */
+    float learning_rate; /**< > 0                      [0 = the rule's] */
     float momentum;      /**< < 1; for none use COPSE_SGD                [0 = 0.9; rmsprop: off] */
     float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
-    float beta2;         /**< decay of the mean of squares, < 1         [0 = the rule's, as 0.999] */
-    float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = the rule's, as 1e-8] */
+    float beta2;         /**< decay of the mean of squares, < 1         [0 = the rule's] */
+    float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = the rule's] */
     float weight_decay;  /**< per step, times the learning rate         [0 = off] */
-    /** Learning rate of `step` (from 1) instead of `learning_rate`; called once per step, in its thread [NULL] */
+    /** Learning rate of `step` (from 1); called once per step, in its thread [NULL] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
     /* Clipping, one at most, of the gradients' sum over micro-batches, replicas and workers; with parameter servers over
        one worker. For norms the host waits once per step, within runs of steps too. */
-    float clip_value; /**< limit on the magnitude of each element  [0 = off] */
+    float clip_value; /**< limit on each magnitude  [0 = off] */
     /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c). An infinite norm gives NaN where g is
         infinite, else 0. [0 = off] */
     float clip_norm;
@@ -60,13 +62,13 @@ struct copse_optimizer_params {
     uint32_t loss_scale_interval;
     float loss_scale_growth;  /**< > 1  [0 = 2] */
     float loss_scale_backoff; /**< < 1  [0 = 0.5] */
-    float average; /**< decay d of a moving average of each variable, slot "average": docs/optimizers.md  [0 = off] */
+    float average; /**< decay of a moving average of each variable: docs/optimizers.md  [0 = off] */
     /* Settings of some rules; refused for others. */
     float initial;         /**< first value of sums of squares  [0 = 0; ftrl and proximal_adagrad 0.1] */
     float l1, l2;          /**< of ftrl and the proximal rules  [0 = off] */
     float momentum_decay;  /**< of nadam  [0 = 4e-3] */
     uint32_t is_centred;   /**< of rmsprop: 1 subtracts the squared mean of gradients  [0] */
-    uint32_t pad;          /**< 0 */
+    float trust;           /**< of lars  [0 = 1e-3] */
     const char *groups;    /**< settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
     uint64_t reserved[4];  /**< 0 */
 };

@@ -56,6 +56,7 @@ static struct copse_optimizer_params settings_of(size_t i)
 
 static void run_truth(const struct copse_optimizer_params *p, double value[ALL])
 {
+    static double slots[COPSE_RULE_OWN_SLOTS][ALL], gradient[ALL], size[ALL];
     int at = 0;
     for (int k = 0; k < VARIABLES; at += parts[k++].count) {
         struct copse_optimizer_params own = *p;
@@ -65,14 +66,16 @@ static void run_truth(const struct copse_optimizer_params *p, double value[ALL])
         if (parts[k].decay >= 0.0f)
             own.weight_decay = parts[k].decay;
         OK(copse__rule_init(&own, &rule));
-        for (int i = at; i < at + parts[k].count; i++) {
-            double s[3] = { (double)rule.slot_starts[0], (double)rule.slot_starts[1], (double)rule.slot_starts[2] }, size;
-            double *const slots[3] = { &s[0], &s[1], &s[2] };
-            value[i] = (double)first_value(i);
-            for (int t = 1; t <= STEPS && !parts[k].is_frozen; t++) {
-                double g = gradient_of(t - 1, i);
-                value[i] = copse__conform_update(&rule, t, g, value[i], slots, &size);
-            }
+        const struct copse_conform_variable v = { (size_t)parts[k].count, value + at, { slots[0], slots[1], slots[2] }, size };
+        for (int i = 0; i < parts[k].count; i++) {
+            value[at + i] = (double)first_value(at + i);
+            for (int s = 0; s < COPSE_RULE_OWN_SLOTS; s++)
+                slots[s][i] = (double)rule.slot_starts[s];
+        }
+        for (int t = 1; t <= STEPS && !parts[k].is_frozen; t++) {
+            for (int i = 0; i < parts[k].count; i++)
+                gradient[i] = gradient_of(t - 1, at + i);
+            copse__conform_update(&rule, t, gradient, &v);
         }
     }
 }

@@ -104,7 +104,7 @@ static void step_once(struct rig *g, uint32_t step)
     OK(copse__rule_command(&g->rule, g->dev, &(struct copse_binding){ g->values, 0, 4 * COUNT },
                            &(struct copse_binding){ g->gradients, 0, 4 * COUNT },
                            &(struct copse_binding){ g->slots, 0, 4 * g->rule.slots * COUNT },
-                           &(struct copse_binding){ g->step, 0, sizeof words }, COUNT, &c));
+                           &(struct copse_binding){ g->step, 0, sizeof words }, NULL, COUNT, &c));
     OK(copse__queue_encode(g->queue, &c));
 }
 

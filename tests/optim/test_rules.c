@@ -43,7 +43,7 @@ static struct copse_optimizer_params settings_of(size_t i)
 
 static void run_truth(const struct copse_optimizer_params *p, double *value)
 {
-    static double slots[COPSE_RULE_OWN_SLOTS][ALL];
+    static double slots[COPSE_RULE_OWN_SLOTS][ALL], gradient[ALL], size[ALL];
     struct copse_rule rule;
     OK(copse__rule_init(p, &rule));
     for (int i = 0; i < ALL; i++) {
@@ -52,10 +52,12 @@ static void run_truth(const struct copse_optimizer_params *p, double *value)
             slots[k][i] = (double)rule.slot_starts[k];
     }
     for (int t = 1; t <= STEPS; t++)
-        for (int i = 0; i < ALL; i++) {
-            double *const own[] = { &slots[0][i], &slots[1][i], &slots[2][i] };
-            double size;
-            value[i] = copse__conform_update(&rule, t, gradient_of(t - 1, i), value[i], own, &size);
+        for (int k = 0, at = 0; k < VARIABLES; at += parts[k++].count) {
+            const struct copse_conform_variable v = { (size_t)parts[k].count, value + at,
+                                                      { slots[0] + at, slots[1] + at, slots[2] + at }, size };
+            for (int i = at; i < at + parts[k].count; i++)
+                gradient[i] = gradient_of(t - 1, i);
+            copse__conform_update(&rule, t, gradient + at, &v);
         }
 }
 
@@ -143,7 +145,7 @@ static void rules_are_found_by_name(void **state)
         assert_int_equal(rule->kind, count);
         assert_true(rule->title[0] && rule->source[0] && rule->learning_rate > 0.0f);
     }
-    assert_int_equal(count, COPSE_PROXIMAL_ADAGRAD + 1);
+    assert_int_equal(count, COPSE_LAMB + 1);
     FAILS(COPSE_ERR_ARGUMENT, copse_optimizer_rule_find("adamm", &rule), "nesterov, adagrad");
     assert_null(rule);
 }
@@ -165,7 +167,11 @@ static void settings_of_other_rules_are_refused(void **state)
         { { .kind = COPSE_FTRL, .l2 = NAN }, "l2 is nan" },
         { { .kind = COPSE_ADAGRAD, .initial = INFINITY }, "initial is inf" },
         { { .kind = COPSE_LION, .beta2 = 1.0f }, "beta2 is 1" },
-        { { .kind = COPSE_LION, .pad = 1 }, "pad is 1" },
+        { { .kind = COPSE_LION, .trust = 1 }, "trust is 1: lion has no such setting" },
+        { { .kind = COPSE_LARS, .trust = -1 }, "trust is -1" },
+        { { .kind = COPSE_LARS, .clip_norm = 1 }, "lars limits the update of each variable by its norms and has no clipping" },
+        { { .kind = COPSE_LAMB, .clip_global_norm = 1 }, "lamb limits" },
+        { { .kind = COPSE_LAMB, .clip_value = 1 }, "lamb limits" },
     };
     struct copse_rule rule;
     (void)state;

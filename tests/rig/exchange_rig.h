@@ -93,14 +93,14 @@ static inline copse_status update(void *user, copse_device *dev, const struct co
 {
     const struct rig *g = user;
     return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step,
-                               u->count, out);
+                               NULL, u->count, out);
 }
 
 static inline copse_status measure(void *user, copse_device *dev, const struct copse_update *u,
-                                   struct copse_command *out)
+                                   struct copse_command out[])
 {
     (void)user;
-    return copse__rule_measure(dev, &u->gradients, &u->measures, u->count, out);
+    return copse__rule_measure(dev, &u->gradients, &u->measures[0], u->count, out);
 }
 
 static inline void hold(void *user, const struct copse_move *m)
@@ -159,7 +159,7 @@ static inline copse_status add_bucket(struct rig *g, copse_exchange *x, uint32_t
                                       uint64_t first, uint64_t count, uint32_t *bucket)
 {
     const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update,
-                                              .measure = g->is_measured ? measure : NULL, .user = g };
+                                              .measures = g->is_measured, .measure = measure, .user = g };
     return copse__exchange_bucket(x, piece, first, count, &rule, bucket);
 }
 

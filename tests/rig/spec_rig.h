@@ -80,6 +80,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_average:
     case COPSE_KERNEL_clip:
     case COPSE_KERNEL_block_scale:
+    case COPSE_KERNEL_trust:
     case COPSE_KERNEL_dense_grad:
     case COPSE_KERNEL_accumulate:
     case COPSE_KERNEL_tree_sum:
@@ -88,7 +89,8 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[1] = (int32_t)turn % 2;
         spec[2] = id == COPSE_KERNEL_tree_sum || id == COPSE_KERNEL_sum_i32
                       ? (int32_t[]){ 2, 11, 64 }[turn % 3]
-                      : (int32_t)turn;
+                      : id == COPSE_KERNEL_trust ? (int32_t)turn % 2
+                                                 : (int32_t)turn;
         spec[3] = (int32_t)turn % 2;
         for (uint32_t i = count; i < COPSE_MAX_SPECS; i++)
             spec[i] = 0;

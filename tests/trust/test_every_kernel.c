@@ -2,6 +2,8 @@
 /* Each kernel of the table is blocked in turn on a device on which it is right. Work that needs it is then refused by
    the kernel's name, or, where the application allows it, computed by the host: the results are correct. Never are they
    wrong. */
+#include <math.h>
+
 #include "copse/device/conformance.h"
 #include "core/conformance/rig.h"
 #include "core/graph/variant.h"
@@ -203,7 +205,7 @@ static bool has_substitute(copse_device *dev, const struct job *j)
 static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
-                                          "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
+                                          "trust", "lamb_sum", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
                                           "bias_activation" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
@@ -270,12 +272,12 @@ static void on_found_devices_too(void **state)
 
 /* ---- training ---- */
 
-/* Two replicas, so that sums over replicas take part. */
+/* Two replicas, so that sums over replicas take part. Limits elements to `clip`; 0: norms; less: nothing. */
 static float *train(copse_optimizer_kind kind, float clip, size_t *count)
 {
     const struct run r = { .devices = { "fake:0", "fake:1" }, .device_count = 2, .steps = 3,
-                           .optimizer = { .kind = kind, .clip_value = clip, .average = 0.9f,
-                                          .clip_norm = clip > 0.0f ? 0.0f : 1e-3f } };
+                           .optimizer = { .kind = kind, .clip_value = fmaxf(clip, 0.0f), .average = 0.9f,
+                                          .clip_norm = clip == 0.0f ? 1e-3f : 0.0f } };
     return run_model(ctx, &r, count);
 }
 
@@ -287,7 +289,7 @@ static void optimizers_and_sums_are_refused_or_right(void **state)
         float clip;
     } table[] = {
         { "adam", COPSE_ADAM, 0.0f },      { "momentum", COPSE_NESTEROV, 0.0f }, { "sgd", COPSE_SGD, 0.0f },
-        { "adaptive", COPSE_NADAM, 0.0f },
+        { "adaptive", COPSE_NADAM, 0.0f }, { "trust", COPSE_LARS, -1.0f },   { "lamb_sum", COPSE_LAMB, -1.0f },
         { "average", COPSE_ADAM, 0.0f },   { "clip", COPSE_SGD, 0.1f },          { "square_sum", COPSE_SGD, 0.0f },
         { "block_scale", COPSE_SGD, 0.0f }, { "tree_sum", COPSE_SGD, 0.0f },     { "cross_entropy_grad", COPSE_SGD, 0.0f },
         { "softmax", COPSE_SGD, 0.0f },

@@ -41,7 +41,7 @@ static const struct {
 } numbers[] = {
 #define NUMBER(name) { #name, offsetof(struct copse_optimizer_params, name) }
     NUMBER(beta1), NUMBER(beta2), NUMBER(epsilon), NUMBER(initial), NUMBER(l1), NUMBER(l2), NUMBER(momentum_decay),
-    NUMBER(average), NUMBER(loss_scale),
+    NUMBER(trust), NUMBER(average), NUMBER(loss_scale),
 };
 
 /* "beta2" and a number; false if there is no such setting. */
@@ -85,7 +85,7 @@ const char *train_optimizer_check(const struct train_settings *s)
         return session_error();
     return s->rule && !take_all(s->rule, &p)
                ? "--optimizer-settings: write NAME=NUMBER,...; the names are beta1, beta2, epsilon, initial, l1, l2, "
-                 "momentum_decay, average and centred"
+                 "momentum_decay, trust, average and centred"
                : NULL;
 }
 

@@ -21,7 +21,8 @@ struct copse_optimizer_rule {
     const char *source; /**< where the formula comes from */
     const char *slots;  /**< names of the words per element that the rule keeps, separated by spaces; in brackets those
                              that a setting adds: "v [mean] [momentum]". "" if it keeps none */
-    float learning_rate, momentum, beta1, beta2, epsilon, initial, momentum_decay; /**< defaults; 0: not used, or off */
+    float learning_rate, momentum, beta1, beta2, epsilon, initial, momentum_decay,
+        trust; /**< defaults; 0: not used, or off */
     uint64_t reserved[4]; /**< 0 */
 };
 

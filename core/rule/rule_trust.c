@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single precision. */
+#include "core/rule/host.h"
+#include "core/rule/rule.h"
+
+copse_host_fn copse_host_trust, copse_host_lamb_sum;
+
+static void lars(const struct copse_params_trust *p, float rate, float scale, const struct copse_host_arg *args)
+{
+    const float *factors = args[0].data, *grad = args[1].data;
+    float *value = args[2].data, *slot = args[3].data;
+    for (size_t i = 0; i < p->n; i++) {
+        const float g = scale * grad[i], own = rate * factors[i / COPSE_RULE_BLOCK];
+        const float v = copse__rule_settled(p->momentum * slot[i] + own * (g + p->decay * value[i]), 1e-30f);
+        slot[i] = v;
+        value[i] = value[i] - v;
+    }
+}
+
+/* What the elements of a launch of LAMB share. */
+struct shared {
+    float scale, pace, epsilon, decay, beta1, beta2, rest1, rest2;
+};
+
+/* The update of an element of value x and gradient `grad`; *m and *v are its slots. */
+static float lamb_update(const struct shared *c, float grad, float x, float *m, float *v)
+{
+    const float g = c->scale * grad;
+    *m = copse__rule_settled(c->beta1 * *m + c->rest1 * g, 1e-30f);
+    *v = copse__rule_settled(c->beta2 * *v + c->rest2 * g * g, 1e-36f);
+    return c->pace * *m / (sqrtf(*v) + c->epsilon) + c->decay * x;
+}
+
+static void lamb(const struct copse_params_trust *p, float rate, const struct shared *c, const struct copse_host_arg *args)
+{
+    const float *factors = args[0].data, *grad = args[1].data;
+    float *value = args[2].data, *mean = args[3].data, *square = mean + p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        const float own = rate * factors[i / COPSE_RULE_BLOCK];
+        value[i] = value[i] - own * lamb_update(c, grad[i], value[i], &mean[i], &square[i]);
+    }
+}
+
+void copse_host_trust(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_trust *p = params;
+    const struct copse_host_arg *step = &args[4];
+    const float rate = copse__rule_word(step, COPSE_STEP_RATE + p->group);
+    const float root = sqrtf(copse__rule_word(step, COPSE_STEP_BIAS2));
+    const struct shared c = { copse__rule_word(step, COPSE_STEP_SCALE), root / copse__rule_word(step, COPSE_STEP_BIAS1),
+                              p->epsilon * root, p->decay, p->beta1, p->beta2, p->rest1, p->rest2 };
+    if (spec[2] == COPSE_TRUST_LARS)
+        lars(p, rate, c.scale, args);
+    else
+        lamb(p, rate, &c, args);
+}
+
+void copse_host_lamb_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_lamb_sum *p = params;
+    const float *grad = args[0].data, *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
+    const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
+    const struct shared c = { copse__rule_word(&args[3], COPSE_STEP_SCALE),
+                              root / copse__rule_word(&args[3], COPSE_STEP_BIAS1), p->epsilon * root, p->decay,
+                              p->beta1, p->beta2, p->rest1, p->rest2 };
+    float *parts = args[4].data;
+    (void)spec;
+    for (size_t first = 0; first < p->n; first += COPSE_RULE_BLOCK, parts += 2) {
+        const size_t end = COPSE_MIN(first + COPSE_RULE_BLOCK, p->n);
+        float sum = 0.0f;
+        for (size_t k = 0; k < 4; k++) {
+            float part = 0.0f;
+            for (size_t i = first + k; i < end; i += 4) {
+                float m = mean[i], v = square[i];
+                const float u = lamb_update(&c, grad[i], value[i], &m, &v);
+                const float term = u * u;
+                part = part + term;
+            }
+            sum = sum + part;
+        }
+        parts[0] = copse__rule_settled(sum, 1e-37f);
+        parts[1] = 1.0f;
+    }
+}
