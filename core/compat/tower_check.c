@@ -69,8 +69,8 @@ copse_status copse__tower_check_recording(const copse_tower_optimizer *t, uint32
 static copse_status visit_buckets(struct tower_check *k, copse_replay_fn *visit)
 {
     const struct copse_optimizer *o = k->t->optimizer;
-    for (size_t b = 0; b < o->buckets.count; b++)
-        COPSE_TRY(copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[b].id, visit, k));
+    for (uint32_t b = 0; b < o->buckets.count; b++)
+        COPSE_TRY(copse__optimizer_visit(o, b, visit, k));
     return COPSE_OK;
 }
 

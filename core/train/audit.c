@@ -2,18 +2,31 @@
 /* Audits of a trainer (core/audit/audit.h): which variables, and when in a step. */
 #include "core/train/execution.h"
 
+/* Sparse variables are left out: audits read all of a variable, and their steps do not. */
+static size_t audited(const copse_trainer *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->trained.count; i++)
+        count += !t->trained.at[i]->is_sparse;
+    return count;
+}
+
 copse_status copse__trainer_audit_make(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
-    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, t->trained.count, &t->watches.audit));
+    const size_t count = audited(t);
+    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, count, &t->watches.audit));
+    t->watches.audit.params.is_off = count == 0;
     t->watches.audit.compares_values = (st->replica_count > 1 || st->group.workers > 1) && !t->optimizer->table->is_sharing;
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        for (size_t i = 0; i < t->trained.count; i++) {
-            const copse_variable *v = t->trained.at[i];
+    for (uint32_t r = 0; r < st->replica_count && count > 0; r++) {
+        for (size_t k = 0, i = 0; k < t->trained.count; k++) {
+            const copse_variable *v = t->trained.at[k];
+            if (v->is_sparse)
+                continue;
             t->watches.audit.variables[i] = (struct copse_audit_variable){ v->name, v->count,
                                                                    copse__optimizer_bucket(t->optimizer, v) };
-            t->watches.audit.ranges[r * t->trained.count + i] = (struct copse_audit_range){ copse__variable_values(v, r),
-                                                                                    copse__variable_gradient(v, r) };
+            t->watches.audit.ranges[r * count + i++] = (struct copse_audit_range){ copse__variable_values(v, r),
+                                                                           copse__variable_gradient(v, r) };
         }
         COPSE_TRY(copse__audit_open(&t->watches.audit, r, st->replicas[r].queue));
     }

@@ -111,9 +111,9 @@ static void hash_recording(struct check *k)
 
 static copse_status visit_updates(struct check *k, copse_replay_fn *visit)
 {
-    const copse_trainer *t = k->e->t;
-    for (size_t b = 0; b < t->optimizer->buckets.count; b++)
-        COPSE_TRY(copse__exchange_visit(t->strategy->store->exchange, t->optimizer->buckets.at[b].id, visit, k));
+    const struct copse_optimizer *o = k->e->t->optimizer;
+    for (uint32_t b = 0; b < o->buckets.count; b++)
+        COPSE_TRY(copse__optimizer_visit(o, b, visit, k));
     return COPSE_OK;
 }
 

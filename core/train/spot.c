@@ -49,8 +49,8 @@ static copse_status visit_recordings(struct copse_execution *e, struct draw *d)
 static copse_status visit_updates(struct copse_execution *e, struct draw *d)
 {
     (void)e;
-    for (size_t b = 0; b < d->t->optimizer->buckets.count; b++)
-        COPSE_TRY(copse__exchange_visit(d->t->strategy->store->exchange, d->t->optimizer->buckets.at[b].id, visit, d));
+    for (uint32_t b = 0; b < d->t->optimizer->buckets.count; b++)
+        COPSE_TRY(copse__optimizer_visit(d->t->optimizer, b, visit, d));
     return COPSE_OK;
 }
 

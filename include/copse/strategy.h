@@ -144,6 +144,7 @@ struct copse_variable_params {
     copse_synchronization synchronization;
     copse_aggregation aggregation;
     bool is_frozen;     /**< not trained */
+    bool is_sparse;     /**< f32 [rows, ...], for copse_gather alone: docs/sparse.md */
     copse_variable *colocate_with; /**< store it where this variable of the strategy is stored [NULL] */
     uint64_t reserved[8]; /**< 0 */
 };
@@ -161,7 +162,7 @@ struct copse_variable_params {
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy has no variables.
  * @retval COPSE_ERR_COMM         A worker was lost, or makes another variable. When a worker cannot make it, all return
  *                                its status.
- * Blocks, with a collective strategy, for a variable that is not trained.
+ * Blocks, with a collective strategy, for a variable that is sparse or not trained.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_create(
     copse_strategy *st, const struct copse_variable_params *params, copse_variable **out);

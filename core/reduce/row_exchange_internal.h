@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Internals of the row exchange: memory and recorded commands (row_record.c), runs (row_exchange.c). */
+#ifndef COPSE_ROW_EXCHANGE_INTERNAL_H
+#define COPSE_ROW_EXCHANGE_INTERNAL_H
+
+#include "core/reduce/reducer.h"
+#include "core/reduce/row_exchange.h"
+
+/* Memory that the owner has for one run; `entries` places are those of all lists. */
+struct copse_row_join {
+    copse_buffer *rows, *terms; /* [ranks][places], with sums */
+    copse_buffer *places;       /* [ranks][entries] */
+    copse_buffer *leads;        /* [entries]: each row once */
+    copse_buffer *sums;         /* [entries] rows */
+    copse_buffer *values, *slots; /* new rows of the variable; [slots][entries] */
+};
+
+struct copse_row_exchange {
+    struct copse_row_exchange_params params; /* ranks and values = those below */
+    struct copse_mem *mem;
+    struct copse_exchange_rank ranks[COPSE_MAX_REPLICAS]; /* references to queue and step buffer */
+    struct copse_binding values[COPSE_MAX_REPLICAS];      /* references to the buffers */
+    copse_reducer *reducer;
+    bool is_one_queue;     /* all ranks of all workers have the same */
+    uint32_t owner;        /* a rank of this worker, or COPSE_ROW_NO_OWNER */
+    uint32_t all;          /* ranks of all workers */
+    copse_buffer *slots;   /* at the owner; NULL: the rule has none */
+    size_t slot_stride;    /* bytes */
+    /* Of the longest list: */
+    uint32_t room, each;   /* places of this worker's lists, and of all workers'; multiples of COPSE_UNIT; 0: none yet */
+    copse_buffer *rows[COPSE_MAX_REPLICAS], *terms[COPSE_MAX_REPLICAS]; /* what a rank gives */
+    struct copse_row_join join;
+    copse_buffer *leads[COPSE_MAX_REPLICAS], *news[COPSE_MAX_REPLICAS]; /* the new rows, at ranks with another queue */
+    struct copse_segment *update, *adopt[COPSE_MAX_REPLICAS];
+    struct copse_copies gather, spread;
+    struct copse_row_exchange_size size;
+};
+
+#define COPSE_ROW_NO_OWNER UINT32_MAX
+
+/* Make memory and commands for lists of `room` places of this worker, in a join of `each` places of every rank. */
+copse_status copse__row_record(copse_row_exchange *x, uint32_t room, uint32_t each);
+/* Release them. Waits for replays. */
+void copse__row_record_fini(copse_row_exchange *x);
+
+/* Whether a rank has the owner's queue. */
+static inline bool copse__row_is_local(const copse_row_exchange *x, uint32_t rank)
+{
+    return x->owner != COPSE_ROW_NO_OWNER && x->ranks[rank].queue == x->ranks[x->owner].queue;
+}
+
+/* Rows of the variable's width, in bytes. */
+static inline size_t copse__row_bytes(const copse_row_exchange *x, uint64_t count)
+{
+    return COPSE_WORD_BYTES * (size_t)count * x->params.width;
+}
+
+#endif
