@@ -96,7 +96,7 @@ copse_status copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor 
 static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)
 {
     copse_tensor *const both[] = { a, b };
-    copse_tensor *dy[2], *indices[2];
+    copse_tensor *dy[2], *indices[2], *all_dy, *all_indices;
     uint64_t count = 0;
     for (int i = 0; i < 2; i++) {
         const struct gradient_attr *attr = both[i]->attr;
@@ -107,9 +107,9 @@ static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse
     if (count > COPSE_MAX_SORTED)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "gather: the derivative takes at most %u indices, not %llu",
                           COPSE_MAX_SORTED, (unsigned long long)count);
-    COPSE_TRY(copse_concat(g, dy, 2, 0, &dy[0]));
-    COPSE_TRY(copse_concat(g, indices, 2, 0, &indices[0]));
-    return copse__row_gradient(g, dy[0], indices[0], ((const struct gradient_attr *)a->attr)->table, out);
+    COPSE_TRY(copse_concat(g, dy, 2, 0, &all_dy));
+    COPSE_TRY(copse_concat(g, indices, 2, 0, &all_indices));
+    return copse__row_gradient(g, all_dy, all_indices, ((const struct gradient_attr *)a->attr)->table, out);
 }
 
 /* ---- reference and self-test of kernel row_heads ---- */

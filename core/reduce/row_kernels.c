@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions and self-tests of the kernels of the row exchange. Sums are stepwise f32: every device gives these bits. */
 #include "core/device/divisor.h"
+#include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
 
 copse_host_fn copse_host_row_find, copse_host_row_join, copse_host_row_put;
 
 #define NOWHERE UINT32_MAX
 
-/* The first place of a row in a list, or NOWHERE. */
-static uint32_t find(const uint32_t *rows, uint32_t first, uint32_t count, uint32_t row)
-{
-    for (uint32_t i = first; i < first + count; i++)
-        if (rows[i] >= row)
-            return rows[i] == row ? i : NOWHERE;
-    return NOWHERE;
-}
-
+/* Lists are walked side by side. */
 void copse_host_row_find(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_row_find *p = params;
     const uint32_t *rows = args[0].data;
     uint32_t *leads = args[1].data, *places = args[2].data;
+    uint32_t at[COPSE_MAX_REPLICAS] = { 0 };
     (void)spec;
     for (uint32_t i = 0; i < p->n; i++) {
-        const bool repeats = i % p->each > 0 && rows[i] == rows[i - 1];
-        bool is_first = rows[i] < p->rows && !repeats;
+        const uint32_t list = i / p->each, row = rows[i];
+        bool is_first = row < p->rows && (i % p->each == 0 || rows[i - 1] != row);
         for (uint32_t k = 0; k < p->lists; k++) {
-            uint32_t *place = &places[(size_t)k * p->n + i];
-            *place = repeats ? places[(size_t)k * p->n + i - 1] : find(rows, k * p->each, p->each, rows[i]);
-            is_first &= *place == NOWHERE || k >= i / p->each;
+            const uint32_t end = (k + 1) * p->each;
+            if (i % p->each == 0)
+                at[k] = k * p->each;
+            while (at[k] < end && rows[at[k]] < row)
+                at[k]++;
+            const bool has = at[k] < end && rows[at[k]] == row;
+            places[(size_t)k * p->n + i] = has ? at[k] : NOWHERE;
+            is_first &= !has || k >= list;
         }
-        leads[i] = is_first ? rows[i] : p->rows;
+        leads[i] = is_first ? row : p->rows;
     }
 }
 
