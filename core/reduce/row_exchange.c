@@ -47,6 +47,8 @@ static copse_status init(copse_row_exchange *x, const struct copse_row_exchange_
         queues[r] = x->ranks[r].queue;
         x->is_one_queue &= queues[r] == queues[0];
     }
+    if (p->group->workers > 1)
+        x->messages = (struct copse_worker_messages){ .group = p->group, .what = { "rows of gradients", "new rows" } };
     COPSE_TRY(copse__reducer_create(p->ctx, queues, p->rank_count, p->message_bytes, &x->reducer));
     return make_slots(x);
 }
@@ -72,9 +74,15 @@ void copse__row_exchange_release(copse_row_exchange **at)
     if (!x)
         return;
     *at = NULL;
-    if (x->reducer)
-        (void)copse__reducer_drain(x->reducer);
+    const bool is_idle = !x->reducer || copse__reducer_drain(x->reducer);
+    if (x->messages.group)
+        copse__row_workers_fini(x);
     copse__row_record_fini(x);
+    if (is_idle) { /* a device that does not answer may still write there */
+        copse__free_aligned(x->mem, x->lists.at);
+        copse__free_aligned(x->mem, x->new_rows.at);
+    }
+    copse__free_aligned(x->mem, x->others.at);
     copse_buffer_release(&x->slots);
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         copse_buffer_release(&x->ranks[r].step.buffer);
@@ -91,8 +99,12 @@ void copse__row_exchange_release(copse_row_exchange **at)
 copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count)
 {
     const uint32_t room = (uint32_t)copse__round_up(count, COPSE_UNIT);
-    return room <= x->room ? COPSE_OK : copse_note(copse__row_record(x, room, COPSE_MAX(room, x->each)),
-                                                   "while making memory for %u rows of '%s'", count, x->params.name);
+    if (room <= x->room)
+        return COPSE_OK;
+    copse_status s = copse__row_record_lists(x, room);
+    if (!s && !copse__row_has_workers(x)) /* else all workers decide how long the lists are */
+        s = copse__row_record_join(x, room);
+    return copse_note(s, "while making memory for %u rows of '%s'", count, x->params.name);
 }
 
 copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, const struct copse_binding *rows,
@@ -114,13 +126,13 @@ copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, cons
 
 /* ---- runs ---- */
 
-static copse_status play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank)
+copse_status copse__row_play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank)
 {
     COPSE_TRY(copse_note(copse__segment_replay(segment), "while starting work of rank %u", rank));
     return copse_note(copse_queue_submit(x->ranks[rank].queue, NULL), "while starting work of rank %u", rank);
 }
 
-static copse_status send(copse_row_exchange *x, const struct copse_copies *copies)
+copse_status copse__row_send(copse_row_exchange *x, const struct copse_copies *copies)
 {
     if (copies->list.count == 0)
         return COPSE_OK;
@@ -133,22 +145,24 @@ static copse_status run(copse_row_exchange *x, const uint64_t *ready, const atom
     for (uint32_t r = 0; r < x->params.rank_count; r++)
         if (!copse__row_is_local(x, r))
             COPSE_TRY(copse__reducer_wait(x->reducer, r, ready[r], "computing its gradients", stop));
-    COPSE_TRY(send(x, &x->gather));
-    COPSE_TRY(play(x, x->update, x->owner));
-    COPSE_TRY(send(x, &x->spread));
+    COPSE_TRY(copse__row_send(x, &x->gather));
+    COPSE_TRY(copse__row_play(x, x->update, x->owner));
+    COPSE_TRY(copse__row_send(x, &x->spread));
     for (uint32_t r = 0; r < x->params.rank_count; r++)
         if (x->adopt[r])
-            COPSE_TRY(play(x, x->adopt[r], r));
+            COPSE_TRY(copse__row_play(x, x->adopt[r], r));
     return COPSE_OK;
 }
 
 copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready, copse_busy_fn *busy, void *user,
                                      const atomic_bool *stop)
 {
-    if (x->each == 0) /* no loss depends on the variable */
-        return COPSE_OK;
     x->reducer->busy = busy;
     x->reducer->user = user;
+    if (copse__row_has_workers(x))
+        return copse_note(copse__row_workers_run(x), "in the exchange of rows of '%s'", x->params.name);
+    if (x->each == 0) /* no loss depends on the variable */
+        return COPSE_OK;
     return copse_note(run(x, ready, stop), "in the exchange of rows of '%s'", x->params.name);
 }
 

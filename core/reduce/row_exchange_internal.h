@@ -26,27 +26,52 @@ struct copse_row_exchange {
     uint32_t all;          /* ranks of all workers */
     copse_buffer *slots;   /* at the owner; NULL: the rule has none */
     size_t slot_stride;    /* bytes */
-    /* Of the longest list: */
-    uint32_t room, each;   /* places of this worker's lists, and of all workers'; multiples of COPSE_UNIT; 0: none yet */
+    uint32_t room;         /* places of this worker's lists, a multiple of COPSE_UNIT; 0: none yet */
     copse_buffer *rows[COPSE_MAX_REPLICAS], *terms[COPSE_MAX_REPLICAS]; /* what a rank gives */
+    uint32_t each;         /* places of a list in the join: the largest `room` of all workers; 0: nothing is recorded */
     struct copse_row_join join;
     copse_buffer *leads[COPSE_MAX_REPLICAS], *news[COPSE_MAX_REPLICAS]; /* the new rows, at ranks with another queue */
     struct copse_segment *update, *adopt[COPSE_MAX_REPLICAS];
     struct copse_copies gather, spread;
     struct copse_row_exchange_size size;
+    /* Several workers (row_workers.c): */
+    struct copse_worker_messages messages;
+    struct copse_host_memory lists, others, new_rows; /* of this worker; of all workers, at the owner; leads, then rows */
 };
 
 #define COPSE_ROW_NO_OWNER UINT32_MAX
 
-/* Make memory and commands for lists of `room` places of this worker, in a join of `each` places of every rank. */
-copse_status copse__row_record(copse_row_exchange *x, uint32_t room, uint32_t each);
-/* Release them. Waits for replays. */
+/* Make memory for lists of `room` places; what is recorded is released. */
+copse_status copse__row_record_lists(copse_row_exchange *x, uint32_t room);
+/* Record a join of lists of `each` places. */
+copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each);
+/* Release both. Waits for replays. */
 void copse__row_record_fini(copse_row_exchange *x);
+
+/* row_exchange.c */
+copse_status copse__row_play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank);
+copse_status copse__row_send(copse_row_exchange *x, const struct copse_copies *copies);
+
+/* row_workers.c: a run with other workers; what it needs of host memory; and its end. */
+copse_status copse__row_workers_run(copse_row_exchange *x);
+copse_status copse__row_workers_room(copse_row_exchange *x);
+void copse__row_workers_fini(copse_row_exchange *x);
+
+static inline bool copse__row_has_workers(const copse_row_exchange *x)
+{
+    return x->params.group->workers > 1;
+}
 
 /* Whether a rank has the owner's queue. */
 static inline bool copse__row_is_local(const copse_row_exchange *x, uint32_t rank)
 {
     return x->owner != COPSE_ROW_NO_OWNER && x->ranks[rank].queue == x->ranks[x->owner].queue;
+}
+
+/* Places of all lists in the join. */
+static inline uint64_t copse__row_entries(const copse_row_exchange *x)
+{
+    return (uint64_t)x->all * x->each;
 }
 
 /* Rows of the variable's width, in bytes. */

@@ -19,16 +19,11 @@ static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
     return copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = bytes }, out);
 }
 
-static uint64_t entries_of(const copse_row_exchange *x)
-{
-    return (uint64_t)x->all * x->each;
-}
-
 static copse_status make_join(copse_row_exchange *x)
 {
     struct copse_row_join *j = &x->join;
     copse_queue *q = x->ranks[x->owner].queue;
-    const uint64_t entries = entries_of(x);
+    const uint64_t entries = copse__row_entries(x);
     if (x->all == 1) { /* the list is the join */
         j->rows = copse_buffer_retain(x->rows[0]);
         j->terms = copse_buffer_retain(x->terms[0]);
@@ -44,17 +39,24 @@ static copse_status make_join(copse_row_exchange *x)
     return x->params.rule.slots > 0 ? make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots) : COPSE_OK;
 }
 
-static copse_status make_memory(copse_row_exchange *x)
+static copse_status make_lists(copse_row_exchange *x)
 {
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         copse_queue *q = x->ranks[r].queue;
         COPSE_TRY(make(q, COPSE_WORD_BYTES * (size_t)x->room, &x->rows[r]));
         COPSE_TRY(make(q, copse__row_bytes(x, x->room), &x->terms[r]));
         COPSE_TRY(copse_queue_fill(q, x->terms[r], 0, copse__row_bytes(x, x->room), 0)); /* is read, where no list has rows */
+    }
+    return COPSE_OK;
+}
+
+static copse_status make_memory(copse_row_exchange *x)
+{
+    for (uint32_t r = 0; r < x->params.rank_count; r++) {
         if (copse__row_is_local(x, r))
             continue;
-        COPSE_TRY(make(q, COPSE_WORD_BYTES * entries_of(x), &x->leads[r]));
-        COPSE_TRY(make(q, copse__row_bytes(x, entries_of(x)), &x->news[r]));
+        COPSE_TRY(make(x->ranks[r].queue, COPSE_WORD_BYTES * copse__row_entries(x), &x->leads[r]));
+        COPSE_TRY(make(x->ranks[r].queue, copse__row_bytes(x, copse__row_entries(x)), &x->news[r]));
     }
     return x->owner == COPSE_ROW_NO_OWNER ? COPSE_OK : make_join(x);
 }
@@ -89,7 +91,7 @@ static copse_status take_rows(struct recorder *r, struct copse_binding table, st
                               struct copse_binding to)
 {
     const copse_row_exchange *x = r->x;
-    struct copse_params_gather p = { .n = (uint32_t)(entries_of(x) * x->params.width), .width = x->params.width,
+    struct copse_params_gather p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width), .width = x->params.width,
                                      .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
     return launch(r, COPSE_KERNEL_gather, &p, p.n, (const struct copse_binding[]){ table, leads, to }, 3);
@@ -99,7 +101,7 @@ static copse_status put_rows(struct recorder *r, struct copse_binding from, stru
                              struct copse_binding table)
 {
     const copse_row_exchange *x = r->x;
-    struct copse_params_row_put p = { .n = (uint32_t)(entries_of(x) * x->params.width), .width = x->params.width,
+    struct copse_params_row_put p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width), .width = x->params.width,
                                       .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
     return launch(r, COPSE_KERNEL_row_put, &p, p.n, (const struct copse_binding[]){ from, leads, table }, 3);
@@ -127,22 +129,27 @@ static copse_status copy(struct recorder *r, struct copse_binding from, struct c
     return push(r, &(struct copse_command){ .kind = COPSE_COMMAND_COPY, .bindings = { from, to }, .binding_count = 2 });
 }
 
+/* The part of a rank's list in the join that its list does not fill names no row. */
+static copse_status fill_rest(struct recorder *r, uint32_t rank)
+{
+    const copse_row_exchange *x = r->x;
+    struct copse_binding rest = part_of(x, x->join.rows, rank, COPSE_WORD_BYTES * (size_t)x->each);
+    rest.offset += COPSE_WORD_BYTES * (size_t)x->room;
+    rest.size -= COPSE_WORD_BYTES * (size_t)x->room;
+    return rest.size == 0 ? COPSE_OK : push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL, .bindings = { rest },
+                                                                        .binding_count = 1, .word = x->params.rows });
+}
+
 /* The lists of ranks with the owner's queue; others are copied through host memory. */
 static copse_status copy_lists(struct recorder *r)
 {
     copse_row_exchange *x = r->x;
-    const size_t list = COPSE_WORD_BYTES * (size_t)x->each;
     for (uint32_t k = 0; x->all > 1 && k < x->params.rank_count; k++) {
-        if (!copse__row_is_local(x, k))
-            continue;
-        struct copse_binding rest = part_of(x, x->join.rows, k, list);
-        COPSE_TRY(copy(r, all_of(x->rows[k]), rest));
-        COPSE_TRY(copy(r, all_of(x->terms[k]), part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
-        rest.offset += COPSE_WORD_BYTES * (size_t)x->room;
-        rest.size = list - COPSE_WORD_BYTES * (size_t)x->room;
-        if (rest.size > 0)
-            COPSE_TRY(push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL, .bindings = { rest }, .binding_count = 1,
-                                                       .word = x->params.rows }));
+        if (copse__row_is_local(x, k)) {
+            COPSE_TRY(copy(r, all_of(x->rows[k]), part_of(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each)));
+            COPSE_TRY(copy(r, all_of(x->terms[k]), part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
+        }
+        COPSE_TRY(fill_rest(r, k));
     }
     return COPSE_OK;
 }
@@ -151,7 +158,7 @@ static copse_status join(struct recorder *r)
 {
     copse_row_exchange *x = r->x;
     const struct copse_row_join *j = &x->join;
-    const uint32_t entries = (uint32_t)entries_of(x);
+    const uint32_t entries = (uint32_t)copse__row_entries(x);
     const struct copse_params_row_find find = { entries, x->all, x->each, x->params.rows };
     struct copse_params_row_join sum = { .n = entries * x->params.width, .entries = entries, .lists = x->all,
                                          .rows = x->params.rows, .width = x->params.width };
@@ -172,7 +179,7 @@ static struct copse_binding slot_of(const copse_row_exchange *x, uint32_t slot)
 
 static struct copse_binding slot_rows_of(const copse_row_exchange *x, uint32_t slot)
 {
-    const size_t bytes = copse__row_bytes(x, entries_of(x));
+    const size_t bytes = copse__row_bytes(x, copse__row_entries(x));
     return (struct copse_binding){ x->join.slots, slot * bytes, bytes };
 }
 
@@ -183,7 +190,7 @@ static copse_status update(struct recorder *r)
     const struct copse_exchange_rule *rule = &x->params.rule;
     const struct copse_binding leads = all_of(x->join.leads);
     struct copse_update u = { .values = all_of(x->join.values), .gradients = all_of(x->join.sums),
-                              .step = x->ranks[x->owner].step, .count = entries_of(x) * x->params.width };
+                              .step = x->ranks[x->owner].step, .count = copse__row_entries(x) * x->params.width };
     COPSE_TRY(take_rows(r, x->values[x->owner], leads, u.values));
     for (uint32_t k = 0; k < rule->slots; k++)
         COPSE_TRY(take_rows(r, slot_of(x, k), leads, slot_rows_of(x, k)));
@@ -236,6 +243,15 @@ static copse_status add_copy(copse_row_exchange *x, struct copse_copies *list, s
                                                                                             : copse_no_memory("exchange");
 }
 
+/* A part of the join, of the size of what is copied there. */
+static struct copse_view to_part(const copse_row_exchange *x, copse_buffer *buffer, uint32_t rank, size_t part,
+                                 const struct copse_view *from)
+{
+    struct copse_view to = { x->owner, part_of(x, buffer, rank, part), NULL };
+    to.at.size = from->at.size;
+    return to;
+}
+
 static copse_status gather_lists(copse_row_exchange *x)
 {
     for (uint32_t k = 0; k < x->params.rank_count; k++) {
@@ -243,8 +259,8 @@ static copse_status gather_lists(copse_row_exchange *x)
         if (copse__row_is_local(x, k))
             continue;
         const struct copse_view rows = { k, all_of(x->rows[k]), NULL }, terms = { k, all_of(x->terms[k]), NULL };
-        const struct copse_view to_rows = { x->owner, part_of(x, x->join.rows, k, rows.at.size), NULL };
-        const struct copse_view to_terms = { x->owner, part_of(x, x->join.terms, k, terms.at.size), NULL };
+        const struct copse_view to_rows = to_part(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each, &rows);
+        const struct copse_view to_terms = to_part(x, x->join.terms, k, copse__row_bytes(x, x->each), &terms);
         COPSE_TRY(add_copy(x, &x->gather, &fill, &rows, &to_rows, 1));
         COPSE_TRY(add_copy(x, &x->gather, &fill, &terms, &to_terms, 1));
     }
@@ -274,44 +290,21 @@ static copse_status record(copse_row_exchange *x)
 {
     struct recorder r = { .x = x };
     COPSE_TRY(make_memory(x));
-    copse_status s = record_commands(&r);
+    const copse_status s = record_commands(&r);
     copse__free(x->mem, r.commands.at);
-    if (!s && x->params.group->workers == 1)
-        s = gather_lists(x);
-    if (!s && x->params.group->workers == 1)
-        s = spread_rows(x);
-    return s;
+    COPSE_TRY(s);
+    if (x->owner != COPSE_ROW_NO_OWNER)
+        COPSE_TRY(gather_lists(x));
+    return copse__row_has_workers(x) ? copse__row_workers_room(x) : spread_rows(x);
 }
 
-copse_status copse__row_record(copse_row_exchange *x, uint32_t room, uint32_t each)
-{
-    if ((uint64_t)x->all * each * x->params.width * COPSE_MAX(x->params.rule.slots, 1u) > INT32_MAX)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "exchange: %u rows of '%s' on each of %u replicas are too many: give smaller "
-                                                 "batches", each, x->params.name, x->all);
-    copse__row_record_fini(x);
-    x->room = room;
-    x->each = each;
-    x->size = (struct copse_row_exchange_size){ .places = entries_of(x) };
-    const copse_status s = record(x);
-    if (s) {
-        copse__row_record_fini(x);
-        return s;
-    }
-    copse__log(&x->params.ctx->base.log, COPSE_LOG_DEBUG,
-               "rows of '%s': %u of %u in each of %u lists, %llu bytes between queues in a step", x->params.name, x->each,
-               x->params.rows, x->all, (unsigned long long)x->size.bytes);
-    return COPSE_OK;
-}
-
-void copse__row_record_fini(copse_row_exchange *x)
+static void join_fini(copse_row_exchange *x)
 {
     struct copse_row_join *j = &x->join;
     copse_buffer **const of_join[] = { &j->rows, &j->terms, &j->places, &j->leads, &j->sums, &j->values, &j->slots };
     copse__segment_release(&x->update);
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         copse__segment_release(&x->adopt[r]);
-        copse_buffer_release(&x->rows[r]);
-        copse_buffer_release(&x->terms[r]);
         copse_buffer_release(&x->leads[r]);
         copse_buffer_release(&x->news[r]);
     }
@@ -319,5 +312,44 @@ void copse__row_record_fini(copse_row_exchange *x)
         copse_buffer_release(of_join[i]);
     copse__copies_fini(x->mem, &x->gather);
     copse__copies_fini(x->mem, &x->spread);
-    x->room = x->each = 0;
+    x->each = 0;
+}
+
+void copse__row_record_fini(copse_row_exchange *x)
+{
+    join_fini(x);
+    for (uint32_t r = 0; r < x->params.rank_count; r++) {
+        copse_buffer_release(&x->rows[r]);
+        copse_buffer_release(&x->terms[r]);
+    }
+    x->room = 0;
+}
+
+copse_status copse__row_record_lists(copse_row_exchange *x, uint32_t room)
+{
+    copse__row_record_fini(x);
+    x->room = room;
+    const copse_status s = make_lists(x);
+    if (s)
+        copse__row_record_fini(x);
+    return s;
+}
+
+copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each)
+{
+    if ((uint64_t)x->all * each * x->params.width * COPSE_MAX(x->params.rule.slots, 1u) > INT32_MAX)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "exchange: %u rows of '%s' on each of %u replicas are too many: give smaller "
+                                                 "batches", each, x->params.name, x->all);
+    join_fini(x);
+    x->each = each;
+    x->size = (struct copse_row_exchange_size){ .places = copse__row_entries(x) };
+    const copse_status s = record(x);
+    if (s) {
+        join_fini(x);
+        return s;
+    }
+    copse__log(&x->params.ctx->base.log, COPSE_LOG_DEBUG,
+               "rows of '%s': %u of %u in each of %u lists, %llu bytes between queues and workers in a step", x->params.name,
+               x->each, x->params.rows, x->all, (unsigned long long)x->size.bytes);
+    return COPSE_OK;
 }

@@ -215,6 +215,47 @@ static void every_strategy_has_the_dense_bits(void **state)
             }
 }
 
+/* ---- workers ---- */
+
+static struct sparse_result of_rank[8];
+
+static copse_status run_in_worker(struct worker *w, copse_strategy *st)
+{
+    return run_job(st, w->job, &of_rank[w->rank]);
+}
+
+static void run_on_workers(uint32_t workers, uint32_t replicas, const struct sparse_job *job)
+{
+    struct worker w[4];
+    run_workers_over(&copse__transport_local, w, workers, replicas, job, run_in_worker);
+    assert_all_ok(w, workers);
+}
+
+/* Two examples leave workers without any. */
+static void workers_have_the_bits_of_one_process(void **state)
+{
+    static struct sparse_result want;
+    static const struct { uint32_t workers, replicas; int examples; } sizes[] = {
+        { 2, 1, EXAMPLES }, { 2, 2, EXAMPLES }, { 3, 1, EXAMPLES }, { 4, 2, 2 }, { 4, 1, 2 },
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof exact_rules / sizeof *exact_rules; k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            struct sparse_job job = { exact_rules[k], false, false, sizes[i].examples };
+            const char *ids[8];
+            copse_strategy *st;
+            for (uint32_t r = 0; r < 8; r++)
+                ids[r] = found[r % found_count];
+            OK(copse_mirrored_create(ctx, ids, sizes[i].workers * sizes[i].replicas, NULL, &st));
+            OK(run_job(st, &job, &want));
+            copse_strategy_release(&st);
+            job.is_sparse = true;
+            run_on_workers(sizes[i].workers, sizes[i].replicas, &job);
+            for (uint32_t v = 0; v < sizes[i].workers; v++)
+                same_bits("workers", &of_rank[v], &want);
+        }
+}
+
 /* Two lookups are added in another order than two dense gradients. */
 static void two_lookups_are_joined(void **state)
 {
@@ -467,6 +508,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device_has_the_dense_bits),
         cmocka_unit_test(every_strategy_has_the_dense_bits),
+        cmocka_unit_test(workers_have_the_bits_of_one_process),
         cmocka_unit_test(two_lookups_are_joined),
         cmocka_unit_test(lazy_rules_change_the_rows_of_the_batch),
         cmocka_unit_test(a_step_has_the_size_of_its_batch),
