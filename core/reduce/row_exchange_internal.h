@@ -48,13 +48,12 @@ copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each);
 /* Release both. Waits for replays. */
 void copse__row_record_fini(copse_row_exchange *x);
 
-/* row_exchange.c */
+/* row_lists.c */
 copse_status copse__row_play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank);
 copse_status copse__row_send(copse_row_exchange *x, const struct copse_copies *copies);
 
-/* row_workers.c: a run with other workers; what it needs of host memory; and its end. */
+/* row_workers.c: a run with other workers, and the end of all messages. */
 copse_status copse__row_workers_run(copse_row_exchange *x);
-copse_status copse__row_workers_room(copse_row_exchange *x);
 void copse__row_workers_fini(copse_row_exchange *x);
 
 static inline bool copse__row_has_workers(const copse_row_exchange *x)
@@ -78,6 +77,24 @@ static inline uint64_t copse__row_entries(const copse_row_exchange *x)
 static inline size_t copse__row_bytes(const copse_row_exchange *x, uint64_t count)
 {
     return COPSE_WORD_BYTES * (size_t)count * x->params.width;
+}
+
+/* In host memory a list has its rows, then its sums; new rows are the leads, then the values. */
+static inline size_t copse__row_list_bytes(const copse_row_exchange *x)
+{
+    return COPSE_WORD_BYTES * (size_t)x->each + copse__row_bytes(x, x->each);
+}
+static inline size_t copse__row_new_bytes(const copse_row_exchange *x)
+{
+    return COPSE_WORD_BYTES * (size_t)copse__row_entries(x) + copse__row_bytes(x, copse__row_entries(x));
+}
+/* The lists of a worker as a message; all workers send messages of the size of the longest one. */
+static inline size_t copse__row_message_bytes(const copse_row_exchange *x)
+{
+    uint32_t most = 0;
+    for (uint32_t v = 0; v < x->params.group->workers; v++)
+        most = COPSE_MAX(most, x->params.group->rank_counts[v]);
+    return most * copse__row_list_bytes(x);
 }
 
 #endif

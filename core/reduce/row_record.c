@@ -295,7 +295,11 @@ static copse_status record(copse_row_exchange *x)
     COPSE_TRY(s);
     if (x->owner != COPSE_ROW_NO_OWNER)
         COPSE_TRY(gather_lists(x));
-    return copse__row_has_workers(x) ? copse__row_workers_room(x) : spread_rows(x);
+    if (!copse__row_has_workers(x))
+        return spread_rows(x);
+    const uint32_t others = x->owner == COPSE_ROW_NO_OWNER ? 1 : x->params.group->workers - 1;
+    x->size.bytes += others * (copse__row_message_bytes(x) + copse__row_new_bytes(x));
+    return COPSE_OK;
 }
 
 static void join_fini(copse_row_exchange *x)

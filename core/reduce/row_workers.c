@@ -9,41 +9,20 @@
 
 #include "core/reduce/row_exchange_internal.h"
 
-/* In host memory a list has its rows, then its sums; new rows are the leads, then the values. */
-static size_t list_bytes(const copse_row_exchange *x)
-{
-    return COPSE_WORD_BYTES * (size_t)x->each + copse__row_bytes(x, x->each);
-}
-
-static size_t new_bytes(const copse_row_exchange *x)
-{
-    return COPSE_WORD_BYTES * (size_t)copse__row_entries(x) + copse__row_bytes(x, copse__row_entries(x));
-}
-
-/* Messages of all workers have the size of the longest one. */
-static size_t message_bytes(const copse_row_exchange *x)
-{
-    uint32_t most = 0;
-    for (uint32_t v = 0; v < x->params.group->workers; v++)
-        most = COPSE_MAX(most, x->params.group->rank_counts[v]);
-    return most * list_bytes(x);
-}
-
 static bool is_owner(const copse_row_exchange *x)
 {
     return x->owner != COPSE_ROW_NO_OWNER;
 }
 
-copse_status copse__row_workers_room(copse_row_exchange *x)
+static copse_status make_room(copse_row_exchange *x)
 {
-    const uint32_t workers = x->params.group->workers;
-    if (COPSE_MAX(message_bytes(x), new_bytes(x)) > COPSE_TRANSPORT_BYTES)
+    const size_t message = copse__row_message_bytes(x);
+    if (COPSE_MAX(message, copse__row_new_bytes(x)) > COPSE_TRANSPORT_BYTES)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "exchange: %llu rows of '%s' on all replicas are too many for a message: give "
                                                  "smaller batches", (unsigned long long)copse__row_entries(x), x->params.name);
-    x->size.bytes += (is_owner(x) ? workers - 1 : 1) * (message_bytes(x) + new_bytes(x));
-    COPSE_TRY(copse__reducer_host(x->reducer, &x->new_rows, new_bytes(x)));
-    return is_owner(x) ? copse__reducer_host(x->reducer, &x->others, workers * message_bytes(x))
-                       : copse__reducer_host(x->reducer, &x->lists, message_bytes(x));
+    COPSE_TRY(copse__reducer_host(x->reducer, &x->new_rows, copse__row_new_bytes(x)));
+    return is_owner(x) ? copse__reducer_host(x->reducer, &x->others, x->params.group->workers * message)
+                       : copse__reducer_host(x->reducer, &x->lists, message);
 }
 
 /* In a whole job, sent messages still arrive. */
@@ -83,14 +62,17 @@ static copse_status agree(copse_row_exchange *x, uint32_t *each)
         for (uint32_t r = 0; r < x->params.rank_count; r++)
             COPSE_TRY(copse__row_exchange_give(x, r, NULL, NULL, 0));
     }
-    return *each == x->each ? COPSE_OK : copse__row_record_join(x, *each);
+    if (*each == x->each)
+        return COPSE_OK;
+    COPSE_TRY(copse__row_record_join(x, *each));
+    return make_room(x);
 }
 
 /* ---- lists and new rows ---- */
 
 static copse_status read_list(copse_row_exchange *x, uint32_t rank)
 {
-    unsigned char *to = x->lists.at + rank * list_bytes(x);
+    unsigned char *to = x->lists.at + rank * copse__row_list_bytes(x);
     const struct copse_binding rows = { x->rows[rank], 0, COPSE_WORD_BYTES * (size_t)x->room };
     const struct copse_binding terms = { x->terms[rank], 0, copse__row_bytes(x, x->room) };
     for (uint32_t i = x->room; i < x->each; i++)
@@ -114,7 +96,7 @@ static copse_status write_lists(copse_row_exchange *x)
     const size_t rows = COPSE_WORD_BYTES * (size_t)x->each, terms = copse__row_bytes(x, x->each);
     for (uint32_t v = 0, rank = 0; v < g->workers; v++)
         for (uint32_t i = 0; i < g->rank_counts[v]; i++, rank++) {
-            const unsigned char *from = x->others.at + v * message_bytes(x) + i * list_bytes(x);
+            const unsigned char *from = x->others.at + v * copse__row_message_bytes(x) + i * copse__row_list_bytes(x);
             const struct copse_binding to_rows = { x->join.rows, rank * rows, rows };
             const struct copse_binding to_terms = { x->join.terms, rank * terms, terms };
             if (v == g->worker)
@@ -132,7 +114,7 @@ static copse_status adopt(copse_row_exchange *x)
         if (!x->adopt[r])
             continue;
         const struct copse_binding to_leads = { x->leads[r], 0, leads };
-        const struct copse_binding to_values = { x->news[r], 0, new_bytes(x) - leads };
+        const struct copse_binding to_values = { x->news[r], 0, copse__row_new_bytes(x) - leads };
         COPSE_TRY(copse__reducer_write(x->reducer, r, &to_leads, x->new_rows.at));
         COPSE_TRY(copse__reducer_write(x->reducer, r, &to_values, x->new_rows.at + leads));
         COPSE_TRY(copse__row_play(x, x->adopt[r], r));
@@ -144,7 +126,7 @@ static copse_status update(copse_row_exchange *x, const struct copse_worker_slic
 {
     const size_t leads = COPSE_WORD_BYTES * (size_t)copse__row_entries(x);
     const struct copse_binding from_leads = { x->join.leads, 0, leads };
-    const struct copse_binding from_values = { x->join.values, 0, new_bytes(x) - leads };
+    const struct copse_binding from_values = { x->join.values, 0, copse__row_new_bytes(x) - leads };
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__row_send(x, &x->gather));
     COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_SUMS, 0, x->params.group->workers, r->busy, r->user));
@@ -167,8 +149,8 @@ static copse_status exchange(copse_row_exchange *x)
     COPSE_TRY(agree(x, &each));
     if (each == 0)
         return COPSE_OK;
-    lists[0].size = message_bytes(x); /* the owner's worker is the first one */
-    results[0].size = new_bytes(x);
+    lists[0].size = copse__row_message_bytes(x); /* the owner's worker is the first one */
+    results[0].size = copse__row_new_bytes(x);
     COPSE_TRY(copse__worker_recv_sums(&x->messages, lists, x->others.at));
     COPSE_TRY(copse__worker_recv_results(&x->messages, results, x->new_rows.at));
     if (is_owner(x))
