@@ -113,8 +113,8 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
     return chain.fault;
 }
 
-/* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention has its own part
-   of the keys. The others are small. */
+/* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention
+   has its own part of the keys. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
