@@ -201,6 +201,22 @@ static void arrange_gather_far(const struct copse_launch *l, uint32_t *const *wo
         words[1][i] = (1u << 24) - 4 + i;
 }
 
+static void plan_row_put(struct copse_launch *l)
+{
+    struct copse_params_row_put p = { .n = extent(l), .width = 3 };
+    p.rows = (p.n + p.width - 1) / p.width;
+    copse__divisor(p.width, &p.m, &p.h);
+    l->range = p.rows;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.rows, (size_t)p.rows * p.width);
+}
+
+/* In reverse order; every fourth place names no row. */
+static void arrange_row_put(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (uint32_t i = 0; i < l->range; i++)
+        words[1][i] = i % 4 == 3 ? (i % 8 == 3 ? l->range : UINT32_MAX) : l->range - 1 - i;
+}
+
 /* ---- dropout ---- */
 
 /* The threshold, about a half, is the random word of one of the first elements of the step that COPSE_CONTENT_STEP has:
@@ -275,6 +291,8 @@ static const struct copse_launch_form forms[] = {
       .plan = plan_gather_far, .arrange = arrange_gather_far, .is_single = true, .tier = COPSE_CONFORM_STANDARD,
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "one launch of this table is enough" },
+    { .kernel = COPSE_KERNEL_row_put, .name = "", .contents = { VALUES, ARRANGED, RESULT }, .plan = plan_row_put,
+      .arrange = arrange_row_put, .is_single = true },
     DROPOUT("", NULL), DROPOUT("places around 2^32", arrange_far), DROPOUT("examples around 2^32", arrange_last),
 };
 

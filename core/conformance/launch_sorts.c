@@ -92,6 +92,25 @@ static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
     }
 }
 
+static void plan_heads(struct copse_launch *l)
+{
+    const uint32_t n = COPSE_MAX(extent(l), 2) - 1;
+    const struct copse_params_row_heads p = { n, n / 5 * 3 + 1 };
+    l->range = p.rows;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n, (size_t)n + 1);
+}
+
+/* Every second row has three positions, others none; the last positions have indices out of range. */
+static void arrange_heads(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t n = l->counts[0];
+    reverse(words[1], n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = i / 3 * 2;
+        words[0][n - 1 - i] = row < l->range ? (uint32_t)row : i % 2 ? UINT32_MAX : l->range;
+    }
+}
+
 /* ---- the largest elements of rows ---- */
 
 #define EXTENT 9u
@@ -157,6 +176,8 @@ static const struct copse_launch_form forms[] = {
       NO_REALS },
     { .kernel = COPSE_KERNEL_sort_starts, .name = "", .contents = { ARRANGED, ARRANGED, WORDS },
       .plan = plan_starts, .arrange = arrange_starts, NO_REALS },
+    { .kernel = COPSE_KERNEL_row_heads, .name = "", .contents = { ARRANGED, ARRANGED, WORDS, WORDS },
+      .plan = plan_heads, .arrange = arrange_heads, NO_REALS },
     { .kernel = COPSE_KERNEL_top_k, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
       .plan = plan_top_k, .arrange = arrange_top_k, .is_single = true, .keeps_subnormals = true },
     { .kernel = COPSE_KERNEL_top_k, .name = "later", .contents = { VALUES, ARRANGED, WORDS },

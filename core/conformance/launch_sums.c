@@ -133,6 +133,56 @@ static void arrange_gather_grad_long(const struct copse_launch *l, uint32_t *con
     memcpy(words[2], (const uint32_t[]){ 0, positions - 5, positions - 5, positions }, 4 * sizeof(uint32_t));
 }
 
+/* ---- rows of several lists ---- */
+
+#define LISTS 3u
+
+static void plan_row_find(struct copse_launch *l)
+{
+    struct copse_params_row_find p = { .n = extent(l), .lists = LISTS };
+    p.each = p.rows = (p.n + LISTS - 1) / LISTS;
+    l->range = p.each;
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)LISTS * p.each, p.n, (size_t)LISTS * p.n);
+}
+
+/* List k has multiples of 2 (k + 1), each twice, and then no row. */
+static void arrange_row_find(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[0]; i++) {
+        const size_t row = i % l->range / 2 * 2 * (i / l->range + 1);
+        words[0][i] = row < l->range ? (uint32_t)row : l->range;
+    }
+}
+
+static void plan_rows_of(struct copse_launch *l, uint32_t lists)
+{
+    struct copse_params_row_join p = { .n = extent(l), .lists = lists, .width = 3 };
+    p.entries = p.rows = (p.n + p.width - 1) / p.width;
+    copse__divisor(p.width, &p.m, &p.h);
+    l->range = p.entries;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.entries, (size_t)lists * p.entries, (size_t)p.entries * p.width, p.n);
+}
+
+static void plan_row_join_5(struct copse_launch *l)
+{
+    plan_rows_of(l, 5);
+}
+
+static void plan_row_join_63(struct copse_launch *l)
+{
+    plan_rows_of(l, 63);
+}
+
+/* Every fourth entry leads no row; of the others every third list has no place. */
+static void arrange_row_join(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t entries = l->range;
+    for (size_t e = 0; e < entries; e++)
+        words[0][e] = e % 4 == 3 ? (uint32_t)entries : (uint32_t)e;
+    for (size_t i = 0; i < l->counts[1]; i++)
+        words[1][i] = (i % entries + i / entries) % 3 == 2 ? UINT32_MAX : (uint32_t)((i % entries + 5 * (i / entries)) % entries);
+}
+
 /* ---- the derivative of an activation ---- */
 
 static void plan_dense_grad(struct copse_launch *l)
@@ -179,6 +229,12 @@ static const struct copse_launch_form forms[] = {
     TREE(40, STANDARD), TREE(47, STANDARD), TREE(48, STANDARD), TREE(55, STANDARD), TREE(56, STANDARD),
     TREE(63, STANDARD),
     SUM_I32(2), SUM_I32(64),
+    { .kernel = COPSE_KERNEL_row_find, .name = "", .contents = { ARRANGED, WORDS, WORDS }, .plan = plan_row_find,
+      .arrange = arrange_row_find, NO_REALS },
+    { .kernel = COPSE_KERNEL_row_join, .name = "5 lists", .contents = { ARRANGED, ARRANGED, VALUES, RESULT },
+      .plan = plan_row_join_5, .arrange = arrange_row_join, .is_single = true, .is_rare = true },
+    { .kernel = COPSE_KERNEL_row_join, .name = "63 lists", .contents = { ARRANGED, ARRANGED, VALUES, RESULT },
+      .plan = plan_row_join_63, .arrange = arrange_row_join, .is_single = true, .is_rare = true, .tier = COPSE_CONFORM_STANDARD },
     { .kernel = COPSE_KERNEL_digest, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_digest, NO_REALS },
     STREAM(mean, "of 7", .contents = { VALUES, RESULT }, .is_single = true, .keeps_subnormals = true),
     STREAM(mean, "of 16", .spec = { 0, 0, 0, 1 }, .contents = { VALUES, RESULT }, .is_single = true,

@@ -24,9 +24,24 @@ static void mark(const copse_graph *g, size_t count_before, const copse_tensor *
                 to_y[g->nodes.at[n]->in[i]->id] = true;
 }
 
+static copse_status contribute_rows(copse_graph *g, copse_tensor **sum, copse_tensor *dx, const copse_tensor *x,
+                                    const copse_tensor *from)
+{
+    if (!dx->op->join)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "gradient: variable '%s' has sparse gradients, and %s needs a dense one: use "
+                                                 "copse_gather alone, or a variable that is not sparse", x->name,
+                          from->op->name);
+    if (*sum)
+        return dx->op->join(g, *sum, dx, sum);
+    *sum = dx;
+    return COPSE_OK;
+}
+
 static copse_status contribute(copse_graph *g, copse_tensor **sum, copse_tensor *dx,
                                const copse_tensor *x, const copse_tensor *from)
 {
+    if (g->keeps_rows && x->takes_rows)
+        return contribute_rows(g, sum, dx, x, from);
     if (!copse__shape_equal(dx->shape, x->shape) || dx->type != COPSE_F32)
         return copse_fail(COPSE_ERR_INTERNAL, "gradient: %s gave a derivative of another shape",
                           from->op->name);

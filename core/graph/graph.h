@@ -38,6 +38,7 @@ struct copse_graph {
     } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
     size_t output_count;
     copse_type precision; /* of products' operands: copse_set_precision */
+    bool keeps_rows; /* derivatives of leaves that take rows are gradients of rows; else they are dense */
     uint32_t replicas; /* that compute this graph together; 0 and 1: no node is summed over replicas */
 };
 

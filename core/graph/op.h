@@ -31,6 +31,10 @@ struct copse_op {
        instead of lowering the node. */
     bool crosses;
 
+    /* NULL, or y is a gradient of rows: those of the leaf that the derivative names, whose shape is not y's. Adds another
+       gradient of rows of the same leaf. */
+    copse_status (*join)(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out);
+
     /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are converted to f32 before the
        node, and u8 is refused. */
     bool takes_stored;
@@ -49,6 +53,7 @@ struct copse_tensor {
     bool is_cast;        /* made by copse__cast_once */
     bool needs_gradient; /* f32, f16 or bf16, and depends on a variable or a requested tensor */
     struct copse_variable *variable; /* of variable leaves */
+    bool takes_rows;     /* of variable leaves: a gradient of rows, where the graph keeps these */
 };
 
 /* Add a node. Operands may be variables' own tensors. `attr` is copied. */

@@ -4,7 +4,7 @@
 #include "core/nn/layer.h"
 #include "copse/ops.h"
 
-enum { ROWS, WIDTH, INIT, SCALE };
+enum { ROWS, WIDTH, INIT, SCALE, SPARSE };
 
 static copse_status infer(copse_layer *l, struct copse_flow *f)
 {
@@ -23,7 +23,8 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 {
     struct copse_variable_params p = { .shape = COPSE_SHAPE(l->value[ROWS].count ? l->value[ROWS].count : l->in.tokens,
-                                                              l->value[WIDTH].count) };
+                                                              l->value[WIDTH].count),
+                                       .is_sparse = l->value[SPARSE].count != 0 };
     copse__setting_initialize(l->value[INIT], COPSE_INIT_NORMAL, l->value[SCALE].number, &p);
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
@@ -41,6 +42,7 @@ const struct copse_layer_kind copse__layer_embedding = {
         [WIDTH] = { .name = "WIDTH", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
         [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
+        [SPARSE] = { .name = "sparse", .form = COPSE_SETTING_FLAG },
     },
     .takes = COPSE_I32,
     .infer = infer,

@@ -4,11 +4,9 @@
 
 #include "core/device/host_at.h"
 #include "core/ops/ops.h"
+#include "core/ops/row_gradient.h"
 #include "core/ops/row_sort.h"
 #include "core/ops/self_tests.h"
-
-#define CHUNK 64u          /* terms of the shortest sums */
-#define RUN   (256u * CHUNK)
 
 static uint32_t width_of(copse_shape table)
 {
@@ -55,40 +53,14 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
-/* The columns of a row that a group sums: one for each lane, but fewer where rows have many positions on average. CPUs
-   through Vulkan, whose barriers are slow, get no lanes that share a column. The result does not depend on it. */
-static uint32_t columns_of_group(const struct copse_limits *limits, uint32_t group, uint32_t width,
-                                 uint32_t positions, uint32_t rows)
-{
-    enum { MOST_CHUNKS = 16 };
-    const uint32_t chunks = COPSE_MIN(positions / rows, MOST_CHUNKS);
-    uint32_t cols = 1;
-    if (limits->has_fast_texels)
-        return group;
-    while (cols < width && cols < group)
-        cols *= 2;
-    while (cols > 1 && group / cols < chunks)
-        cols /= 2;
-    return cols;
-}
-
 static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const uint32_t positions = (uint32_t)copse__elements(y->in[1]->shape);
-    struct copse_params_gather_grad p = { .rows = y->shape.dims[0], .width = width_of(y->shape) };
+    const uint32_t positions = (uint32_t)copse__elements(y->in[1]->shape), rows = y->shape.dims[0];
     struct copse_row_sort sorted;
-    if (positions == 0 || p.rows == 0 || p.width == 0)
+    if (positions == 0 || copse__elements(y->shape) == 0)
         return copse__lower_fill(l, y, 0.0);
-    const uint32_t group = copse__group_size(l, COPSE_KERNEL_gather_grad);
-    p.cols = columns_of_group(copse__limits(l), group, p.width, positions, p.rows);
-    p.tiles = (p.width + p.cols - 1) / p.cols;
-    const int32_t spec[COPSE_MAX_SPECS] = { p.cols < group };
-    p.count = 3 * RUN * COPSE_MIN(group / p.cols, 8); /* at most 56,000 rounds of all loops */
-    COPSE_TRY(copse__lower_row_sort(l, y->in[1], p.rows, &sorted));
-    for (; p.first < positions; p.first += p.count)
-        COPSE_TRY(COPSE_LAUNCH(l, gather_grad, spec, p, (uint64_t)p.rows * p.tiles, copse__of(y->in[0]), sorted.order,
-                               sorted.starts, copse__of(y)));
-    return COPSE_OK;
+    COPSE_TRY(copse__lower_row_sort(l, y->in[1], rows, &sorted));
+    return copse__lower_row_sums(l, positions, rows, width_of(y->shape), copse__of(y->in[0]), &sorted, copse__of(y));
 }
 
 static const struct copse_op op_grad = {
@@ -104,6 +76,8 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     if (copse__elements(y->in[1]->shape) > COPSE_MAX_SORTED)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "gather: the derivative takes at most %u indices, not %llu",
                           COPSE_MAX_SORTED, (unsigned long long)copse__elements(y->in[1]->shape));
+    if (g->keeps_rows && y->in[0]->takes_rows)
+        return copse__row_gradient(g, dy, y->in[1], a.table, &dx[0]);
     return COPSE_NODE(g, &op_grad, &a, &dx[0], dy, y->in[1]);
 }
 
@@ -137,22 +111,6 @@ void copse_host_gather(const void *params, const int32_t *spec, const struct cop
         copse__store(&args[2], i, copse_at_gather(params, spec, args, i));
 }
 
-void copse_host_gather_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_gather_grad *p = params;
-    (void)spec;
-    for (size_t row = 0; row < p->rows; row++) {
-        const size_t end = (size_t)copse__load_i(&args[2], row + 1);
-        const size_t start = COPSE_MIN((size_t)copse__load_i(&args[2], row) + p->first, end);
-        for (size_t col = 0; col < p->width; col++) {
-            double sum = p->first > 0 ? copse__load(&args[3], row * p->width + col) : 0;
-            for (size_t k = start; k < COPSE_MIN(start + p->count, end); k++)
-                sum += copse__load(&args[0], (size_t)copse__load_i(&args[1], k) * p->width + col);
-            copse__store(&args[3], row * p->width + col, sum);
-        }
-    }
-}
-
 /* ---- self-tests ---- */
 
 void copse_self_test_gather(const struct copse_kernel *k, struct copse_self_test *t)
@@ -161,19 +119,4 @@ void copse_self_test_gather(const struct copse_kernel *k, struct copse_self_test
     copse__divisor(p.width, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.rows * p.width, (COPSE_TEST_N + 6) / 7, p.n);
     t->words[1][3] = (uint32_t)-1;
-}
-
-/* Three rows with 0, 130 and 20 of 150 positions, in reverse order. */
-void copse_self_test_gather_grad(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    enum { POSITIONS = 150, WIDTH = 9 };
-    const uint32_t group = k->group_x * k->group_y;
-    const uint32_t cols = k->spec[0] ? COPSE_MIN(group, 8) : group;
-    const struct copse_params_gather_grad p = {
-        .rows = 3, .width = WIDTH, .tiles = (WIDTH + cols - 1) / cols, .cols = cols, .count = RUN
-    };
-    COPSE_SELF_TEST(t, p, (uint64_t)p.rows * p.tiles, POSITIONS * WIDTH, POSITIONS, p.rows + 1, p.rows * WIDTH);
-    for (uint32_t i = 0; i < POSITIONS; i++)
-        t->words[1][i] = POSITIONS - 1 - i;
-    memcpy(t->words[2], (const uint32_t[]){ 0, 0, 130, POSITIONS }, 4 * sizeof(uint32_t));
 }

@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_OPS_H
 #define COPSE_CORE_OPS_H
 
+#include "core/device/divisor.h"
 #include "core/graph/graph.h"
 #include "copse/ops.h"
 
@@ -31,8 +32,6 @@ struct copse_walk {
     uint32_t dims[COPSE_MAX_RANK], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
     uint32_t m[COPSE_MAX_RANK], h[COPSE_MAX_RANK]; /* division by dims[i], see copse__divisor */
 };
-/* The constants with which kernels divide i < 2^31 by d > 0: ((2 i m) >> 32) >> h. */
-void copse__divisor(uint32_t d, uint32_t *m, uint32_t *h);
 void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct copse_walk *out);
 void copse__strides(copse_shape shape, uint32_t *strides);
 /* Strides of `from` in a walk over a shape that it broadcasts to. */

@@ -32,8 +32,8 @@ static copse_status pass(struct copse_lowering *l, const copse_tensor *indices, 
                         copse__of(indices), from, totals, counts, to);
 }
 
-copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
-                                   struct copse_row_sort *out)
+copse_status copse__lower_row_order(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
+                                    struct copse_operand *out)
 {
     const uint32_t n = (uint32_t)copse__elements(indices->shape);
     const uint32_t bits = COPSE_MAX(bits_of(rows), 1), passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
@@ -42,19 +42,26 @@ copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor 
     struct copse_params_sort_count p = {
         .n = n, .rows = rows, .blocks = (n + each - 1) / each, .each = each, .digits = 1u << digit
     };
-    const struct copse_params_sort_starts starts = { n, rows };
     struct copse_operand order[2], counts, totals;
     COPSE_TRY(copse__scratch(l, n, &order[0]));
     /* One pass does not read it, but every argument needs its own buffer. */
     COPSE_TRY(copse__scratch(l, passes > 1 ? n : 1, &order[1]));
     COPSE_TRY(copse__scratch(l, (uint64_t)p.digits * p.blocks, &counts));
     COPSE_TRY(copse__scratch(l, p.digits, &totals));
-    COPSE_TRY(copse__scratch(l, (uint64_t)rows + 1, &out->starts));
     for (uint32_t i = 0; i < passes; i++) {
         p.shift = i * digit;
         COPSE_TRY(pass(l, indices, &p, order[(i + 1) % 2], order[i % 2], counts, totals));
     }
-    out->order = order[(passes + 1) % 2];
+    *out = order[(passes + 1) % 2];
+    return COPSE_OK;
+}
+
+copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
+                                   struct copse_row_sort *out)
+{
+    const struct copse_params_sort_starts starts = { (uint32_t)copse__elements(indices->shape), rows };
+    COPSE_TRY(copse__lower_row_order(l, indices, rows, &out->order));
+    COPSE_TRY(copse__scratch(l, (uint64_t)rows + 1, &out->starts));
     return COPSE_LAUNCH(l, sort_starts, NULL, starts, copse__groups_for(l, COPSE_KERNEL_sort_starts, (uint64_t)rows + 1),
                         copse__of(indices), out->order, out->starts);
 }

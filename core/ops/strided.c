@@ -40,14 +40,6 @@ void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct
         copse__divisor(out->dims[i], &out->m[i], &out->h[i]);
 }
 
-void copse__divisor(uint32_t d, uint32_t *m, uint32_t *h)
-{
-    *h = 0;
-    while (((uint64_t)1 << *h) < d)
-        (*h)++;
-    *m = d ? (uint32_t)((((uint64_t)1 << (31 + *h)) + d - 1) / d) : 0;
-}
-
 void copse__strides(copse_shape shape, uint32_t *strides)
 {
     uint32_t step = 1;

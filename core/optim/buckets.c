@@ -107,6 +107,9 @@ copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t
                                        const struct copse_optimizer_ready *ready)
 {
     copse_exchange *x = o->strategy->store->exchange;
+    copse_row_exchange *rows = o->buckets.at[bucket].rows;
+    if (rows)
+        return copse__row_exchange_run(rows, ready->tickets, ready->busy, ready->user, ready->stop);
     copse__exchange_stop_by(x, ready->stop);
     const copse_status s =
         copse__exchange_run(x, o->buckets.at[bucket].id, ready->tickets, ready->busy, ready->user);
@@ -114,10 +117,27 @@ copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t
     return s;
 }
 
+copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bucket)
+{
+    copse_row_exchange *rows = o->buckets.at[bucket].rows;
+    return rows ? copse__row_exchange_queue(rows)
+                : copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
+}
+
+copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user)
+{
+    return o->buckets.at[bucket].rows
+               ? COPSE_OK
+               : copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[bucket].id, visit, user);
+}
+
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first)
 {
-    for (size_t i = first; i < o->buckets.count; i++)
-        copse__exchange_drop(o->strategy->store->exchange, o->buckets.at[i].id);
+    for (size_t i = first; i < o->buckets.count; i++) {
+        if (!o->buckets.at[i].rows)
+            copse__exchange_drop(o->strategy->store->exchange, o->buckets.at[i].id);
+        copse__row_exchange_release(&o->buckets.at[i].rows);
+    }
     for (size_t i = 0; i < o->of_variable.count; i++)
         if (o->of_variable.at[i] != COPSE_NO_BUCKET && o->of_variable.at[i] >= first) {
             o->of_variable.at[i] = COPSE_NO_BUCKET;

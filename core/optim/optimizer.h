@@ -15,6 +15,7 @@
 #include "core/optim/scaling.h"
 #include "core/variable/flat_store.h"
 #include "core/reduce/block.h"
+#include "core/reduce/row_exchange.h"
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
 
@@ -56,8 +57,7 @@ struct copse_optimizer_table {
        creation. */
     copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
     /* Reduce, update and broadcast; `ps`, and where the rule measures: reduce and keep the sums for `commit`. The
-       gradients are dense: the caller makes slices of rows dense (tower_update.c). A rule for rows belongs here, as an
-       entry beside this one. */
+       gradients are those of the store, or of a sparse variable the lists that were given to its bucket (row_buckets.c). */
     copse_status (*apply)(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready);
     /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. Not where
        the rule measures. */
@@ -88,6 +88,7 @@ struct copse_optimizer_table {
 
 struct copse_optimizer_bucket {
     uint32_t id;  /* of the exchange */
+    copse_row_exchange *rows; /* of a sparse variable, which has a bucket of its own; else NULL */
     bool is_kept; /* its sums wait for the commit */
 };
 
@@ -151,11 +152,21 @@ copse_status copse__optimizer_words(const struct copse_optimizer *o, const void 
    no bucket is added. */
 copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                   const struct copse_exchange_rule *rule);
-/* Run the exchange of a bucket. */
+/* Run the exchange of a bucket; or queue it, where all replicas have one queue. */
 copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
                                        const struct copse_optimizer_ready *ready);
+copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bucket);
+/* copse__exchange_visit of a bucket. Those of sparse variables are left out: made-up lists name rows twice. */
+copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user);
 /* Drop buckets from number `first` on. */
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
+
+/* ---- sparse variables (row_buckets.c) ---- */
+
+/* Cut all other variables of the list into buckets; then a bucket for each sparse one, with this rule. COPSE_ERR_UNSUPPORTED
+   for a rule without a sparse form. Where it fails no bucket is added. */
+copse_status copse__optimizer_cut_rows(struct copse_optimizer *o, copse_variable *const *list, size_t count,
+                                       const struct copse_exchange_rule *rule);
 
 /* ---- slots (slots.c) ---- */
 

@@ -47,7 +47,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     };
     memcpy(rule.starts, o->rule.slot_starts, sizeof rule.starts);
     const size_t before = o->buckets.count;
-    COPSE_TRY(copse__optimizer_cut(o, list, count, &rule));
+    COPSE_TRY(copse__optimizer_cut_rows(o, list, count, &rule));
     const copse_status s = o->rule.measures ? copse__norms_plan(o, before) : COPSE_OK;
     if (s)
         copse__optimizer_drop(o, before);
@@ -82,7 +82,7 @@ static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const stru
 
 static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
 {
-    return copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
+    return copse__optimizer_queue(o, bucket);
 }
 
 /* The factor of all gradients that clip_global_norm demands becomes that of the update. */

@@ -5,6 +5,18 @@
 
 #include <stdio.h>
 
+/* Of a sparse variable the owner has whole slots. */
+static bool part_of_rows(const struct copse_optimizer *o, const copse_row_exchange *rows, size_t i, struct copse_slot_part *out)
+{
+    struct copse_slice_memory all;
+    size_t stride;
+    if (i > 0 || !copse__row_exchange_slots(rows, &all, &stride))
+        return false;
+    *out = (struct copse_slot_part){ .queue = o->strategy->replicas[all.rank].queue, .buffer = all.buffer,
+                                     .size = (size_t)(COPSE_WORD_BYTES * all.count), .stride = stride };
+    return true;
+}
+
 /* A kernel has the slots of its range one behind another: [slot 0 of `count`][slot 1 of `count`]. */
 bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
                       struct copse_slot_part *out)
@@ -13,6 +25,8 @@ bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, 
     const uint32_t bucket = copse__optimizer_bucket(o, v);
     size_t count = 0;
     *out = (struct copse_slot_part){ .size = 0 };
+    if (bucket != COPSE_NO_BUCKET && o->buckets.at[bucket].rows)
+        return part_of_rows(o, o->buckets.at[bucket].rows, i, out);
     if (bucket != COPSE_NO_BUCKET)
         copse__exchange_slots(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     if (i >= count)

@@ -9,6 +9,7 @@
 
 static const struct copse_rule_row rows[] = {
     [COPSE_ADAM] = {
+        .rows = COPSE_ROWS_LAZY,
         .info = { .kind = COPSE_ADAM, .name = "adam", .title = "Adam", .source = KINGMA ", algorithm 1",
                   .slots = "m v",
                   .learning_rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f },
@@ -20,21 +21,25 @@ static const struct copse_rule_row rows[] = {
                   .learning_rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f },
         .kernel = COPSE_KERNEL_adam, .decay = 2, .slots = { { "m", ALWAYS, false }, { "v", ALWAYS, false } } },
     [COPSE_SGD] = {
+        .rows = COPSE_ROWS_EXACT,
         .info = { .kind = COPSE_SGD, .name = "sgd", .title = "Gradient descent",
                   .source = "Robbins and Monro, 1951", .slots = "",
                   .learning_rate = 1e-2f },
         .kernel = COPSE_KERNEL_sgd, .decay = 1 },
     [COPSE_MOMENTUM] = {
+        .rows = COPSE_ROWS_LAZY,
         .info = { .kind = COPSE_MOMENTUM, .name = "momentum", .title = "Momentum", .source = "Polyak, 1964",
                   .slots = "v",
                   .learning_rate = 1e-2f, .momentum = 0.9f },
         .kernel = COPSE_KERNEL_momentum, .decay = 1, .slots = { { "v", ALWAYS, false } } },
     [COPSE_NESTEROV] = {
+        .rows = COPSE_ROWS_LAZY,
         .info = { .kind = COPSE_NESTEROV, .name = "nesterov", .title = "Nesterov's momentum",
                   .source = "Sutskever et al., \"On the importance of initialization and momentum\", ICML 2013",
                   .slots = "v", .learning_rate = 1e-2f, .momentum = 0.9f },
         .kernel = COPSE_KERNEL_momentum, .number = 1, .decay = 1, .slots = { { "v", ALWAYS, false } } },
     [COPSE_ADAGRAD] = {
+        .rows = COPSE_ROWS_EXACT,
         .info = { .kind = COPSE_ADAGRAD, .name = "adagrad", .title = "Adagrad", .source = SQUARE_ROOT_PAPER,
                   .slots = "sum",
                   .learning_rate = 1e-2f, .epsilon = 1e-10f },

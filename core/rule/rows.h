@@ -39,8 +39,16 @@ enum {
 /* When a rule has a slot. */
 enum copse_slot_need { COPSE_SLOT_ALWAYS, COPSE_SLOT_CENTRED, COPSE_SLOT_MOMENTUM };
 
+/* Gradients of rows: how the rule treats a row of a variable that no list of the step names. */
+enum copse_row_form {
+    COPSE_ROWS_NONE,  /* not: it has no sparse form */
+    COPSE_ROWS_EXACT, /* as a gradient of 0, which changes nothing */
+    COPSE_ROWS_LAZY,  /* not at all, where a gradient of 0 would change slots and values */
+};
+
 struct copse_rule_row {
     struct copse_optimizer_rule info;
+    enum copse_row_form rows; /* the one place where a rule gets a sparse form */
     enum copse_kernel_id kernel;
     int32_t number;  /* kernels `adaptive` and `trust`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
     int32_t decay;   /* DECAY of a rule with weight decay */

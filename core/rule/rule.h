@@ -29,6 +29,10 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
 /* The rule of the variables of a group. */
 void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct copse_rule *out);
 
+/* COPSE_ERR_UNSUPPORTED for a rule, or settings of it, without a sparse form; `name` is of the variable whose gradients are
+   rows. */
+copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *name);
+
 /* "adam", ... Static. */
 const char *copse__rule_name(const struct copse_rule *rule);
 

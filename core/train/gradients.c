@@ -26,7 +26,10 @@ static copse_status differentiate(struct builder *b)
     for (size_t i = 0; i < count; i++)
         x[i] = &t->trained.at[i]->tensor;
     copse_tensor **dx = x + count;
-    COPSE_TRY(copse__loss_differentiate(&b->r->base, x, count, dx));
+    b->g->keeps_rows = true;
+    const copse_status s = copse__loss_differentiate(&b->r->base, x, count, dx);
+    b->g->keeps_rows = false;
+    COPSE_TRY(s);
     for (size_t i = 0; i < count; i++) {
         b->pairs[i] = (struct copse_gradient){ dx[i], t->trained.at[i] };
         is_any |= dx[i] != NULL;
@@ -118,6 +121,10 @@ static copse_status place_all(struct builder *b)
     for (size_t i = 0; i < b->t->trained.count; i++) {
         const copse_variable *v = b->t->trained.at[i];
         copse_tensor *dx = b->pairs[i].gradient;
+        if (v->is_sparse) {
+            COPSE_TRY(copse__rows_place(b->r, v, dx));
+            continue;
+        }
         if (b->r->pass == COPSE_PASS_ADD) {
             if (!dx)
                 continue;

@@ -81,6 +81,7 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
 static void release(struct copse_recording *base)
 {
     copse__loss_outputs_free((struct copse_step_recording *)base);
+    copse__rows_free((struct copse_step_recording *)base);
 }
 
 /* The step, feed or run at hand needs it, or a batch that is fed. */

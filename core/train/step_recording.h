@@ -46,6 +46,14 @@ struct copse_layout {
     struct { struct copse_layout_update *at; size_t count, room; } updates;
 };
 
+/* ---- gradients of rows (row_gradients.c) ---- */
+
+/* Where a recording leaves the gradient of a sparse variable. */
+struct copse_row_place {
+    uint32_t bucket, count;           /* the latter of places */
+    struct copse_block *list, *sums;  /* see core/ops/row_gradient.h */
+};
+
 /* ---- recordings (recording.c) ---- */
 
 /* The recording of one replica for one shard of a batch. Lifetime: until a later `use` of the trainer makes another
@@ -59,6 +67,7 @@ struct copse_step_recording {
     uint64_t used; /* newest `use` of the trainer that has asked for it */
     bool is_checked; /* its launches were compared with the host, or need not be (cross_check.c) */
     struct copse_block **outputs; /* where a replay leaves the graph's outputs, in its arena; NULL: none */
+    struct { struct copse_row_place *at; size_t count; } rows; /* in the graph's arena */
 };
 
 /* The recordings of a trainer. */
@@ -77,6 +86,15 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
 
 /* gradients.c: the nodes behind a recording's loss. */
 copse_status copse__gradients_build(struct copse_step_recording *r);
+
+/* row_gradients.c. Whether a trainer's settings are for gradients of rows, where it trains sparse variables:
+   COPSE_ERR_UNSUPPORTED names the setting. */
+copse_status copse__rows_check(const copse_trainer *t);
+/* Place the gradient of a sparse variable; NULL: the loss does not depend on it. */
+copse_status copse__rows_place(struct copse_step_recording *r, const copse_variable *v, copse_tensor *gradient);
+void copse__rows_free(struct copse_step_recording *r);
+/* The recording's replay of this bucket is queued: queue its lists of rows for the exchange. An empty recording gives none. */
+copse_status copse__rows_give(const struct copse_step_recording *r, uint32_t bucket);
 
 /* layout.c */
 copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, uint32_t index,

@@ -54,6 +54,8 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     if (s == COPSE_OK && t->trained.count == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
+        s = copse__rows_check(t);
+    if (s == COPSE_OK)
         s = t->optimizer->table->prepare(t->optimizer, t->trained.at, t->trained.count);
     copse__free(mem, list);
     return s;

@@ -88,6 +88,9 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: needs a name");
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, params));
+    if (params->is_sparse)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "partitioned variable '%s': its parts are not sparse: make one sparse "
+                                                 "variable, or set is_sparse to false", params->name);
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
     COPSE_TRY(copse__require_device(st, "partitioned variable"));

@@ -94,7 +94,7 @@ copse_status copse__store_build(copse_strategy *st)
     const size_t begin = store->order.count;
     copse_status s = COPSE_OK;
     for (size_t i = st->variables.count; s == COPSE_OK && i-- > 0;)
-        if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_placed &&
+        if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_sparse && !st->variables.at[i]->is_placed &&
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
             s = copse_no_memory("store");
     if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
@@ -134,7 +134,7 @@ static struct copse_binding range(struct copse_binding piece, const copse_variab
 
 struct copse_binding copse__variable_values(const copse_variable *v, uint32_t replica)
 {
-    if (!v->is_trained)
+    if (v->components)
         return (struct copse_binding){ v->components[replica], 0, (size_t)v->count * 4 };
     return range(copse__exchange_values(v->strategy->store->exchange, v->piece, replica), v);
 }

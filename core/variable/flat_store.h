@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The flat store: trained variables one behind another, in reverse order of creation, so that the gradients that are
+/* The flat store: trained variables that are not sparse, one behind another, in reverse order of creation, so that the gradients that are
    complete first come first. Pieces are no larger than any replica can bind. Variables that are made after the first
    trainer get further pieces. */
 #ifndef COPSE_FLAT_STORE_H

@@ -23,6 +23,9 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
     if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
                                               "given values, without a scale", p->name);
+    if (p->is_sparse && (p->type != COPSE_F32 || p->shape.rank < 2))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a sparse variable is f32 of rank 2 or more, a table of rows",
+                          p->name);
     if (!isfinite(p->scale))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed",
                           p->name, (double)p->scale);
@@ -69,15 +72,28 @@ static bool will_be_trained(const struct copse_variable_params *p)
     return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
 }
 
-/* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
+/* Servers take dense gradients. */
+static bool will_be_sparse(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    return p->is_sparse && will_be_trained(p) && st->storage == &copse__on_replicas;
+}
+
+/* Whether the store gives it memory. */
+static bool will_be_placed(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    return will_be_trained(p) && !will_be_sparse(st, p);
+}
+
+/* A variable of the store keeps its values until it has a place; the others have theirs at once, and a server
    takes a copy of either. */
 static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
 {
-    if (!v->is_trained)
+    const bool is_placed = will_be_placed(v->strategy, p);
+    if (!is_placed)
         COPSE_TRY(copse__components_make(v, *values));
     if (copse__storage(v)->keep)
         COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
-    if (v->is_trained) {
+    if (is_placed) {
         v->initial = *values;
         *values = NULL;
     }
@@ -97,10 +113,12 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
     v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE : p->synchronization;
     v->aggregation = p->aggregation;
     v->is_trained = will_be_trained(p);
+    v->is_sparse = will_be_sparse(st, p);
     v->tensor.op = &copse_op_variable;
     v->tensor.type = p->type;
     v->tensor.shape = p->shape;
     v->tensor.needs_gradient = v->is_trained;
+    v->tensor.takes_rows = v->is_sparse;
     v->tensor.variable = v;
     v->tensor.name = v->name = copse__strdup(mem, p->name);
     return v;
@@ -118,7 +136,7 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
                 ? first_values(mem, p, &values)
                 : copse_no_memory("variable '%s'", p->name);
     }
-    if (!will_be_trained(p)) /* synchronised with the other workers at once, which learn of an error */
+    if (!will_be_placed(st, p)) /* synchronised with the other workers at once, which learn of an error */
         s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
         s = place(v, p, &values);

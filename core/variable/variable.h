@@ -21,8 +21,9 @@ struct copse_variable {
     uint64_t count;  /* elements */
     copse_synchronization synchronization; /* ON_WRITE or ON_READ; NONE on one device */
     copse_aggregation aggregation;
-    copse_buffer **components; /* one on each replica, when it is not trained */
-    bool is_trained; /* has a place in the store, or will have */
+    copse_buffer **components; /* one on each replica, when it has no place in the store */
+    bool is_trained; /* has a place in the store, or will have, unless it is sparse */
+    bool is_sparse;  /* trained by gradients of rows: its memory is its components */
     float *initial;  /* trained: until it is placed */
     uint32_t index;  /* in order of creation */
     bool is_placed;  /* in the store: elements [first, first + count) of the piece */

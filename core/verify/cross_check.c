@@ -18,7 +18,7 @@ const char *copse__fault_name(const struct copse_check_owner *owner, uint32_t re
     size_t byte;
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
-        if (copse__optimizer_bucket(owner->optimizer, v) == COPSE_NO_BUCKET)
+        if (copse__optimizer_bucket(owner->optimizer, v) == COPSE_NO_BUCKET || v->is_sparse)
             continue;
         const struct copse_binding gradient = copse__variable_gradient(v, replica), values = copse__variable_values(v, replica);
         const bool is_gradient = is_in(&gradient, f, &byte);
@@ -84,8 +84,8 @@ copse_status copse__cross_check_program(struct copse_cross_check *k, const char 
 copse_status copse__visit_update(const struct copse_check_owner *owner, copse_replay_fn *visit, void *user)
 {
     const struct copse_optimizer *o = owner->optimizer;
-    for (size_t b = 0; b < o->buckets.count; b++)
-        COPSE_TRY(copse__exchange_visit(owner->strategy->store->exchange, o->buckets.at[b].id, visit, user));
+    for (uint32_t b = 0; b < o->buckets.count; b++)
+        COPSE_TRY(copse__optimizer_visit(o, b, visit, user));
     return COPSE_OK;
 }
 

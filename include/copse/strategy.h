@@ -28,17 +28,17 @@ typedef struct copse_variable copse_variable;
 
 /** Schedule of the canonical reduction tree. All give the same bits. */
 typedef enum copse_reduce_algorithm {
-    COPSE_REDUCE_AUTO,    /**< chosen by the library */
+    COPSE_REDUCE_AUTO,    /**< the library's choice */
     COPSE_REDUCE_SHARDED, /**< every replica reduces and updates a slice of each bucket */
     COPSE_REDUCE_TREE,    /**< pairwise up to replica 0, which updates, then broadcast */
-    COPSE_REDUCE_TO_ONE,  /**< replica 0 gets everything, reduces and updates, then broadcast */
+    COPSE_REDUCE_TO_ONE,  /**< replica 0 reduces and updates, then broadcast */
 } copse_reduce_algorithm;
 
 /** How data moves between the devices of one process. */
 typedef enum copse_transfer {
     COPSE_TRANSFER_AUTO,   /**< shared where every device can import host memory, else staged */
     COPSE_TRANSFER_SHARED, /**< in host memory that all devices import */
-    COPSE_TRANSFER_STAGED, /**< read to host memory and written again, in chunks */
+    COPSE_TRANSFER_STAGED, /**< through host memory, in chunks */
 } copse_transfer;
 
 /** Kind of a strategy. */
@@ -134,7 +134,7 @@ typedef enum copse_aggregation {
 
 /** How to make a variable. */
 struct copse_variable_params {
-    const char *name;  /**< unique within the strategy, not empty; name of the checkpoint entry */
+    const char *name;  /**< unique within the strategy; name of the checkpoint entry */
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 is never trained                            [COPSE_F32] */
     copse_initializer initializer; /**< i32: zeros or ones */
@@ -144,6 +144,7 @@ struct copse_variable_params {
     copse_synchronization synchronization;
     copse_aggregation aggregation;
     bool is_frozen;     /**< not trained */
+    bool is_sparse;     /**< docs/sparse.md */
     copse_variable *colocate_with; /**< store it where this variable of the strategy is stored [NULL] */
     uint64_t reserved[8]; /**< 0 */
 };
@@ -161,7 +162,7 @@ struct copse_variable_params {
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy has no variables.
  * @retval COPSE_ERR_COMM         A worker was lost, or makes another variable. When a worker cannot make it, all return
  *                                its status.
- * Blocks, with a collective strategy, for a variable that is not trained.
+ * Blocks, with a collective strategy, for a sparse or untrained variable.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_create(
     copse_strategy *st, const struct copse_variable_params *params, copse_variable **out);

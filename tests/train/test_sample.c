@@ -113,8 +113,8 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
     return chain.fault;
 }
 
-/* These are compared as a whole or, if they are large, not: a sort has no parts, each query of attention has its own part
-   of the keys. The others are small. */
+/* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention
+   has its own part of the keys. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
@@ -122,6 +122,10 @@ static bool has_no_parts(uint32_t kernel)
     case COPSE_KERNEL_sort_offsets:
     case COPSE_KERNEL_sort_place:
     case COPSE_KERNEL_sort_starts:
+    case COPSE_KERNEL_row_heads:
+    case COPSE_KERNEL_row_find:
+    case COPSE_KERNEL_row_join:
+    case COPSE_KERNEL_row_put:
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
     case COPSE_KERNEL_attention_grad_key:

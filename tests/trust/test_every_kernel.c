@@ -201,12 +201,12 @@ static bool has_substitute(copse_device *dev, const struct job *j)
     return run_job(dev, j) == COPSE_OK;
 }
 
-/* The other kernels belong to rules, to sums over replicas, to audits, and to variants that the fake device does not choose. */
+/* The other kernels belong to rules, to sums over replicas, to gradients of rows, to audits, and to variants that the fake device does not choose. */
 static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
                                           "trust", "lamb_sum", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
-                                          "bias_activation" };
+                                          "bias_activation", "row_heads", "row_find", "row_join", "row_put" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;

@@ -77,8 +77,10 @@ def dense(units: int = 0, activation: str = "linear") -> Layers:
     return _made(lib.copse_nn_dense, context(), units, choice("the activation", activation, ops.ACTIVATIONS))
 
 
-def embedding(rows: int, width: int) -> Layers:
-    """Rows of a table by int32 index."""
+def embedding(rows: int, width: int, sparse: bool = False) -> Layers:
+    """Rows of a table by int32 index. sparse: a step takes the rows of the batch alone (docs/sparse.md)."""
+    if sparse:
+        return Layers(f"embedding {rows} {width} sparse=yes")
     return _made(lib.copse_nn_embedding, context(), rows, width)
 
 

@@ -165,9 +165,10 @@ class Strategy:
 
     def variable(self, name: str, shape: Sequence[int] = (), *, init: str = "zeros", scale: float = 1.0, seed: int = 0,
                  values: Any = None, dtype: str = "float32", trainable: bool = True,
-                 aggregation: str = "mean", synchronization: str = "auto") -> Variable:
+                 aggregation: str = "mean", synchronization: str = "auto", sparse: bool = False) -> Variable:
         """Make a variable. `init` is one of INITIALIZERS; `values` are used instead if given and also give the shape. With
-        the synchronization "on_read" each replica has a value of its own."""
+        the synchronization "on_read" each replica has a value of its own. sparse: a table for ops.gather alone, whose
+        gradients are rows (docs/sparse.md)."""
         key, data = c_string(name), ffi.NULL
         if values is not None:
             a = np.ascontiguousarray(array(values), dtype)
@@ -176,6 +177,7 @@ class Strategy:
             "name": key, "shape": shape_of(shape), "type": type_of(dtype), "seed": seed, "values": data,
             "scale": 0.0 if scale == 1 else scale,  # integers have none
             "initializer": choice("the initializer", init, INITIALIZERS), "is_frozen": not trainable,
+            "is_sparse": sparse,
             "aggregation": choice("the aggregation", aggregation, AGGREGATIONS),
             "synchronization": choice("the synchronization", synchronization, SYNCHRONIZATIONS),
         })

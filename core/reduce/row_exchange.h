@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* The exchange of a gradient of rows: of one variable, whose ranks have lists of rows with a sum for each (row_find.cl).
+ *
+ *   lists of all ranks --copy--> owner: the lists joined, each row once
+ *       --tree--> sums --update rule, on these rows of values and slots--> new rows --copy--> values of all ranks
+ *
+ * Work, memory and copies depend on the length of the lists, not on the number of rows of the variable. A list is as long
+ * as the longest one that a rank may have (copse__row_exchange_reserve); shorter ones end with places that name no row.
+ * A sum is the canonical tree over all ranks, in which a rank without the row adds 0: the bits of the dense exchange where
+ * that evaluates the same tree (schedule.h).
+ */
+#ifndef COPSE_ROW_EXCHANGE_H
+#define COPSE_ROW_EXCHANGE_H
+
+#include "core/reduce/exchange.h"
+
+typedef struct copse_row_exchange copse_row_exchange;
+
+struct copse_row_exchange_params {
+    copse_context *ctx;
+    const char *name;                        /* of the variable, for texts; lives as long as the exchange */
+    const struct copse_exchange_rank *ranks; /* of this worker */
+    const struct copse_binding *values;      /* of the variable, on each of them */
+    uint32_t rank_count;
+    uint32_t rows, width;                    /* of the variable */
+    struct copse_exchange_rule rule;         /* for the rows of a list; does not measure */
+    size_t message_bytes;
+    struct copse_group *group;               /* outlives the exchange */
+};
+
+/* Slots, at their first values, at the owner: rank 0 of all. */
+copse_status copse__row_exchange_create(const struct copse_row_exchange_params *params, copse_row_exchange **out);
+/* Waits for queued work. NULL is fine. */
+void copse__row_exchange_release(copse_row_exchange **x);
+
+/* Lists of this worker's ranks have up to `count` places from now on. Records commands; later runs allocate nothing. Call it
+   between runs. */
+copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count);
+/* Queue a rank's list for the next run: `count` rows, sorted, of which the first of equal ones has the sum, and the sums
+   [count, width]. Copied; 0 places: no row. Every rank gives one before each run. */
+copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, const struct copse_binding *rows,
+                                      const struct copse_binding *sums, uint32_t count);
+
+/* What copse__exchange_run does: join, update, and copy the new rows to all ranks. A wait for complete lists returns
+   COPSE_ERR_CANCELLED after *stop became true (NULL: never), and nothing has changed. */
+copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready, copse_busy_fn *busy, void *user,
+                                     const atomic_bool *stop);
+/* Only if all ranks have the same queue: queue a run without submitting it or waiting. */
+copse_status copse__row_exchange_queue(copse_row_exchange *x);
+
+/* The slots: slot k begins at byte k * *stride of memory->buffer. False: this worker has none. */
+bool copse__row_exchange_slots(const copse_row_exchange *x, struct copse_slice_memory *memory, size_t *stride);
+
+/* Of a run of this worker: places of all lists, invocations of its longest launch, bytes between its queues and to and from
+   other workers. */
+struct copse_row_exchange_size {
+    uint64_t places, invocations, bytes;
+};
+struct copse_row_exchange_size copse__row_exchange_size(const copse_row_exchange *x);
+
+#endif
