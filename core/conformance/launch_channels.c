@@ -74,10 +74,12 @@ static void plan_norm(struct copse_launch *l)
 /* As plan_sums. The last of several groups is a surplus one. */
 static void plan_sums_wide(struct copse_launch *l)
 {
-    const bool is_single = l->regime == COPSE_REGIME_ONE || l->regime == COPSE_REGIME_AXIS, is_few = l->regime == COPSE_REGIME_FEW;
-    const uint32_t lines = is_single ? (uint32_t)l->want - (l->want > 1) : ((uint32_t)l->want - 1) / 2;
-    struct copse_params_channel_sums_wide p = { .places = is_few ? 135 : 7, .channels = is_single ? WIDE_CHANNELS : STRIPS,
-                                                .chunks = 2, .rows = is_few ? 70 : 4 };
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS, is_few = l->regime == COPSE_REGIME_FEW;
+    const bool is_narrow = is_axis || l->regime == COPSE_REGIME_ONE;
+    const uint32_t lines = is_narrow ? (uint32_t)l->want - (l->want > 1) : ((uint32_t)l->want - 1) / 2;
+    struct copse_params_channel_sums_wide p = { .places = is_few ? 135 : is_axis ? 3 : 7,
+                                                .channels = is_narrow ? WIDE_CHANNELS : STRIPS, .chunks = 2,
+                                                .rows = is_few ? 70 : is_axis ? 2 : 4 };
     const size_t batches = (lines + p.chunks - 1) / p.chunks, at = batches * p.channels;
     p.n = lines * p.channels;
     p.second = (uint32_t)at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over the places of channels: the kernel variants with their launches. Sums of chunks are merged in a second launch. */
+/* Sums over the places of channels: the kernel variants with their launches. A second launch adds the sums of chunks. */
 #include <math.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ enum {
 struct work {
     struct copse_channel_sums of;
     uint32_t batches, places, channels, chunks, rows; /* rows: places of a chunk */
-    const copse_tensor *y;
+    struct copse_operand sums;
 };
 
 static uint32_t most_chunks(uint32_t group)
@@ -56,27 +56,14 @@ static uint32_t sums_of(const struct work *w)
     return w->batches * w->chunks * w->channels;
 }
 
-static copse_status merge(struct copse_lowering *l, const struct work *w, struct copse_operand sums)
-{
-    const int32_t spec[COPSE_MAX_SPECS] = { w->of.op };
-    const struct copse_params_channel_merge p = { w->batches * w->channels / COPSE_MAX(w->of.group, 1u), w->chunks,
-                                                  w->channels, w->of.group,
-                                                  (float)COPSE_MAX((double)w->places * w->of.group, 1) };
-    return COPSE_LAUNCH(l, channel_merge, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_merge, p.n), sums,
-                        copse__of(w->y));
-}
-
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct work *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->of.op };
     const struct copse_params_channel_sums p = { sums_of(w), w->places, w->channels, w->chunks, w->rows,
                                                  w->batches * w->channels };
-    struct copse_operand sums;
-    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)p.n, &sums));
-    COPSE_TRY(COPSE_LAUNCH(l, channel_sums, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_sums, p.n),
-                           copse__of(w->of.x), of(w, w->of.slope), of(w, w->of.mean), of(w, w->of.inverse), sums));
-    return merge(l, w, sums);
+    return COPSE_LAUNCH(l, channel_sums, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_sums, p.n), copse__of(w->of.x),
+                        of(w, w->of.slope), of(w, w->of.mean), of(w, w->of.inverse), w->sums);
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -92,21 +79,16 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_params_channel_sums_wide p = { sums_of(w), w->places, w->channels, w->chunks, w->rows,
                                                       w->batches * w->channels };
     const uint64_t strips = (w->channels + STRIP - 1) / STRIP;
-    struct copse_operand sums;
-    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)p.n, &sums));
-    COPSE_TRY(COPSE_LAUNCH(l, channel_sums_wide, spec, p, w->batches * w->chunks * strips, copse__of(w->of.x),
-                           of(w, w->of.slope), of(w, w->of.mean), of(w, w->of.inverse), sums));
-    return merge(l, w, sums);
+    return COPSE_LAUNCH(l, channel_sums_wide, spec, p, w->batches * w->chunks * strips, copse__of(w->of.x),
+                        of(w, w->of.slope), of(w, w->of.mean), of(w, w->of.inverse), w->sums);
 }
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id needs[] = { COPSE_KERNEL_channel_merge };
-
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_channel_sums, { 0, 1, 0 }, NULL, lower_plain, needs, COPSE_COUNT(needs) },
-    { "wide", COPSE_KERNEL_channel_sums_wide, { 1, 0, 1 }, fits_wide, lower_wide, needs, COPSE_COUNT(needs) },
+    { "plain", COPSE_KERNEL_channel_sums, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_channel_sums_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
 };
 
 static const uint32_t sizes[] = { 16, 64 };
@@ -164,11 +146,20 @@ const struct copse_family copse_family_channel_sums = {
     .build = build,
 };
 
+/* ---- the sums of chunks, and of these ---- */
+
 copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_tensor *y, const struct copse_channel_sums *s)
 {
     struct work w = work_of(s->x->shape, s);
-    w.y = y;
-    return sums_of(&w) > 0 ? copse__lower_variant(l, &copse_family_channel_sums, &w) : copse__lower_fill(l, y, 0);
+    const int32_t spec[COPSE_MAX_SPECS] = { s->op };
+    const struct copse_params_channel_merge p = { w.batches * w.channels / COPSE_MAX(s->group, 1u), w.chunks, w.channels,
+                                                  s->group, (float)COPSE_MAX((double)w.places * s->group, 1) };
+    if (sums_of(&w) == 0)
+        return copse__lower_fill(l, y, 0);
+    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)sums_of(&w), &w.sums));
+    COPSE_TRY(copse__lower_variant(l, &copse_family_channel_sums, &w));
+    return COPSE_LAUNCH(l, channel_merge, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_merge, p.n), w.sums,
+                        copse__of(y));
 }
 
 /* ---- references ---- */
