@@ -14,11 +14,8 @@ KERNEL2(row_stats_wide, IN(float, x), OUT(float, to))
     const uint cols = p.cols, whole = cols / 16 * 16;
     const uint row = GROUP_INDEX() * p.each, end = min(p.rows, row + p.each);
     const size_t end_of_x = (size_t)p.rows * cols;
-    if (row >= end)
-        return;
-    float16 most = row_most(x, (size_t)row * cols, cols, end_of_x);
     for (uint r = row; r < end; r++) {
-        const size_t base = (size_t)r * cols, next = r + 1 < end ? base + cols : base;
+        const size_t base = (size_t)r * cols;
         __global const float *px = x + base;
         ROW_STATS(NO_VECTOR, NO_TAIL)
         to[2 * r] = m;

@@ -19,11 +19,8 @@ KERNEL2(softmax_wide, IN(float, from), OUT(float, to))
     const uint row = GROUP_INDEX() * p.each, end = min(p.rows, row + p.each);
     const size_t end_of_x = (size_t)p.rows * cols, end_of_y = (size_t)end * cols;
     __global const float *x = from;
-    if (row >= end)
-        return;
-    float16 most = row_most(x, (size_t)row * cols, cols, end_of_x);
     for (uint r = row; r < end; r++) {
-        const size_t base = (size_t)r * cols, next = r + 1 < end ? base + cols : base;
+        const size_t base = (size_t)r * cols;
         __global const float *px = x + base;
         __global float *py = to + base;
         float16 tail_e = (float16)(0.0f);
