@@ -287,28 +287,29 @@ static bool of_table_gradient(const struct copse_command *c, struct copse_part *
 }
 
 /* Places of each item of the batch. */
-static bool of_channel_norm(const struct copse_command *c, struct copse_part *o)
+static bool of_channel_norm(const struct copse_command *c, struct copse_part *o, uint32_t *n, uint64_t channels,
+                            uint32_t *item)
 {
-    PARAMS(channel_norm);
-    const uint64_t channels = p->channels, items = p->size > 0 ? p->n / p->size : 0;
-    if (items == 0 || channels == 0 || p->n % p->size != 0)
+    const uint64_t size = *item, items = size > 0 ? *n / size : 0;
+    if (items == 0 || channels == 0 || *n % size != 0)
         return false;
     for (uint32_t i = 0; i < 7; i++)
         set(o, i, 0);
-    set_pieces(o, 0, items, p->size, channels);
-    set_pieces(o, 6, items, p->size, channels);
+    set_pieces(o, 0, items, size, channels);
+    set_pieces(o, 6, items, size, channels);
     if (c->kernel->spec[0] != 0) /* 0: forward, with an offset of each channel */
-        set_pieces(o, 4, items, p->size, channels);
-    o->units = p->size / channels;
-    count(o, &p->n, items * channels);
-    count(o, &p->size, channels);
+        set_pieces(o, 4, items, size, channels);
+    o->units = size / channels;
+    count(o, n, items * channels);
+    count(o, item, channels);
     return true;
 }
 
-/* Channels. */
+/* Channels. Both kernels have the same parameters. */
 static bool of_channel_sums(const struct copse_command *c, struct copse_part *o)
 {
     PARAMS(channel_sums);
+    _Static_assert(sizeof *p == sizeof(struct copse_params_channel_sums_wide), "both kernels have the same parameters");
     const uint64_t channels = p->channels, of_item = channels * p->chunks, items = of_item > 0 ? p->n / of_item : 0;
     const uint64_t lines = items * p->chunks;
     const bool has_slopes = c->kernel->spec[0] == 2;
@@ -334,9 +335,16 @@ static bool layout_of(const struct copse_command *c, struct copse_part *o)
     switch (c->kernel->id) {
     case COPSE_KERNEL_gather_grad:
         return of_table_gradient(c, o);
-    case COPSE_KERNEL_channel_norm:
-        return of_channel_norm(c, o);
+    case COPSE_KERNEL_channel_norm: {
+        PARAMS(channel_norm);
+        return of_channel_norm(c, o, &p->n, p->channels, &p->size);
+    }
+    case COPSE_KERNEL_channel_norm_wide: {
+        PARAMS(channel_norm_wide);
+        return of_channel_norm(c, o, &p->n, p->channels, &p->size);
+    }
     case COPSE_KERNEL_channel_sums:
+    case COPSE_KERNEL_channel_sums_wide:
         return of_channel_sums(c, o);
     default:
         return of_elements(c, o) || of_update(c, o) || of_rows(c, o) || of_axes(c, o);

@@ -85,6 +85,7 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
         SCATTERED(copy_i32, spec[1], p->n)
         ELEMENTS(gather, 2, p->n, 1)
         ELEMENTS(dropout, 2, p->n, 1)
+        ELEMENTS(dropout_wide, 2, p->n, 1)
         ELEMENTS(reduce, 1, p->n, 1 + p->count / COPSE_MAX(p->chunks, 1u))
         ELEMENTS(column_sum_wide, 1, ROUNDED_UP(p->rows, p->block) / p->block * p->cols, p->block)
     default:

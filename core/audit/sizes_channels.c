@@ -49,3 +49,10 @@ void copse__size_channel_norm(const void *params, const int32_t *spec, const str
                                            u * fabs(copse__load(&args[5], p->second + at)) + LEAST) * inverse);
     }
 }
+
+void copse__size_channel_norm_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_channel_norm_wide *p = params;
+    const struct copse_params_channel_norm of = { .n = p->n, .channels = p->channels, .size = p->size, .second = p->second };
+    copse__size_channel_norm(&of, spec, args);
+}

@@ -66,24 +66,65 @@ static void plan_norm(struct copse_launch *l)
                       2 * (size_t)p.second, p.n);
 }
 
+/* ---- the kernels for wide vectors: the last vector of channels overlaps the one before ---- */
+
+#define WIDE_CHANNELS 17u
+#define STRIPS        70u /* channels of two invocations, the second with 6 */
+
+/* As plan_sums. The last of several groups is a surplus one. */
+static void plan_sums_wide(struct copse_launch *l)
+{
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS, is_few = l->regime == COPSE_REGIME_FEW;
+    const bool is_narrow = is_axis || l->regime == COPSE_REGIME_ONE;
+    const uint32_t lines = is_narrow ? (uint32_t)l->want - (l->want > 1) : ((uint32_t)l->want - 1) / 2;
+    struct copse_params_channel_sums_wide p = { .places = is_few ? 135 : is_axis ? 3 : 7,
+                                                .channels = is_narrow ? WIDE_CHANNELS : STRIPS, .chunks = 2,
+                                                .rows = is_few ? 70 : is_axis ? 2 : 4 };
+    const size_t batches = (lines + p.chunks - 1) / p.chunks, at = batches * p.channels;
+    p.n = lines * p.channels;
+    p.second = (uint32_t)at;
+    COPSE_LAUNCH_PLAN(l, p, l->want, at * p.places, at * p.places, 2 * at, at, 2 * (size_t)p.n);
+}
+
+static void plan_sums_wide_long(struct copse_launch *l)
+{
+    const struct copse_params_channel_sums_wide p = { .n = 2 * WIDE_CHANNELS, .places = 8400, .channels = WIDE_CHANNELS,
+                                                      .chunks = 2, .rows = 64 * 64 + 130, .second = WIDE_CHANNELS };
+    COPSE_LAUNCH_PLAN(l, p, 2, (size_t)WIDE_CHANNELS * p.places, (size_t)WIDE_CHANNELS * p.places, 2 * WIDE_CHANNELS,
+                      WIDE_CHANNELS, 2 * (size_t)p.n);
+}
+
+/* Three blocks of places for each batch, the last one shorter, and surplus groups; one group has all places. */
+static void plan_norm_wide(struct copse_launch *l)
+{
+    const bool is_one = l->regime == COPSE_REGIME_ONE;
+    const uint32_t places = 5, batches = is_one ? 1 : (uint32_t)l->want / 3;
+    const struct copse_params_channel_norm_wide p = { batches * places * WIDE_CHANNELS, WIDE_CHANNELS, places * WIDE_CHANNELS,
+                                                      batches * WIDE_CHANNELS, is_one ? 6 : 2 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.second, p.second, WIDE_CHANNELS,
+                      l->spec[0] == FORWARD ? WIDE_CHANNELS : p.n, 2 * (size_t)p.second, p.n);
+}
+
 /* ---- the forms ---- */
 
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define SUMS(label, op, plan_, ...)                                                                         \
-    { .kernel = COPSE_KERNEL_channel_sums, .name = label, .spec = { op },                                   \
+#define SUMS_OF(kernel_, label, op, plan_, ...)                                                             \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
       .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_channel_sums, \
       .limit = { .ulp = 1, .ratio = 16 }, APART, __VA_ARGS__ }
+#define SUMS(label, op, plan_, ...)      SUMS_OF(channel_sums, label, op, plan_, __VA_ARGS__)
+#define SUMS_WIDE(label, op, plan_, ...) SUMS_OF(channel_sums_wide, label, op, plan_, __VA_ARGS__)
 #define LONG                                                                                                \
     .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                         \
     .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch"
 #define MERGE(label, op, plan_, ...)                                                                                  \
     { .kernel = COPSE_KERNEL_channel_merge, .name = label, .spec = { op }, .contents = { VALUES, RESULT },  \
       .plan = plan_, .limit = { .ulp = 4, .ratio = 4 }, APART, __VA_ARGS__ }
-#define NORM(label, op)                                                                                     \
-    { .kernel = COPSE_KERNEL_channel_norm, .name = label, .spec = { op },                                   \
-      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,            \
-      .size = copse__size_channel_norm, .limit = { .ulp = 1, .ratio = 16 }, APART }
+#define NORM(kernel_, label, op, plan_)                                                                     \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                \
+      .size = copse__size_##kernel_, .limit = { .ulp = 1, .ratio = 16 }, APART }
 
 static const struct copse_launch_form forms[] = {
     SUMS("mean", MEAN, plan_sums, .why = NULL),
@@ -98,7 +139,15 @@ static const struct copse_launch_form forms[] = {
     MERGE("mean, long", MEAN, plan_merge_long, LONG),
     MERGE("variance, long", SPREAD, plan_merge_long, LONG),
     MERGE("gradient, long", SLOPES, plan_merge_long, LONG),
-    NORM("forward", FORWARD), NORM("gradient", GRADIENT),
+    NORM(channel_norm, "forward", FORWARD, plan_norm), NORM(channel_norm, "gradient", GRADIENT, plan_norm),
+    SUMS_WIDE("mean", MEAN, plan_sums_wide, .why = NULL),
+    SUMS_WIDE("variance", SPREAD, plan_sums_wide, .why = NULL),
+    SUMS_WIDE("gradient", SLOPES, plan_sums_wide, .why = NULL),
+    SUMS_WIDE("mean, long", MEAN, plan_sums_wide_long, LONG),
+    SUMS_WIDE("variance, long", SPREAD, plan_sums_wide_long, LONG),
+    SUMS_WIDE("gradient, long", SLOPES, plan_sums_wide_long, LONG),
+    NORM(channel_norm_wide, "forward", FORWARD, plan_norm_wide),
+    NORM(channel_norm_wide, "gradient", GRADIENT, plan_norm_wide),
 };
 
 const struct copse_launch_list copse_launch_channels = { forms, COPSE_COUNT(forms) };

@@ -219,33 +219,49 @@ static void arrange_row_put(const struct copse_launch *l, uint32_t *const *words
 
 /* ---- dropout ---- */
 
-/* The threshold, about a half, is the random word of one of the first elements of the step that COPSE_CONTENT_STEP has:
-   the element is kept, with a word lower by one it would not be. */
-static void plan_dropout(struct copse_launch *l)
+#define DROPOUT_ROW 7u
+#define DROPOUT_STREAM 3u
+
+/* About a half: the random word of one of the first elements of the step that COPSE_CONTENT_STEP has. The element is kept,
+   with a word lower by one it would not be. */
+static uint32_t dropout_threshold(void)
 {
-    struct copse_params_dropout p = { .n = extent(l), .row_elements = 7, .stream = 3, .scale = 1.25f };
     uint32_t step[COPSE_STEP_WORDS], random[4];
     copse__launch_step(step, COPSE_STEP_WORDS);
-    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * p.row_elements, 0, step[COPSE_STEP_NUMBER], p.stream };
+    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * DROPOUT_ROW, 0, step[COPSE_STEP_NUMBER], DROPOUT_STREAM };
     do {
         copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
-        p.threshold = random[0];
         counter[0]++;
-    } while (p.threshold < 0x40000000u || p.threshold > 0x90000000u);
+    } while (random[0] < 0x40000000u || random[0] > 0x90000000u);
+    return random[0];
+}
+
+static void plan_dropout(struct copse_launch *l)
+{
+    struct copse_params_dropout p = { .n = extent(l), .row_elements = DROPOUT_ROW, .stream = DROPOUT_STREAM,
+                                      .threshold = dropout_threshold(), .scale = 1.25f };
     copse__divisor(p.row_elements, &p.m, &p.h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
+}
+
+/* 32 elements to an invocation. */
+static void plan_dropout_wide(struct copse_launch *l)
+{
+    const struct copse_params_dropout_wide p = { (uint32_t)copse__launch_extent(l, 32), DROPOUT_ROW, DROPOUT_STREAM,
+                                                 dropout_threshold(), 1.25f, 32 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
 
 /* Elements on both sides of place 2^32, where the counter carries. */
 static void arrange_far(const struct copse_launch *l, uint32_t *const *words)
 {
-    words[1][COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(((uint64_t)1 << 32) / 7 - l->counts[0] / 14);
+    words[1][COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(((uint64_t)1 << 32) / DROPOUT_ROW - l->counts[0] / (2 * DROPOUT_ROW));
 }
 
 /* Examples on both sides of 2^32. */
 static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
 {
-    words[1][COPSE_STEP_FIRST_EXAMPLE] = 0u - (uint32_t)(l->counts[0] / 14) - 1u;
+    words[1][COPSE_STEP_FIRST_EXAMPLE] = 0u - (uint32_t)(l->counts[0] / (2 * DROPOUT_ROW)) - 1u;
 }
 
 /* ---- the forms ---- */
@@ -256,9 +272,9 @@ static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
 #define COPY_FORM(kernel_, label, rank, is_scatter, from, to, ...)                                          \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { rank, is_scatter }, .contents = { from, to }, \
       .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ }
-#define DROPOUT(label, arrange_)                                                                            \
-    { .kernel = COPSE_KERNEL_dropout, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },    \
-      .plan = plan_dropout, .arrange = arrange_, .limit = { .ulp = 1 } }
+#define DROPOUT(kernel_, label, arrange_)                                                                   \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },  \
+      .plan = plan_##kernel_, .arrange = arrange_, .limit = { .ulp = 1 } }
 
 static const struct copse_launch_form forms[] = {
     COPY_FORM(copy, "1 axis", 1, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
@@ -293,7 +309,10 @@ static const struct copse_launch_form forms[] = {
       .why = "one launch of this table is enough" },
     { .kernel = COPSE_KERNEL_row_put, .name = "", .contents = { VALUES, ARRANGED, RESULT }, .plan = plan_row_put,
       .arrange = arrange_row_put, .is_single = true },
-    DROPOUT("", NULL), DROPOUT("places around 2^32", arrange_far), DROPOUT("examples around 2^32", arrange_last),
+    DROPOUT(dropout, "", NULL), DROPOUT(dropout, "places around 2^32", arrange_far),
+    DROPOUT(dropout, "examples around 2^32", arrange_last),
+    DROPOUT(dropout_wide, "", NULL), DROPOUT(dropout_wide, "places around 2^32", arrange_far),
+    DROPOUT(dropout_wide, "examples around 2^32", arrange_last),
 };
 
 const struct copse_launch_list copse_launch_moves = { forms, COPSE_COUNT(forms) };

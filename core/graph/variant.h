@@ -62,7 +62,7 @@ struct copse_family {
 
 /* By name, NULL-terminated. The build generates it from the file names. */
 extern const struct copse_family *const copse_families[];
-#define COPSE_MAX_FAMILIES 16
+#define COPSE_MAX_FAMILIES 24
 
 /* NULL = none. */
 const struct copse_family *copse__family(const char *name);
@@ -91,7 +91,7 @@ struct copse_choices {
    names. */
 copse_status copse__choices_parse(const char *kernels, struct copse_choices *out);
 /* The same text from the choices, by family; "auto" if nothing is forced. Returns text. */
-#define COPSE_CHOICES_TEXT 256
+#define COPSE_CHOICES_TEXT 512
 char *copse__choices_text(const struct copse_choices *c, char text[COPSE_CHOICES_TEXT]);
 
 /* ---- the choice ---- */

@@ -1,81 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalisation of channels: statistics over places, the normalised channels, and the derivative, in which one pass
-   computes the sums of dy and of dy u for all operands. */
+/* Normalisation of channels: the ops of statistics over places, of the normalised channels, and of the derivative, in which
+   one pass computes the sums of dy and of dy u for all operands. */
 #include "core/ops/channel_norm.h"
-
-#include <math.h>
-
-#include <math.h>
 
 #include "copse/distribute/sync.h"
 #include "core/ops/column_sum.h"
-#include "core/ops/self_tests.h"
-
-/* Of kernels/row/channel_sums.cl and channel_merge.cl. */
-enum { MEAN, SPREAD, SLOPES };
-/* Of kernels/row/channel_norm.cl. */
-enum { FORWARD, GRADIENT };
-
-enum {
-    FEW_PLACES = 64,     /* least places of a chunk */
-    MOST_CHUNKS = 256,
-    MOST_ITEMS = 32768,  /* chunks x channels of a group, which one invocation adds */
-    MOST_PLACES = 60000, /* of a chunk: rounds of an invocation */
-};
+#include "core/ops/ops.h"
 
 struct attr {
     uint32_t groups;
     int32_t is_synchronised;
 };
 
-/* ---- sums over chunks of places, and their sums ---- */
-
-struct work {
-    uint32_t batches, places, channels, group, chunks, rows; /* rows: places of a chunk */
-};
-
-static uint32_t most_chunks(uint32_t group)
-{
-    return COPSE_MIN(MOST_CHUNKS, COPSE_MAX(MOST_ITEMS / COPSE_MAX(group, 1u), 1u));
-}
-
-bool copse__channel_norm_fits(uint32_t places, uint32_t group)
-{
-    return group <= MOST_ITEMS && places <= MOST_PLACES * most_chunks(group);
-}
-
-static struct work work_of(copse_shape x, uint32_t group)
-{
-    struct work w = { x.dims[0], x.dims[1], x.dims[2], group, 0, FEW_PLACES };
-    const uint32_t most = most_chunks(group);
-    w.rows = COPSE_MAX(w.rows, (w.places + most - 1) / most);
-    w.chunks = (w.places + w.rows - 1) / w.rows;
-    return w;
-}
-
 static uint32_t group_of(const copse_tensor *y)
 {
     const struct attr *a = y->attr;
     return y->in[0]->shape.dims[2] / COPSE_MAX(a->groups, 1u);
-}
-
-static copse_status lower_sums(struct copse_lowering *l, const copse_tensor *y, int32_t op, uint32_t group,
-                               const copse_tensor *slope, const copse_tensor *mean, const copse_tensor *inverse)
-{
-    const struct work w = work_of(y->in[0]->shape, group);
-    const int32_t spec[COPSE_MAX_SPECS] = { op };
-    const uint32_t n = w.batches * w.chunks * w.channels;
-    const struct copse_params_channel_sums p = { n, w.places, w.channels, w.chunks, w.rows, w.batches * w.channels };
-    const struct copse_params_channel_merge merge = { w.batches * w.channels / COPSE_MAX(group, 1u), w.chunks, w.channels,
-                                                      group, (float)COPSE_MAX((double)w.places * group, 1) };
-    struct copse_operand sums;
-    if (n == 0)
-        return copse__lower_fill(l, y, 0);
-    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)n, &sums));
-    COPSE_TRY(COPSE_LAUNCH(l, channel_sums, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_sums, n),
-                           copse__of(y->in[0]), copse__of(slope), copse__of(mean), copse__of(inverse), sums));
-    return COPSE_LAUNCH(l, channel_merge, spec, merge, copse__groups_for(l, COPSE_KERNEL_channel_merge, merge.n), sums,
-                        copse__of(y));
 }
 
 /* t [.., channels]: the sum over each group of channels, times `factor`, for each channel of the group. */
@@ -123,7 +63,8 @@ static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_t
 
 static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_sums(l, y, MEAN, group_of(y), y->in[0], y->in[0], y->in[0]);
+    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_MEAN, .group = group_of(y),
+                                                                         .x = y->in[0] });
 }
 
 static const struct copse_op op_mean = {
@@ -167,7 +108,8 @@ static copse_status spread_gradient(copse_graph *g, const copse_tensor *y, copse
 
 static copse_status spread_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_sums(l, y, SPREAD, group_of(y), y->in[0], y->in[1], y->in[1]);
+    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SPREAD, .group = group_of(y),
+                                                                         .x = y->in[0], .mean = y->in[1] });
 }
 
 static const struct copse_op op_spread = {
@@ -187,24 +129,9 @@ static copse_status infer_as_x(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
-static copse_status lower_norm(struct copse_lowering *l, const copse_tensor *y, int32_t op, const copse_tensor *shares)
-{
-    const copse_shape x = y->shape;
-    const int32_t spec[COPSE_MAX_SPECS] = { op };
-    struct copse_params_channel_norm p = { .n = (uint32_t)copse__elements(x), .channels = x.dims[2],
-                                           .size = x.dims[1] * x.dims[2], .second = x.dims[0] * x.dims[2] };
-    if (p.n == 0)
-        return COPSE_OK;
-    copse__divisor(p.channels, &p.m, &p.h);
-    copse__divisor(p.size, &p.size_m, &p.size_h);
-    return COPSE_LAUNCH(l, channel_norm, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_norm, p.n), copse__of(y->in[0]),
-                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y->in[3]), copse__of(y->in[4]),
-                        copse__of(shares), copse__of(y));
-}
-
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_norm(l, y, GRADIENT, y->in[5]);
+    return copse__lower_channel_norm(l, y, true);
 }
 
 /* dx of x, mean and rest, 1 / sigma, scale, dy, shares. */
@@ -216,7 +143,9 @@ static const struct copse_op op_gradient = {
 
 static copse_status slopes_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_sums(l, y, SLOPES, 1, y->in[1], y->in[2], y->in[3]);
+    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SLOPES, .group = 1, .x = y->in[0],
+                                                                         .slope = y->in[1], .mean = y->in[2],
+                                                                         .inverse = y->in[3] });
 }
 
 /* Sums over places of dy and of dy u [2, batches, channels], of x, dy, mean and rest, 1 / sigma. */
@@ -265,7 +194,7 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
 
 static copse_status norm_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_norm(l, y, FORWARD, y->in[1]);
+    return copse__lower_channel_norm(l, y, false);
 }
 
 static const struct copse_op op_norm = {
@@ -316,94 +245,4 @@ copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm
     if (variance)
         *variance = v;
     return COPSE_NODE(g, &op_norm, &a, y, n->x, centre, inverse, n->scale, n->offset);
-}
-
-/* ---- references ---- */
-
-/* Sums with a NaN or an infinity have NaN as their rounding errors, and then as their means. */
-
-void copse_host_channel_sums(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_channel_sums *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t line = i / p->channels, c = i % p->channels, b = line / p->chunks;
-        const size_t first = line % p->chunks * p->rows, end = COPSE_MIN(first + p->rows, p->places);
-        double s = 0, t = 0;
-        for (size_t k = first; k < end; k++) {
-            const size_t place = (b * p->places + k) * p->channels + c, at = b * p->channels + c;
-            const double x = copse__load(&args[0], place), d = spec[0] == MEAN ? 0 : x - copse__load(&args[2], at);
-            s += spec[0] == MEAN ? x : spec[0] == SPREAD ? d * d : copse__load(&args[1], place);
-            if (spec[0] == SPREAD)
-                t += d;
-            if (spec[0] == SLOPES)
-                t += copse__load(&args[1], place) * (d - copse__load(&args[2], p->second + at)) * copse__load(&args[3], at);
-        }
-        copse__store(&args[4], i, spec[0] == MEAN && !isfinite(s) ? NAN : s);
-        copse__store(&args[4], p->n + i, spec[0] == MEAN && !isfinite(s) ? NAN : t);
-    }
-}
-
-void copse_host_channel_merge(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_channel_merge *p = params;
-    const size_t groups = p->channels / p->group, second = (size_t)p->n * p->chunks * p->group;
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t base = i / groups * p->chunks * p->channels + i % groups * p->group;
-        double s = 0, t = 0;
-        for (size_t k = 0; k < p->chunks; k++)
-            for (size_t c = 0; c < p->group; c++) {
-                s += copse__load(&args[0], base + k * p->channels + c);
-                t += copse__load(&args[0], second + base + k * p->channels + c);
-            }
-        if (spec[0] == MEAN)
-            s = isfinite(s) ? s + t : NAN;
-        for (size_t c = 0; c < p->group; c++) {
-            copse__store(&args[1], i * p->group + c, spec[0] == SLOPES ? s : s / (double)p->count);
-            if (spec[0] != MEAN)
-                copse__store(&args[1], p->n * p->group + i * p->group + c, spec[0] == SLOPES ? t : t / (double)p->count);
-        }
-    }
-}
-
-void copse_host_channel_norm(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_channel_norm *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const size_t c = i % p->channels, at = i / p->size * p->channels + c;
-        const double inverse = copse__load(&args[2], at), d = copse__load(&args[0], i) - copse__load(&args[1], at);
-        const double u = (d - copse__load(&args[1], p->second + at)) * inverse;
-        const double scale = copse__load(&args[3], c);
-        copse__store(&args[6], i,
-                     spec[0] == FORWARD ? u * scale + copse__load(&args[4], c)
-                                        : (scale * copse__load(&args[4], i) - copse__load(&args[5], at) -
-                                           u * copse__load(&args[5], p->second + at)) * inverse);
-    }
-}
-
-/* ---- self-tests ---- */
-
-#define B 2u  /* batches */
-#define C 6u  /* channels */
-#define S 70u /* places: two chunks */
-
-void copse_self_test_channel_sums(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_channel_sums p = { B * 2 * C, S, C, 2, 64, B * C };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), B * S * C, B * S * C, 2 * B * C, B * C, 2 * p.n);
-}
-
-void copse_self_test_channel_merge(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t group = k->spec[0] == SLOPES ? 1 : 3;
-    const struct copse_params_channel_merge p = { B * C / group, 70, C, group, 4.0f };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 2 * B * 70 * C, (k->spec[0] == MEAN ? 1 : 2) * B * C);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-void copse_self_test_channel_norm(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    struct copse_params_channel_norm p = { .n = B * 9 * C, .channels = C, .size = 9 * C, .second = B * C };
-    copse__divisor(p.channels, &p.m, &p.h);
-    copse__divisor(p.size, &p.size_m, &p.size_h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C, k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
 }

@@ -155,7 +155,7 @@ static const struct copse_case speeds[] = {
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 2 * PICTURES },
     { .op = "instance_norm", .name = "32 x 28 x 28 x 32", .build = build, .user = &each,
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 2 * PICTURES },
-    { .op = "sync_batch_norm", .name = "128 x 28 x 28 x 32", .build = build, .user = &batch,
+    { .op = "sync_batch_norm", .name = "128 x 28 x 28 x 32", .build = build, .family = "channel_sums", .user = &batch,
       .in = { F32_OF(128, 28, 28, 32), F32_OF(32), F32_OF(32) }, .in_count = 3, .bytes = 8 * PICTURES },
 };
 
@@ -202,6 +202,11 @@ static void refusals(struct copse_refusals *r)
 #define EACH(label, x, channels, ...) NORM_OF("instance_norm", label, each, x, channels, __VA_ARGS__)
 #define BATCH(label, x, channels, ...) NORM_OF("sync_batch_norm", label, batch, x, channels, __VA_ARGS__)
 #define ROUGH .skips_differences = true
+
+/* Channels of vectors of 16, which overlap; statistics and results with each variant. */
+#define WIDE(macro, label, x, channels, ...)                                                                \
+    macro(label ", sums", x, channels, .family = "channel_sums", __VA_ARGS__)                               \
+    macro(label ", results", x, channels, .family = "channel_norm", __VA_ARGS__)
 
 #define N NAN
 #define I INFINITY
@@ -255,6 +260,11 @@ static const struct copse_case cases[] = {
     BATCH("numbers that cancel", FILL(CANCELLING, DIMS(301, 1)), 1, STANDARD)
     BATCH("equal numbers", VALUES(equal, DIMS(77, 2)), 2, STANDARD, ROUGH, .is_poor = true)
     EACH("equal numbers", VALUES(equal, DIMS(5, 77, 2)), 2, STANDARD, ROUGH, .is_poor = true)
+    WIDE(EACH, "17 channels, two chunks", FILL(NORMAL, DIMS(2, 70, 17)), 17, STANDARD)
+    WIDE(BATCH, "16 channels", FILL(NORMAL, DIMS(3, 7, 6, 16)), 16, STANDARD)
+    WIDE(BATCH, "70 channels, two strips", FILL(NORMAL, DIMS(65, 70)), 70, STANDARD, ROUGH)
+    WIDE(BATCH, "a mean a million times sigma, 18 channels", UNIFORM(1e6, 1000002, DIMS(300, 18)), 18, STANDARD, ROUGH)
+    WIDE(BATCH, "numbers that cancel, 16 channels", FILL(CANCELLING, DIMS(301, 16)), 16, STANDARD, ROUGH)
 };
 
 static const struct copse_case stress[] = {

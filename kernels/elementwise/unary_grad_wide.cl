@@ -11,6 +11,8 @@ PARAMS(uint n; float alpha; float beta; uint each;)
 #include "wide.clh"
 #include "math.clh"
 #include "trig.clh"
+#include "elementwise/gelu_wide.clh"
+#define m_gelu_grad(x, dy) g_gelu_grad(x, dy)
 FN float slope_of(float x, float dy, float alpha, float beta)
 {
     float dx = dy;

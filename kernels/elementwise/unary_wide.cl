@@ -12,6 +12,8 @@ PARAMS(uint n; float alpha; float beta; uint each;)
 #include "wide.clh"
 #include "math.clh"
 #include "trig.clh"
+#include "elementwise/gelu_wide.clh"
+#define m_gelu(x) g_gelu(x)
 FN float function(float x, float alpha, float beta)
 {
     float y = x;

@@ -43,6 +43,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[2] = 3;
         return turn < 3;
     case COPSE_KERNEL_channel_sums:
+    case COPSE_KERNEL_channel_sums_wide:
     case COPSE_KERNEL_channel_merge:
     case COPSE_KERNEL_resize:
     case COPSE_KERNEL_resize_grad:

@@ -6,6 +6,7 @@
 
 #include "copse/device/function.h"
 #include "copse/ops.h"
+#include "copse/ops/norm.h"
 
 #include "tools/bench/bench.h"
 
@@ -46,6 +47,21 @@ static copse_status build_silu(copse_graph *g, const struct operands *in, copse_
     return copse_silu(g, in->x, y);
 }
 
+/* The matrix is one example whose rows are its places: statistics of columns, as those of a batch norm. */
+static copse_status build_instance_norm(copse_graph *g, const struct operands *in, copse_tensor **y)
+{
+    const copse_shape shape = copse_tensor_shape(in->x);
+    copse_tensor *x;
+    COPSE_TRY(copse_reshape(g, in->x, COPSE_SHAPE(1, shape.dims[0], shape.dims[1]), &x));
+    COPSE_TRY(copse_instance_norm(g, x, in->scale, in->offset, 1e-5f, &x));
+    return copse_reshape(g, x, shape, y);
+}
+
+static copse_status build_dropout(copse_graph *g, const struct operands *in, copse_tensor **y)
+{
+    return copse_dropout(g, in->x, 0.25f, true, y);
+}
+
 /* `matrices` that must be read and written, each once. */
 static const struct row {
     const char *name;
@@ -61,6 +77,9 @@ static const struct row {
     { "layer norm gradient", build_layer_norm, true, false, 3 },
     { "RMS norm", build_rms_norm, false, false, 2 },
     { "RMS norm gradient", build_rms_norm, true, false, 3 },
+    { "instance norm", build_instance_norm, false, false, 2 },
+    { "instance norm and gradient", build_instance_norm, true, false, 3 },
+    { "dropout", build_dropout, false, false, 2 },
     { "gelu", build_gelu, false, false, 2 },
     { "gelu gradient", build_gelu, true, false, 3 },
     { "silu", build_silu, false, false, 2 },

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Dropout: the op, and its kernel variants with their launches. The mask is not stored: the gradient generates the same
+   random numbers again. */
+#include <stdio.h>
+
+#include "core/base/random.h"
+#include "core/device/host_at.h"
+#include "core/graph/variant.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+
+/* The kernels read these words by index. */
+_Static_assert(COPSE_STEP_NUMBER == 0 && COPSE_STEP_SEED_LO == 1 && COPSE_STEP_SEED_HI == 2 &&
+                   COPSE_STEP_FIRST_EXAMPLE == 3,
+               "step words");
+
+struct dropout_attr {
+    uint32_t stream;    /* distinguishes the calls in one graph */
+    uint32_t threshold; /* random words below it drop an element */
+    float scale;
+};
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32");
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+/* ---- launches ---- */
+
+struct dropout {
+    struct dropout_attr of;
+    uint32_t n, row_elements;
+    const copse_tensor *x, *y;
+};
+
+static copse_status lower_plain(struct copse_lowering *l, const void *work)
+{
+    const struct dropout *w = work;
+    struct copse_params_dropout p = { .n = w->n, .row_elements = w->row_elements, .stream = w->of.stream,
+                                      .threshold = w->of.threshold, .scale = w->of.scale };
+    copse__divisor(p.row_elements, &p.m, &p.h);
+    return COPSE_LAUNCH(l, dropout, NULL, p, copse__groups_for(l, COPSE_KERNEL_dropout, p.n), copse__of(w->x),
+                        copse__step(), copse__of(w->y));
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    enum { EACH = 2048 }; /* elements that an invocation computes: a multiple of 16 */
+    const struct dropout *w = work;
+    const struct copse_params_dropout_wide p = { w->n, w->row_elements, w->of.stream, w->of.threshold, w->of.scale, EACH };
+    return COPSE_LAUNCH(l, dropout_wide, NULL, p, ((uint64_t)p.n + EACH - 1) / EACH, copse__of(w->x), copse__step(),
+                        copse__of(w->y));
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "plain", COPSE_KERNEL_dropout, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+};
+
+static const uint32_t sizes[] = { 4096, 1u << 18 };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct dropout *w = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->n));
+    return w->n > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct dropout w = { .n = sizes[index], .row_elements = 64 };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+    snprintf(j->name, sizeof j->name, "%u elements", (unsigned)w.n);
+    j->operations = 60.0 * w.n;
+    j->in_count = 1;
+    j->in[0] = COPSE_SHAPE(w.n / 64, 64);
+}
+
+/* A rate so low that no element is dropped, whatever the step and the seed are. */
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    (void)j;
+    return copse_dropout(g, in[0], 0x1p-40f, true, out);
+}
+
+const struct copse_family copse_family_dropout = {
+    .name = "dropout",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .size_class = size_class,
+    .job_count = COPSE_COUNT(sizes),
+    .job = job,
+    .build = build,
+};
+
+/* ---- the op ---- */
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct dropout_attr *a = y->attr;
+    struct dropout w = { .of = *a, .n = (uint32_t)copse__elements(y->shape), .row_elements = 1, .x = y->in[0], .y = y };
+    for (uint32_t i = 1; i < y->shape.rank; i++)
+        w.row_elements *= y->shape.dims[i];
+    return copse__lower_variant(l, &copse_family_dropout, &w);
+}
+
+/* Linear with a diagonal matrix, so it is its own transpose. */
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
+{
+    return COPSE_NODE(g, y->op, y->attr, &dx[0], dy);
+}
+
+static const struct copse_op op_dropout = {
+    .name = "dropout",
+    .attr_size = sizeof(struct dropout_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+copse_status copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is_training,
+                           copse_tensor **out)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("dropout", g, out, x));
+    if (!(rate >= 0.0f && rate < 1.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT, "dropout: rate %g is not in [0, 1)", (double)rate);
+    if (!is_training || rate == 0.0f)
+        return copse__own(g, x, out);
+    const struct dropout_attr a = {
+        .stream = (uint32_t)g->nodes.count,
+        .threshold = (uint32_t)((double)rate * 4294967296.0),
+        .scale = (float)(1.0 / (1.0 - (double)rate)),
+    };
+    return COPSE_NODE(g, &op_dropout, &a, out, x);
+}
+
+/* ---- reference ---- */
+
+static double element(const struct copse_params_dropout_wide *p, const struct copse_host_arg *args, size_t i)
+{
+    const uint32_t *words = args[1].data;
+    const uint32_t key[2] = { words[COPSE_STEP_SEED_LO], words[COPSE_STEP_SEED_HI] };
+    const uint32_t example = words[COPSE_STEP_FIRST_EXAMPLE] + (uint32_t)(i / p->row_elements);
+    const uint64_t place = (uint64_t)example * p->row_elements + i % p->row_elements;
+    const uint32_t counter[4] = { (uint32_t)place, (uint32_t)(place >> 32), words[COPSE_STEP_NUMBER], p->stream };
+    uint32_t random[4];
+    copse__philox(counter, key, random);
+    return random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * (double)p->scale;
+}
+
+double copse_at_dropout_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    (void)spec;
+    return element(params, args, i);
+}
+
+double copse_at_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_dropout *p = params;
+    const struct copse_params_dropout_wide of = { .row_elements = p->row_elements, .stream = p->stream,
+                                                  .threshold = p->threshold, .scale = p->scale };
+    (void)spec;
+    return element(&of, args, i);
+}
+
+void copse_host_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_dropout *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, copse_at_dropout(params, spec, args, i));
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_dropout(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_dropout p = { .n = COPSE_TEST_N, .row_elements = 7, .stream = 3,
+                                      .threshold = 0x80000000u, .scale = 2.0f };
+    copse__divisor(p.row_elements, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
+}
+
+static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_dropout_wide *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i, element(p, args, i));
+}
+
+void copse_self_test_dropout_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_dropout_wide p = { COPSE_TEST_N, 7, 3, 0x80000000u, 2.0f, 64 };
+    (void)k;
+    COPSE_SELF_TEST(t, p, 2, COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
+    t->truth = wide;
+}

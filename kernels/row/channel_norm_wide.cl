@@ -1,0 +1,39 @@
+/* only: opencl */
+/* SPDX-License-Identifier: MIT */
+/* channel_norm for CPUs with wide vectors and 16 or more channels: an invocation computes all channels of `each` places of
+   a batch, 16 at a time, with the arithmetic of channel_norm, so that the results have the same bits. The last vector of
+   channels overlaps the one before. */
+GROUP(1, 1)
+SPEC(0, OP)
+PARAMS(uint n; uint channels; uint size; uint second; uint each;)
+
+KERNEL7(channel_norm_wide, IN(float, x), IN(float, mean), IN(float, inverse), IN(float, scale), IN(float, b),
+        IN(float, shares), OUT(float, y))
+{
+    const uint places = p.size / p.channels, blocks = (places + p.each - 1) / p.each;
+    const uint batch = GROUP_INDEX() / blocks, first = (GROUP_INDEX() - batch * blocks) * p.each;
+    if (batch >= p.n / p.size)
+        return;
+    const uint count = min(p.each, places - first);
+    const size_t step = p.channels, line_at = (size_t)batch * p.size + first * step;
+    for (uint strip = 0; strip < p.channels; strip += 16) {
+        const uint c = min(strip, p.channels - 16), at = batch * p.channels + c;
+        const float16 centre = vload16(0, mean + at), rest = vload16(0, mean + p.second + at);
+        const float16 factor = vload16(0, inverse + at), times = vload16(0, scale + c);
+        __global const float *px = x + line_at + c, *pd = b + line_at + c;
+        __global float *py = y + line_at + c;
+        if (OP == 0) {
+            const float16 offset = vload16(0, b + c);
+            for (uint k = 0; k < count; k++, px += step, py += step) {
+                const float16 u = ((vload16(0, px) - centre) - rest) * factor;
+                vstore16(u * times + offset, 0, py);
+            }
+        } else {
+            const float16 share = vload16(0, shares + at), along = vload16(0, shares + p.second + at);
+            for (uint k = 0; k < count; k++, px += step, pd += step, py += step) {
+                const float16 u = ((vload16(0, px) - centre) - rest) * factor;
+                vstore16(((times * vload16(0, pd) - share) - u * along) * factor, 0, py);
+            }
+        }
+    }
+}
