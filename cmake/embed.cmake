@@ -68,7 +68,7 @@ macro(bad why) # for copse_parse
 endmacro()
 
 # Read one kernel's declaration; sets K_NAME, K_ARGS, K_ARG_COUNT, K_PARAMS (C fields),
-# K_PARAM_COUNT, K_SPEC_COUNT, K_GROUP_X, K_GROUP_Y, K_GROUP_BYTES in the caller.
+# K_PARAM_COUNT, K_SPEC_COUNT, K_GROUP_X, K_GROUP_Y, K_GROUP_BYTES, K_COOPERATIVE in the caller.
 function(copse_parse path)
     get_filename_component(file_name "${path}" NAME_WE)
     file(READ "${path}" text)
@@ -193,6 +193,10 @@ function(copse_parse path)
     set(K_GROUP_X ${x} PARENT_SCOPE)
     set(K_GROUP_Y ${y} PARENT_SCOPE)
     set(K_GROUP_BYTES ${bytes} PARENT_SCOPE)
+    set(K_COOPERATIVE false PARENT_SCOPE)
+    if(text MATCHES "#extension GL_NV_cooperative_matrix")
+        set(K_COOPERATIVE true PARENT_SCOPE)
+    endif()
 endfunction()
 
 # Declarations of the elementwise functions, from the rows of one .def file: those with numbers below 20, the everyday ones,
@@ -335,7 +339,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
         string(APPEND rows
                "    { \"${K_NAME}\", ${K_ARG_COUNT}, ${K_SPEC_COUNT}, { ${K_ARGS}}, ${K_PARAM_COUNT},\n"
                "      ${K_GROUP_X}, ${K_GROUP_Y}, ${K_GROUP_BYTES}, 0x${hash}ull,\n"
-               "      ${cl}, ${spirv}, ${host},\n      copse_self_test_${K_NAME} },\n")
+               "      ${cl}, ${spirv}, ${host},\n      copse_self_test_${K_NAME}, ${K_COOPERATIVE} },\n")
     endforeach()
 
     list(LENGTH names count)

@@ -243,6 +243,16 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->keeps_denormals = false;
 }
 
+/* Kernels with cooperative matrices use Vulkan 1.2, and subgroups of whole groups. */
+static copse_status describe_matrices(struct vk_device *vd, VkPhysicalDevice physical, const struct extensions *e,
+                                      struct copse_limits *out, struct vk_traits *t)
+{
+    if (t->version >= VK_API_VERSION_1_2 && has(e, COPSE_VK_COOPERATIVE_MATRIX) && out->subgroup_size > 0)
+        COPSE_TRY(copse_vk_cooperative_shape(vd, physical, t->cooperative_shape));
+    memcpy(out->cooperative_shape, t->cooperative_shape, sizeof out->cooperative_shape);
+    return COPSE_OK;
+}
+
 copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
                                struct copse_device_info *info, struct vk_traits *t)
 {
@@ -274,7 +284,8 @@ copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
     struct extensions e;
     COPSE_TRY(extensions_get(vd, physical, &e));
     describe_rest(vd, physical, &e, info, t);
+    const copse_status s = describe_matrices(vd, physical, &e, &info->limits, t);
     copse__free(&vd->base->mem, e.at);
-    info->is_usable = true;
-    return COPSE_OK;
+    info->is_usable = s == COPSE_OK;
+    return s;
 }

@@ -69,15 +69,20 @@ static copse_status find_physical(copse_device *dev, struct vk_device *vd)
 static copse_status make_device(struct vk_device *vd)
 {
     const struct vk_traits *t = &vd->traits;
-    const char *extensions[2];
+    const char *extensions[3];
+    struct copse_vk_cooperative_features matrices;
     uint32_t count = 0;
     if (t->import_alignment)
         extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     if (t->has_portability_subset)
         extensions[count++] = "VK_KHR_portability_subset";
+    if (t->cooperative_shape[0])
+        extensions[count++] = COPSE_VK_COOPERATIVE_MATRIX;
+    copse_vk_cooperative_chain(&matrices, true);
 
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+        .pNext = t->cooperative_shape[0] ? &matrices : NULL,
         .storageBuffer16BitAccess = t->has_f16_storage,
     };
     const VkPhysicalDeviceFeatures2 features = {

@@ -42,6 +42,8 @@ static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, c
     h = copse__hash(h, k->row->name, strlen(k->row->name));
     h = copse__hash(h, &k->row->source_hash, sizeof k->row->source_hash);
     h = copse__hash(h, k->spec, k->row->spec_count * sizeof k->spec[0]);
+    if (k->row->is_cooperative)
+        h = copse__hash(h, t->cooperative_shape, sizeof t->cooperative_shape);
     snprintf(key, 32, "vk-%016llx", (unsigned long long)h);
 }
 
@@ -153,24 +155,34 @@ static copse_status make_layout(struct vk_device *vd, struct copse_kernel *k)
     return r == VK_SUCCESS ? COPSE_OK : copse_vk_fail(r, "create a pipeline layout");
 }
 
-static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, VkPipelineCache cache)
+struct code {
+    const uint32_t *words;
+    size_t bytes;
+};
+
+/* The specialisation constants of shaders/prelude.glsl; a cooperative kernel has the shape of a matrix at the end. */
+static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, const struct code *from, VkPipelineCache cache)
 {
     struct vk_kernel *vk = k->priv;
     const struct copse_kernel_row *row = k->row;
-    uint32_t values[2 + COPSE_MAX_SPECS] = { k->group_x, k->group_y };
-    VkSpecializationMapEntry entries[2 + COPSE_MAX_SPECS];
-    const uint32_t count = 2u + row->spec_count;
+    uint32_t values[2 + COPSE_MAX_SPECS + 3] = { k->group_x, k->group_y };
+    VkSpecializationMapEntry entries[COPSE_COUNT(values)];
+    uint32_t count = 2u + row->spec_count;
     memcpy(values + 2, k->spec, row->spec_count * sizeof k->spec[0]);
     for (uint32_t i = 0; i < count; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
+    for (uint32_t i = 0; row->is_cooperative && i < 3; i++, count++) {
+        values[count] = vd->traits.cooperative_shape[i];
+        entries[count] = (VkSpecializationMapEntry){ .constantID = 2 + COPSE_MAX_SPECS + i, .offset = 4 * count, .size = 4 };
+    }
     const VkSpecializationInfo spec = {
         .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values
     };
 
     const VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = row->spirv_bytes,
-        .pCode = row->spirv,
+        .codeSize = from->bytes,
+        .pCode = from->words,
     };
     VkShaderModule module;
     VkResult r = vd->vk.CreateShaderModule(vd->device, &code, NULL, &module);
@@ -201,6 +213,11 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "vulkan: kernel %s has no SPIR-V in this build",
                           k->row->name);
     COPSE_TRY(make_layout(vd, k));
+    uint32_t *words;
+    struct code code = { k->row->spirv, k->row->spirv_bytes };
+    COPSE_TRY(copse_note(copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes, &words, &code.bytes),
+                         "in kernel %s", k->row->name));
+    code.words = words ? words : code.words;
 
     char key[32];
     cache_key(k, &vd->traits, key);
@@ -223,7 +240,8 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
     if ((store->get || store->put) &&
         vd->vk.CreatePipelineCache(vd->device, &info, NULL, &cache) != VK_SUCCESS)
         cache = VK_NULL_HANDLE;
-    VkResult r = make_pipeline(vd, k, cache);
+    VkResult r = make_pipeline(vd, k, &code, cache);
+    copse__free(&vd->base->mem, words);
     if (r == VK_SUCCESS && cache && store->put && !data)
         cache_put(vd, key, cache);
     vd->vk.DestroyPipelineCache(vd->device, cache, NULL);

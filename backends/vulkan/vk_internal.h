@@ -109,6 +109,7 @@ struct vk_traits {
     VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
+    uint8_t cooperative_shape[3]; /* as in copse_limits */
 };
 
 /* A block of device memory that several buffers share. */
@@ -206,6 +207,31 @@ struct vk_kernel {
 copse_status copse_vk_kernel_init(struct copse_kernel *k);
 void copse_vk_kernel_fini(struct copse_kernel *k);
 bool copse_vk_is_stored(const struct copse_kernel *k);
+
+/* ---- cooperative.c ---- */
+
+/* Set the shape to the largest one of f16 operands and f32 sums that the device reports and the kernel can take; left
+   alone if there is none. The device lists VK_KHR_cooperative_matrix. */
+copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical, uint8_t shape[3]);
+
+#define COPSE_VK_COOPERATIVE_MATRIX "VK_KHR_cooperative_matrix"
+/* The features that kernels with cooperative matrices need: a chain for VkPhysicalDeviceFeatures2. The first four
+   members are VkPhysicalDeviceCooperativeMatrixFeaturesKHR, which older headers lack. */
+struct copse_vk_cooperative_features {
+    VkStructureType type;
+    void *next;
+    VkBool32 has_matrices, has_robust_access;
+    VkPhysicalDeviceShaderFloat16Int8Features arithmetic;
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory;
+};
+void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f, bool is_enabled);
+/* Whether the chain enables all of them; NULL = it does not. */
+bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
+
+/* SPIR-V with the instructions of SPV_NV_cooperative_matrix as SPIR-V with those of SPV_KHR_cooperative_matrix; the
+   caller frees *out. NULL: the module has no such instructions. COPSE_ERR_COMPILE: it cannot be converted. */
+copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes, uint32_t **out,
+                                       size_t *out_bytes);
 
 /* ---- record.c ---- */
 

@@ -9,6 +9,7 @@ struct limit {
     double ulp, floor, ratio;
     copse_host_fn *size;
     bool has_activation, is_single;
+    bool has_halves; /* operands are f16 in words: the host function takes their magnitudes with spec[5] */
 };
 
 #define SUM(kernel_, ...) { .kernel = COPSE_KERNEL_##kernel_, .ulp = 1, .ratio = __VA_ARGS__ }
@@ -17,6 +18,8 @@ struct limit {
 static const struct limit limits[] = {
     SUM(matmul, 16, .has_activation = true), SUM(matmul_texel, 16, .has_activation = true),
     SUM(matmul_wide, 16, .has_activation = true),
+    /* Matrix units may cut off sums of 32 bits instead of rounding them. */
+    SUM(matmul_cooperative, 64, .has_activation = true, .has_halves = true),
     SUM(conv, 16, .has_activation = true), SUM(conv_wide, 16, .has_activation = true), SUM(conv_weight, 16),
     SUM(conv_weight_wide, 16), SUM(conv_texel, 16, .has_activation = true), SUM(conv_weight_texel, 16),
     ULP(pool, 4, .ratio = 4), ULP(pool_wide, 4, .ratio = 4), ULP(pool_grad, 6, .ratio = 4),
@@ -112,6 +115,8 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
         out->is_single = l->is_single;
         if (l->has_activation)
             out->spec[1] = 0;
+        if (l->has_halves)
+            out->spec[5] = 1;
     }
     const struct copse_user_kernel *own = copse__user_kernel(kernel);
     if (own) {
@@ -157,6 +162,10 @@ uint64_t copse__bound_work(const struct copse_command *c)
     }
     case COPSE_KERNEL_matmul_texel: {
         const struct copse_params_matmul_texel *p = params;
+        return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_matmul_cooperative: {
+        const struct copse_params_matmul_cooperative *p = params;
         return words + product(p->m, p->n, p->k, p->batch);
     }
     case COPSE_KERNEL_matmul_wide: {

@@ -46,6 +46,7 @@ static bool sample_of_product(const struct copse_command *c, struct copse_sample
         ELEMENTS(matmul, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
         ELEMENTS(matmul_wide, 3, (uint64_t)p->batch * p->m * p->n, p->k)
         ELEMENTS(matmul_texel, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
+        ELEMENTS(matmul_cooperative, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
         ELEMENTS(conv, 3, p->count, (uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin))
         ELEMENTS(conv_wide, 3, (uint64_t)p->pixels * p->out_c, (uint64_t)p->taps_h * p->taps_w * p->group_in)
         ELEMENTS(conv_weight, 2, p->count, p->part)

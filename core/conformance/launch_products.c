@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of matrix products. */
+#include <math.h>
+
 #include "core/conformance/launch.h"
+#include "core/device/host_at.h"
 #include "copse/matmul.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -69,6 +72,55 @@ static void plan_texel(struct copse_launch *l)
                                                  .b_each = 1, .b_count = 1 };
     COPSE_LAUNCH_PLAN(l, p, t.groups, 4 * (size_t)a_row * a_rows, 4 * (size_t)b_row * b_rows, t.n,
                       (size_t)t.m * t.n);
+}
+
+#define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
+
+/* Items of 3 x 2: item i reads matrix i of A and matrix i / 2 % 3 of B. */
+static void plan_cooperative_batch(struct copse_launch *l)
+{
+    const uint32_t m = 3, n = 2, k = terms(l), batch = (uint32_t)l->want;
+    const struct copse_params_matmul_cooperative p = { .m = m, .n = n, .k = k, .k_end = k, .batch = batch, .a_each = 1,
+                                                       .a_count = batch, .b_each = 2, .b_count = 3 };
+    COPSE_LAUNCH_PLAN(l, p, batch, HALVES((size_t)batch * m * k), HALVES(3 * (size_t)k * n), n, (size_t)batch * m * n);
+}
+
+/* Whole tiles would take 600 MiB with more groups than an axis. */
+static void plan_cooperative(struct copse_launch *l)
+{
+    const struct tiles t = tiles_of(l, 64, 64);
+    const uint32_t k = terms(l);
+    const struct copse_params_matmul_cooperative p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
+                                                       .a_count = 1, .b_each = 1, .b_count = 1 };
+    if (l->regime == COPSE_REGIME_AXIS)
+        plan_cooperative_batch(l);
+    else
+        COPSE_LAUNCH_PLAN(l, p, t.groups, HALVES((size_t)t.m * k), HALVES((size_t)k * t.n), t.n, (size_t)t.m * t.n);
+}
+
+static void plan_cooperative_part(struct copse_launch *l)
+{
+    plan_cooperative(l);
+    ((struct copse_params_matmul_cooperative *)(void *)l->params)->k_begin = 2;
+}
+
+static void arrange_halves(const struct copse_launch *l, uint32_t *const *words)
+{
+    copse__launch_halves(l, 0, words[0]);
+    copse__launch_halves(l, 1, words[1]);
+}
+
+/* Sums of magnitudes. */
+static void size_cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_matmul_cooperative *p = params;
+    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], COPSE_LINEAR, spec[2], spec[3], 0, 1 };
+    for (size_t i = 0; i < args[2].count; i++)
+        copse__store(&args[2], i, fabs(copse__load(&args[2], i)));
+    for (size_t i = 0; i < args[3].count; i++) {
+        copse__store(&args[3], i, fabs(copse__load(&args[3], i))); /* of the first part */
+        copse__store(&args[3], i, copse_at_matmul_cooperative(p, of_size, args, i));
+    }
 }
 
 /* B in panels. */
@@ -187,6 +239,11 @@ static void plan_pad(struct copse_launch *l)
       .spec = { __VA_ARGS__ } }
 #define TEXEL_LANES 8 /* a group of matmul_texel has 8 invocations on every device */
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
+#define HALF_PRODUCT(label, plan_, c, ...)                                                                  \
+    { .kernel = COPSE_KERNEL_matmul_cooperative, .name = label,                                             \
+      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_,             \
+      .arrange = arrange_halves, .size = size_cooperative, .limit = { .ulp = 0.5, .ratio = 64 },            \
+      .cap = 0x1p15f, .is_rare = true, .least_group = 128, .spec = { __VA_ARGS__ } }
 #define MOVE(kernel_, label, plan_, ...)                                                                    \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
       .is_single = true, .no_regimes = __VA_ARGS__ }
@@ -201,6 +258,11 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
     PRODUCT(matmul_texel, "batch", plan_texel_batch, 0, 0, 0, 0, 1),
+    HALF_PRODUCT("", plan_cooperative, RESULT, 0), HALF_PRODUCT("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
+    HALF_PRODUCT("A transposed", plan_cooperative, RESULT, 0, 0, 1, 0),
+    HALF_PRODUCT("B transposed", plan_cooperative, RESULT, 0, 0, 0, 1),
+    HALF_PRODUCT("batch", plan_cooperative_batch, RESULT, 0),
+    HALF_PRODUCT("second part", plan_cooperative_part, VALUES, 1, COPSE_RELU),
     PRODUCT(matmul_wide, "16 columns", plan_wide, 0), PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
     { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },

@@ -3,6 +3,7 @@
    place. */
 #include <math.h>
 
+#include "core/base/half.h"
 #include "core/conformance/launch.h"
 
 const char *const copse_values_names[COPSE_VALUES_COUNT + 1] = {
@@ -114,6 +115,30 @@ float copse__launch_number(const struct copse_launch *l)
 {
     const unsigned v = l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values;
     return number(l, v, mix(l->seed, 0, 0) | 0x80000000u);
+}
+
+static uint16_t half(const struct copse_launch *l, unsigned v, uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    switch (v) {
+    case COPSE_VALUES_SUBNORMALS:
+        return (uint16_t)(sign | (bits & 0x3ffu) | 1u);
+    case COPSE_VALUES_EXTREMES: /* the largest and the smallest normal number */
+        return (uint16_t)(sign | (bits & 256u ? 0x7bffu : 0x0400u));
+    default:
+        return copse__f32_to_f16(number(l, v, bits));
+    }
+}
+
+void copse__launch_halves(const struct copse_launch *l, uint32_t arg, uint32_t *words)
+{
+    for (size_t i = 0; i < l->counts[arg]; i++) {
+        words[i] = 0;
+        for (size_t h = 0; h < 2; h++) {
+            const uint32_t bits = mix(l->seed, arg, 2 * i + h);
+            words[i] |= (uint32_t)half(l, class_of(l, bits, 2 * i + h), bits) << (16 * h);
+        }
+    }
 }
 
 int32_t copse__launch_whole(const struct copse_launch *l)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/audit/bound.h"
 #include "core/conformance/fence.h"
 #include "core/conformance/rig.h"
 #include "core/graph/recording.h"
@@ -32,6 +33,7 @@ struct copse_rig_program {
     struct copse_placement inputs[COPSE_RIG_ROOM];
     struct copse_recording recording;
     bool is_library; /* a variant of a vendor's library, without a kernel of ours */
+    double ratio;    /* the bound of a partial variant, which may be larger than that of the cases; 0 = another variant */
 };
 
 /* ---- making it ---- */
@@ -110,6 +112,16 @@ static size_t kernel_of(const char *variant)
     return i;
 }
 
+static double ratio_of(const char *family, const char *variant)
+{
+    const struct copse_family *f = family ? copse__family(family) : NULL;
+    struct copse_bound b;
+    if (!f || !f->partial || !*variant || copse__variant(f, variant) != f->partial)
+        return 0;
+    copse__bound_limits(f->partial->kernel, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &b);
+    return b.ratio;
+}
+
 /* Whether the device has the features that all shared kernels need, and the usual group sizes of GPUs. */
 static bool is_complete(const copse_device *dev)
 {
@@ -146,6 +158,7 @@ copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, c
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
     p->rig = rig;
     p->is_library = *variant && kernel_of(variant) == copse_kernel_count;
+    p->ratio = ratio_of(rig->c->family, variant);
     p->dev = copse_device_retain(dev);
     COPSE_TRY_OR(fail, s, copse_queue_create(dev, &p->queue));
     COPSE_TRY_OR(fail, s, copse__buffer_acquire(dev, sizeof rig->step, &p->step));
@@ -320,6 +333,8 @@ static void compare_real(const struct copse_rig_program *p, size_t i, const doub
     const struct copse_rig *rig = p->rig;
     const bool flushes = !p->dev->limits->keeps_denormals;
     struct copse_case_limit limit = i ? rig->c->backward : rig->c->forward;
+    if (limit.ratio > 0)
+        limit.ratio = fmax(limit.ratio, p->ratio);
     if (p->is_library && limit.ratio > 0)
         limit.ratio = fmax(limit.ratio, 2 * sqrt((double)rig->c->chain));
     for (size_t k = 0; k < count; k++) {

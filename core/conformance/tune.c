@@ -174,8 +174,10 @@ static copse_status tune_class(struct copse_conform_run *r, const struct copse_f
     struct trial t = { .family = f };
     COPSE_TRY(copse__conform_memory(r, 1, COPSE_TUNE_WORK, &t.job.work));
     f->job(index, &t.job);
-    for (size_t i = f->count; i-- > 0;) {
+    for (size_t i = !f->takes_job || f->takes_job(r->dev->limits, t.job.work) ? f->count : 0; i-- > 0;) {
         t.variant = &f->variants[i];
+        if (t.variant == f->partial && !t.variant->fits(r->dev->limits, t.job.work))
+            continue;
         copse__conform_one(r,
                            &(struct copse_conform_case){ "tune", f->name, t.job.name,
                                                          copse__variant_kernel(t.variant) },

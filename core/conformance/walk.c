@@ -45,6 +45,8 @@ static void take_case(struct copse_conform_run *r, const char *mode, const struc
     const bool has_failed = first != COPSE_VERDICT_PASS && first != COPSE_VERDICT_SKIP;
     bool has_failed_variant = false;
     for (size_t i = 0; f && i < f->count && forces(r, has_failed || always_forces); i++) {
+        if (&f->variants[i] == f->partial && !c->fits_partial)
+            continue;
         x.variant = copse__variant_kernel(&f->variants[i]);
         const copse_verdict v = copse__conform_one(
             r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take, &x);

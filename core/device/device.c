@@ -130,6 +130,8 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
     LOWER(has_f64);
     LOWER(has_f16_storage);
 #undef LOWER
+    if (!smaller->cooperative_shape[0])
+        memset(l.cooperative_shape, 0, sizeof l.cooperative_shape);
     l.offset_alignment = COPSE_MAX(l.offset_alignment, smaller->offset_alignment);
     l.host_import_alignment =
         l.host_import_alignment && smaller->host_import_alignment

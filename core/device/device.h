@@ -79,6 +79,8 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
 
 /* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not blocked. */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
+/* COPSE_ERR_UNSUPPORTED, with the reason, if the device cannot run the kernel; it may be blocked. */
+copse_status copse__kernel_check(const copse_device *dev, enum copse_kernel_id id);
 
 /* The row of a kernel id on this device: the library's row, or an override for tests. An override has the arguments,
    parameters and specialisations of the row it replaces, must outlive the device, and is set before the device is

@@ -38,6 +38,21 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
     return k != NULL;
 }
 
+static copse_status check_matrices(const copse_device *dev, enum copse_kernel_id id)
+{
+    const struct copse_limits *l = dev->limits;
+    const char *name = copse__kernel_row(dev, id)->name;
+    uint32_t x, y;
+    if (!l->cooperative_shape[0])
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s multiplies cooperative matrices of f16 with f32 sums, %s reports "
+                                                 "no shape of them (VK_KHR_cooperative_matrix)", name, dev->info.id);
+    copse__kernel_group(l, id, &x, &y);
+    if (l->subgroup_size == 0 || x % l->subgroup_size != 0)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s needs groups of whole subgroups, %s has subgroups of %u and groups "
+                                                 "of %u", name, dev->info.id, l->subgroup_size, x);
+    return COPSE_OK;
+}
+
 static copse_status check_limits(const copse_device *dev, enum copse_kernel_id id)
 {
     if (!copse__row(id))
@@ -60,6 +75,8 @@ static copse_status check_limits(const copse_device *dev, enum copse_kernel_id i
         if (row->args[i].kind == COPSE_ARG_TEXEL && l->max_texel_elements == 0)
             return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s reads texels, %s has none",
                               row->name, dev->info.id);
+    if (row->is_cooperative)
+        COPSE_TRY(check_matrices(dev, id));
     if (dev->backend->has_kernel && !dev->backend->has_kernel(dev, row))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s has no form for %s", row->name,
                           dev->info.id);
@@ -69,6 +86,11 @@ static copse_status check_limits(const copse_device *dev, enum copse_kernel_id i
 static bool is_blocked(const copse_device *dev, enum copse_kernel_id id, char reason[192])
 {
     return copse__kernel_is_blocked(dev, copse__kernel_row(dev, id)->name, reason, 192);
+}
+
+copse_status copse__kernel_check(const copse_device *dev, enum copse_kernel_id id)
+{
+    return check_limits(dev, id);
 }
 
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id)

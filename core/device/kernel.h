@@ -67,6 +67,8 @@ struct copse_kernel_row {
     size_t spirv_bytes;
     copse_host_fn *host;      /* NULL for variants: they share the base kernel's */
     copse_self_test_fn *self_test;
+    bool is_cooperative; /* Vulkan only: for devices with limits.cooperative_shape, which is in the specialisation
+                            constants 8 to 10 */
 };
 
 /* The name of the function in the kernel's text: without the hash in names of applications' kernels, "swish@1a2b3c4d".

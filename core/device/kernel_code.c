@@ -164,6 +164,12 @@ enum {
     DECORATION_SET = 34,
 };
 
+/* The shape of cooperative matrices. */
+static bool is_shape(const struct copse_kernel_row *row, uint32_t constant)
+{
+    return row->is_cooperative && constant >= 2 + COPSE_MAX_SPECS && constant < 2 + COPSE_MAX_SPECS + 3;
+}
+
 /* Bindings missing from the layout are undefined behaviour in drivers, so they are checked here. */
 static copse_status check_spirv(const char *owner, const uint32_t *words, size_t count,
                                 const struct copse_kernel_row *row)
@@ -184,7 +190,7 @@ static copse_status check_spirv(const char *owner, const uint32_t *words, size_t
                                   value, row->name, row->arg_count);
             if (what == DECORATION_SET && value != 0)
                 return copse_fail(COPSE_ERR_FORMAT, "%s: descriptor set %u; only set 0 is bound", owner, value);
-            if (what == DECORATION_SPEC_ID && value >= 2u + row->spec_count)
+            if (what == DECORATION_SPEC_ID && value >= 2u + row->spec_count && !is_shape(row, value))
                 return copse_fail(COPSE_ERR_FORMAT,
                                   "%s: constant_id %u, but %s has %u besides the group size", owner,
                                   value, row->name, row->spec_count);

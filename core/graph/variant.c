@@ -216,6 +216,18 @@ static const struct copse_variant *replaced(const struct copse_lowering *l, cons
     return NULL;
 }
 
+/* The class itself or the one that it is a part of: that in which the row was measured. Returns its rate, 0 = none. */
+static uint64_t measured_in(const struct copse_lowering *l, const struct copse_family *f, const struct copse_variant *v,
+                            char size_class[COPSE_SIZE_CLASS])
+{
+    char *part = strchr(size_class, '_');
+    const uint64_t rate = rate_of(l, f, size_class, v);
+    if (rate > 0 || !part)
+        return rate;
+    *part = '\0';
+    return rate_of(l, f, size_class, v);
+}
+
 /* A measured row replaces the row chosen by prior if that one was measured too and is more than 3 % slower. */
 static const struct copse_variant *by_rate(const struct copse_lowering *l,
                                            const struct copse_family *f, const void *work,
@@ -225,7 +237,7 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
     char size_class[COPSE_SIZE_CLASS];
     if (!f->size_class(work, size_class))
         return prior;
-    uint64_t most = rate_of(l, f, size_class, prior);
+    uint64_t most = measured_in(l, f, prior, size_class);
     if (most == 0)
         return prior;
     most += most / 32;
@@ -242,12 +254,14 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
 static copse_status refuse(const struct copse_lowering *l, const struct copse_family *f,
                            const struct copse_variant *v)
 {
-    char reason[192];
+    char reason[192], why[COPSE_ERROR_BYTES];
     const char *kernel = blocked_of(l, v, reason);
     if (kernel)
         return copse_note(copse__kernel_refuse(l->dev, kernel, reason), "forced for %s", f->name);
-    return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s", f->name,
-                      copse__variant_kernel(v));
+    const bool has_reason = l->dev && v->kernel != COPSE_LIBRARY_KERNEL && copse__kernel_check(l->dev, v->kernel) != COPSE_OK;
+    snprintf(why, sizeof why, "%s%s", has_reason ? ": " : "", has_reason ? copse_last_error() : "");
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s%s", f->name,
+                      copse__variant_kernel(v), why);
 }
 
 copse_status copse__choose(const struct copse_lowering *l, const struct copse_family *f,

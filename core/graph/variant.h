@@ -33,7 +33,9 @@ struct copse_variant {
 
 #define COPSE_TUNE_INPUTS 3
 #define COPSE_TUNE_WORK 256
-#define COPSE_SIZE_CLASS 24 /* bytes of the name of a size class: "nt-32-128-512" */
+/* Bytes of the name of a size class: "nt-32-128-512". "nt-32-128-512_f16" is a part of that class: it has measurements of
+   its own where the variant of lowest prior was measured in it, and otherwise those of the class. */
+#define COPSE_SIZE_CLASS 24
 
 /* Work of one size class, for mode tune and for queries of the choice. */
 struct copse_tune_job {
@@ -49,12 +51,16 @@ struct copse_family {
     /* The first row fits all work; it is used if the forced row does not fit. */
     const struct copse_variant *variants;
     size_t count;
+    /* Most work of the family does not fit this row: conformance forces it in cases with fits_partial only. NULL = none. */
+    const struct copse_variant *partial;
     float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
     /* The size class in which the work is measured; false: it is not measured. */
     bool (*size_class)(const void *work, char name[COPSE_SIZE_CLASS]);
     /* The index-th of `job_count` jobs, from small to large; *out is zeroed but for `work`. */
     size_t job_count;
     void (*job)(size_t index, struct copse_tune_job *out);
+    /* Whether the job is measured on a device with these limits; NULL = every one. */
+    bool (*takes_job)(const struct copse_limits *limits, const void *work);
     /* Adds the nodes of a job to a graph with its inputs. */
     copse_status (*build)(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
                           copse_tensor **out);

@@ -2,6 +2,7 @@
 /* References and self-tests of the kernels of matrix products. */
 #include <math.h>
 
+#include "core/base/half.h"
 #include "core/device/host_at.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
@@ -119,6 +120,34 @@ void copse_host_bias_activation(const void *params, const int32_t *spec,
         copse__store(&args[2], i,
                      copse__activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
     }
+}
+
+/* Element `i` of an array of f16; `is_size`: its magnitude. */
+static double half_at(const struct copse_host_arg *x, size_t i, bool is_size)
+{
+    const double y = (double)copse__f16_to_f32((uint16_t)((uint32_t)copse__load_i(x, i / 2) >> (16 * (i % 2))));
+    return is_size ? fabs(y) : y;
+}
+
+/* spec[5], which the kernel does not have: magnitudes of the operands, for bounds. */
+double copse_at_matmul_cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_matmul_cooperative *p = params;
+    const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m, j = place % n;
+    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
+    const bool is_size = spec[5] != 0;
+    double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
+    for (size_t l = p->k_begin; l < p->k_end; l++)
+        sum += half_at(&args[0], a + (spec[2] ? l * m + i : i * k + l), is_size) *
+               half_at(&args[1], b + (spec[3] ? j * k + l : l * n + j), is_size);
+    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+}
+
+static void cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_matmul_cooperative *p = params;
+    for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
+        copse__store(&args[3], i, copse_at_matmul_cooperative(params, spec, args, i));
 }
 
 /* ---- self-tests: one product that is no multiple of any tile ---- */
@@ -292,6 +321,31 @@ void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_sel
                     8 * b_row * b_rows, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
     t->truth = texel;
+}
+
+/* Whole numbers from -4 to 4, divided by `by`. */
+static void set_halves(struct copse_self_test *t, uint32_t buffer, float by)
+{
+    for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++) {
+        t->words[buffer][i] = 0;
+        for (uint32_t h = 0; h < 2; h++) {
+            const float x = (float)((int)(14 * i + 7 * h + 3 * buffer + i / 9) % 9 - 4) / by;
+            t->words[buffer][i] |= (uint32_t)copse__f32_to_f16(x) << (16 * h);
+        }
+    }
+}
+
+void copse_self_test_matmul_cooperative(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    enum { TERMS = 40 }; /* more than a strip */
+    /* Two products with one B. */
+    const struct copse_params_matmul_cooperative p = { .m = M, .n = N, .k = TERMS, .k_end = TERMS, .batch = 2, .a_each = 1,
+                                                       .a_count = 2, .b_each = 2, .b_count = 1 };
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS, TERMS * N / 2, N, 2 * M * N);
+    soften(t, 2, k->spec[1]);
+    set_halves(t, 0, 16);
+    set_halves(t, 1, 1);
+    t->truth = cooperative;
 }
 
 void copse_self_test_bias_activation(const struct copse_kernel *k, struct copse_self_test *t)

@@ -24,6 +24,14 @@ static struct copse_operand bias_of(const struct copse_product *p)
     return p->bias ? copse__of(p->bias) : p->b;
 }
 
+/* The product with f32 operands: those of 16 bits are widened. */
+static copse_status widened(struct copse_lowering *l, const void *work, struct copse_product *p)
+{
+    *p = *(const struct copse_product *)work;
+    COPSE_TRY(copse__widen(l, &p->a));
+    return copse__widen(l, &p->b);
+}
+
 /* Whether items of the batch read one matrix of an operand. */
 static bool repeats(const struct copse_product *p)
 {
@@ -34,8 +42,10 @@ static bool repeats(const struct copse_product *p)
 
 static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
-    const struct copse_product *p = work;
+    struct copse_product wide;
+    const struct copse_product *p = &wide;
     uint32_t x, y;
+    COPSE_TRY(widened(l, work, &wide));
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed,
                                             p->b_transposed, repeats(p) };
@@ -117,7 +127,9 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
-    const struct copse_product *p = work;
+    struct copse_product operands;
+    const struct copse_product *p = &operands;
+    COPSE_TRY(widened(l, work, &operands));
     const int32_t log_vectors = p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2;
     const uint32_t width = 16u << log_vectors;
     const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
@@ -183,8 +195,10 @@ static copse_status texel_matrix(struct copse_lowering *l, struct copse_operand 
 
 static copse_status lower_texel(struct copse_lowering *l, const void *work)
 {
-    const struct copse_product *p = work;
+    struct copse_product wide;
+    const struct copse_product *p = &wide;
     struct texel_matrix a, b;
+    COPSE_TRY(widened(l, work, &wide));
     COPSE_TRY(texel_matrix(l, p->a, p->of_a.count, p->a_transposed ? p->k : p->m,
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
     COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
@@ -228,7 +242,9 @@ static bool fits_texels(const struct copse_limits *limits, const void *work)
 
 static copse_status lower_clblast(struct copse_lowering *l, const void *work)
 {
-    const struct copse_product *p = work;
+    struct copse_product wide;
+    const struct copse_product *p = &wide;
+    COPSE_TRY(widened(l, work, &wide));
     const bool ends = p->bias || p->activation != COPSE_LINEAR;
     struct copse_operand c = copse__of(p->c);
     if (ends)
@@ -251,20 +267,50 @@ static bool is_one_product(const struct copse_limits *limits, const void *work)
     return p->k > 0 && p->batch == 1;
 }
 
+/* ---- cooperative matrices ---- */
+
+#define COOPERATIVE_TILE 64 /* rows and columns of C of a group */
+
+static copse_status lower_cooperative(struct copse_lowering *l, const void *work)
+{
+    const struct copse_product *p = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed, p->b_transposed };
+    const uint64_t groups = p->batch * divide_up(p->m, COOPERATIVE_TILE) * divide_up(p->n, COOPERATIVE_TILE);
+    struct copse_params_matmul_cooperative params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
+                                                      p->of_b.each, p->of_b.count };
+    do {
+        params.k_begin = params.k_end;
+        params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p), copse__of(p->c)));
+    } while (params.k_end < p->k);
+    return COPSE_OK;
+}
+
+static bool is_f16(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_product *p = work;
+    (void)limits;
+    return p->type == COPSE_F16 && p->k > 0;
+}
+
 /* ---- the family ---- */
 
 static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack };
 static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 static const enum copse_kernel_id clblast_needs[] = { COPSE_KERNEL_bias_activation };
 
+#define MEASURED_ONLY { COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR }
+
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared, NULL, 0 },
     { "wide", COPSE_KERNEL_matmul_wide, { 1, 0, 2 }, has_terms, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
     { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel, texel_needs, COPSE_COUNT(texel_needs) },
-    { "clblast", COPSE_LIBRARY_KERNEL, { COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR },
-      is_one_product, lower_clblast, clblast_needs, COPSE_COUNT(clblast_needs) },
+    { "clblast", COPSE_LIBRARY_KERNEL, MEASURED_ONLY, is_one_product, lower_clblast, clblast_needs,
+      COPSE_COUNT(clblast_needs) },
+    { "cooperative", COPSE_KERNEL_matmul_cooperative, MEASURED_ONLY, is_f16, lower_cooperative, NULL, 0 },
 };
+enum { COOPERATIVE = COPSE_COUNT(variants) - 1 };
 
 /* m, n and k are each rounded to one of these. */
 static const uint32_t sizes[] = { 32, 128, 512 };
@@ -273,27 +319,31 @@ enum { SIZES = COPSE_COUNT(sizes) };
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_product *p = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%c%c-%u-%u-%u", p->a_transposed ? 't' : 'n',
+    snprintf(name, COPSE_SIZE_CLASS, "%c%c-%u-%u-%u%s", p->a_transposed ? 't' : 'n',
              p->b_transposed ? 't' : 'n', (unsigned)copse__size_class(sizes, SIZES, p->m),
-             (unsigned)copse__size_class(sizes, SIZES, p->n),
-             (unsigned)copse__size_class(sizes, SIZES, p->k));
+             (unsigned)copse__size_class(sizes, SIZES, p->n), (unsigned)copse__size_class(sizes, SIZES, p->k),
+             p->type == COPSE_F16 ? "_f16" : "");
     return p->batch == 1 && p->k > 0;
 }
 
-/* For each size: the forward product, the gradient of the weights and the gradient of the input of a dense layer. */
+/* For each size: the forward product, the gradient of the weights and the gradient of the input of a dense layer; then the
+   same of f16. */
 static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
+enum { JOBS = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES };
 
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const size_t t = index % COPSE_COUNT(transposes), i = index / COPSE_COUNT(transposes);
+    const bool is_half = index >= JOBS;
+    const size_t t = index % COPSE_COUNT(transposes), i = index % JOBS / COPSE_COUNT(transposes);
     const struct copse_product p = {
+        .type = is_half ? COPSE_F16 : COPSE_F32,
         .batch = 1, .m = sizes[i / SIZES % SIZES], .n = sizes[i % SIZES], .k = sizes[i / SIZES / SIZES],
         .a_transposed = transposes[t][0], .b_transposed = transposes[t][1],
     };
     _Static_assert(sizeof p <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &p, sizeof p);
-    snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s", (unsigned)p.m, (unsigned)p.n, (unsigned)p.k,
-             p.a_transposed ? ", a transposed" : "", p.b_transposed ? ", b transposed" : "");
+    snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s%s", (unsigned)p.m, (unsigned)p.n, (unsigned)p.k,
+             p.a_transposed ? ", a transposed" : "", p.b_transposed ? ", b transposed" : "", is_half ? ", f16" : "");
     j->operations = 2.0 * p.m * p.n * p.k;
     j->in_count = 2;
     j->in[0] = p.a_transposed ? COPSE_SHAPE(p.k, p.m) : COPSE_SHAPE(p.m, p.k);
@@ -304,16 +354,29 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
                           copse_tensor **out)
 {
     const struct copse_product *p = j->work;
-    return copse_matmul(g, in[0], in[1], p->a_transposed, p->b_transposed, out);
+    copse_tensor *a = in[0], *b = in[1];
+    if (p->type != COPSE_F32) {
+        COPSE_TRY(copse_cast(g, a, p->type, &a));
+        COPSE_TRY(copse_cast(g, b, p->type, &b));
+    }
+    return copse_matmul(g, a, b, p->a_transposed, p->b_transposed, out);
+}
+
+/* Elsewhere f16 operands are widened, and the measurements of f32 serve. */
+static bool takes_job(const struct copse_limits *limits, const void *work)
+{
+    return ((const struct copse_product *)work)->type == COPSE_F32 || limits->cooperative_shape[0] > 0;
 }
 
 const struct copse_family copse_family_matmul = {
     .name = "matmul",
     .variants = variants,
     .count = COPSE_COUNT(variants),
+    .partial = &variants[COOPERATIVE],
     .size_class = size_class,
-    .job_count = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES,
+    .job_count = 2 * JOBS,
     .job = job,
+    .takes_job = takes_job,
     .build = build,
 };
 
@@ -324,13 +387,12 @@ copse_status copse__lower_product(struct copse_lowering *l, const struct copse_p
     const struct copse_variant *v;
     p.of_a = p.of_a.count ? p.of_a : all;
     p.of_b = p.of_b.count ? p.of_b : all;
+    p.type = p.a.tensor->type == p.b.tensor->type ? p.a.tensor->type : COPSE_F32;
     COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
     if (p.m == 0 || p.n == 0 || p.batch == 0)
         return COPSE_OK;
     COPSE_TRY(copse__give_bytes(l, p.k, &p.a));
     COPSE_TRY(copse__give_bytes(l, p.k, &p.b));
-    COPSE_TRY(copse__widen(l, &p.a));
-    COPSE_TRY(copse__widen(l, &p.b));
     return v->lower(l, &p);
 }
 

@@ -13,7 +13,8 @@ struct copse_product_items {
 
 /* c[batch, m, n] = activation(op(a) op(b) + bias) */
 struct copse_product {
-    struct copse_operand a, b; /* f32, or tensors of 16 bits, which copse__lower_product widens */
+    struct copse_operand a, b; /* f32, or tensors of 16 bits */
+    copse_type type;           /* of both operands; COPSE_F32 if they differ. copse__lower_product sets it */
     const copse_tensor *bias, *c; /* bias: NULL = none */
     uint32_t batch, m, n, k;
     struct copse_product_items of_a, of_b; /* a zeroed one = a matrix for each product */

@@ -20,6 +20,9 @@ static bool add_limits(cJSON *to, const struct copse_limits *l)
         { "compute_units", l->compute_units },
         { "host_import_alignment", l->host_import_alignment },
         { "max_texel_elements", l->max_texel_elements },
+        { "cooperative_m", l->cooperative_shape[0] },
+        { "cooperative_n", l->cooperative_shape[1] },
+        { "cooperative_k", l->cooperative_shape[2] },
     };
     const struct { const char *name; bool value; } flags[] = {
         { "unified_memory", l->has_unified_memory },

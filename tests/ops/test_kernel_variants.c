@@ -17,7 +17,7 @@ static bool is_small(const struct copse_limits *limits, const void *work)
 
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
-    strcpy(name, is_small(NULL, work) ? "small" : "large");
+    strcpy(name, *(const uint32_t *)work == 9 ? "small_f16" : is_small(NULL, work) ? "small" : "large");
     return *(const uint32_t *)work != 7; /* which is not measured */
 }
 
@@ -106,6 +106,26 @@ static void measurements_choose(void **state)
     OK(copse_device_block(ctx, "fake:0", "argmax", "by the test"));
     assert_string_equal(chosen(dev, &plain, 5, NULL), "second");
     assert_string_equal(chosen(dev, &plain, 500, NULL), "first");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+/* A class that is a part of another one. */
+static void measurements_of_a_part_choose(void **state)
+{
+    (void)state;
+    const struct copse_limits plain = { .has_wide_vectors = false };
+    copse_context *ctx = open_fake();
+    set_rate(ctx, "small", "softmax", 1000);
+    set_rate(ctx, "small", "reduce", 2000);
+    set_rate(ctx, "small_f16", "argmax", 9000); /* alone */
+    copse_device *dev = open_device(ctx);
+    assert_string_equal(chosen(dev, &plain, 9, NULL), "first"); /* as in the whole class */
+    copse_device_release(&dev);
+    set_rate(ctx, "small_f16", "softmax", 1000);
+    dev = open_device(ctx);
+    assert_string_equal(chosen(dev, &plain, 9, NULL), "third");
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "first");
     copse_device_release(&dev);
     copse_context_release(&ctx);
 }
@@ -226,6 +246,11 @@ static void a_device_says_what_it_would_choose(void **state)
     assert_string_equal(v.kernel, "reduce");
     FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=wide", "matmul", "tn-32-128-512", &v),
           "cannot run the variant matmul_wide");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=cooperative", "matmul", "nn-32-32-32_f16", &v),
+          "cannot run the variant matmul_cooperative: kernel: matmul_cooperative multiplies cooperative matrices of f16 "
+          "with f32 sums, fake:0 reports no shape of them");
+    OK(copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32_f16", &v));
+    assert_string_equal(v.kernel, "matmul");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, "matmul=w", "matmul", "nn-32-32-32", &v), "'w'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "fft", "nn-32-32-32", &v), "no family 'fft'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-33-32-32", &v),
@@ -243,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(limits_choose, reset),
         cmocka_unit_test_setup(measurements_choose, reset),
+        cmocka_unit_test_setup(measurements_of_a_part_choose, reset),
         cmocka_unit_test_setup(force_chooses, reset),
         cmocka_unit_test_setup(variants_are_listed, reset),
         cmocka_unit_test_setup(texts_force_variants, reset),
