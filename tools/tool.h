@@ -33,6 +33,7 @@ enum option_kind {
     OPTION_COUNT,
     OPTION_SECONDS, /* into a uint32_t, from 1 */
     OPTION_U64,
+    OPTION_BYTES, /* into a uint64_t: 1000000, 512MiB, 1.5GB */
     OPTION_FLOAT,
     OPTION_CHOICE,
     OPTION_WORDS, /* words without "--"; the row's name is "" */

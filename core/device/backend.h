@@ -73,6 +73,7 @@ struct copse_device {
     struct copse_tuning tuning;   /* the measurements of variants, read when it was opened */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
+    atomic_size_t bytes;          /* of all buffers, those of the pool among them */
     struct copse_queue *queues;   /* all queues of the device */
     void *priv;
 };

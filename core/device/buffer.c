@@ -4,11 +4,11 @@
 
 #define MIN_CLASS_BYTES ((size_t)256)
 
-/* At least eight steps per doubling, so that a class wastes at most about an eighth. */
+/* At least 16 steps per doubling, so that a class wastes at most about 6 %. */
 static size_t size_class(size_t size)
 {
     size_t step = MIN_CLASS_BYTES;
-    while (step <= SIZE_MAX / 16 && step * 8 < size)
+    while (step <= SIZE_MAX / 64 && step * 32 < size)
         step *= 2;
     return size > SIZE_MAX - step ? size : copse__round_up(size, step);
 }
@@ -29,6 +29,7 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
     buf->host = host;
     buf->priv = priv;
 
+    atomic_fetch_add(&dev->bytes, host ? 0 : size);
     atomic_fetch_add_explicit(&mem->device_calls, 1, memory_order_relaxed);
     const copse_status s = copse__device_result(dev, dev->backend->buffer_init(buf));
     if (s) {
@@ -94,12 +95,17 @@ copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_
     return init(dev, size, host, out);
 }
 
+size_t copse__buffer_room(const copse_device *dev, size_t size)
+{
+    return (size_t)COPSE_MIN(size_class(size), dev->limits->max_buffer_bytes);
+}
+
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out)
 {
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(check_size(dev, &size));
-    size = (size_t)COPSE_MIN(size_class(size), dev->limits->max_buffer_bytes);
+    size = copse__buffer_room(dev, size);
 
     copse__garbage_collect(dev);
     copse__mutex_lock(&dev->lock);

@@ -185,6 +185,8 @@ copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
+/* The bytes that it allocates for `size`. */
+size_t copse__buffer_room(const copse_device *dev, size_t size);
 /* A buffer on host memory at any multiple of 4, for devices that share the memory of the host. The memory must live until
    the buffer is destroyed: after its last command and copse__garbage_collect. */
 copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_buffer **out);

@@ -129,6 +129,8 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
     t->attr = copy;
     t->in = own;
     t->in_count = in_count;
+    t->is_backward = g->is_backward;
+    t->segment = g->is_backward ? 0 : g->segment;
     for (uint32_t i = 0; i < in_count; i++) {
         if (!in[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);

@@ -39,6 +39,8 @@ struct copse_graph {
     size_t output_count;
     copse_type precision; /* of products' operands: copse_set_precision */
     bool keeps_rows; /* derivatives of leaves that take rows are gradients of rows; else they are dense */
+    uint32_t segments, segment; /* marked for recomputation; number of the open one, or 0 */
+    bool is_backward; /* the loss is differentiated: nodes belong to the backward pass */
     uint32_t replicas; /* that compute this graph together; 0 and 1: no node is summed over replicas */
 };
 
@@ -99,12 +101,16 @@ struct copse_program_params {
     const struct copse_choice *choices;
     size_t choice_count;
     uint32_t max_groups; /* split longer dispatches [0 = never] */
+    size_t budget;       /* bytes of device memory for its values; results of the forward pass are recomputed to keep it
+                            [0 = no limit] */
 };
 
 typedef struct copse_program copse_program;
 
 /* Plan, compile and record. Later replays allocate nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
+/* The bytes of device memory that a program would have for its values. Compiles and allocates nothing on the device. */
+copse_status copse__program_measure(const struct copse_program_params *params, size_t *bytes);
 void copse__program_release(copse_program **p);
 /* The location to which the host writes an input's values before a replay; false if the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,
@@ -121,6 +127,7 @@ struct copse_segment *const *copse__program_list(const copse_program *p);
 /* Wait until its replays have completed. */
 copse_status copse__program_settle(copse_program *p);
 size_t copse__program_arena_bytes(const copse_program *p);
+size_t copse__program_bytes(const copse_program *p); /* of its buffers, which may be larger than what is planned */
 
 /* ---- the double-precision evaluation of a graph, without a device (reference.c) ---- */
 

@@ -51,6 +51,8 @@ struct copse_tensor {
     const void *attr;   /* attr_size bytes in the graph's arena */
     const char *name;   /* of inputs and variables; else NULL */
     bool is_cast;        /* made by copse__cast_once */
+    bool is_backward;    /* added behind the loss, by its differentiation or later */
+    uint32_t segment;    /* number of the marked segment that it is in; 0: none (copse_recompute_begin) */
     bool needs_gradient; /* f32, f16 or bf16, and depends on a variable or a requested tensor */
     struct copse_variable *variable; /* of variable leaves */
     bool takes_rows;     /* of variable leaves: a gradient of rows, where the graph keeps these */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled and recorded in
    segments. See graph.h. This file is the last of three passes; recorder.h lists them. */
+#include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
+
+static copse_status plan(struct copse_recorder *r, size_t *bytes, uint32_t *count)
+{
+    return copse__plan(r->mem, r->allocations.at, r->allocations.count,
+                       (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), bytes, COPSE_MAX_ARENAS, count);
+}
 
 static copse_status make_arena(struct copse_recorder *r)
 {
     copse_program *p = r->program;
-    COPSE_TRY(copse__plan(r->mem, r->allocations.at, r->allocations.count,
-                          (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX),
-                          p->arena_bytes, COPSE_MAX_ARENAS, &p->arena_count));
+    COPSE_TRY(plan(r, p->arena_bytes, &p->arena_count));
     for (uint32_t i = 0; i < p->arena_count; i++)
         COPSE_TRY(copse__buffer_acquire(p->queue->dev, p->arena_bytes[i], &p->arenas[i]));
     return COPSE_OK;
@@ -231,62 +236,111 @@ static copse_status keep_inputs(struct copse_recorder *r)
     return COPSE_OK;
 }
 
+/* The first passes need no program. */
+static copse_status begin(const struct copse_program_params *params, struct copse_recorder *r)
+{
+    copse_device *dev = params->queue->dev;
+    const size_t nodes = params->graph->nodes.count;
+    *r = (struct copse_recorder){
+        .lowering = { .limits = dev->limits,
+                      .choices = params->choices,
+                      .choice_count = params->choice_count,
+                      .dev = dev },
+        .mem = &params->graph->ctx->base.mem,
+        .params = params,
+        .graph = params->graph,
+    };
+    r->needed = copse__alloc(r->mem, nodes, sizeof *r->needed);
+    r->homes = copse__alloc(r->mem, nodes, sizeof *r->homes);
+    r->last_use = copse__alloc(r->mem, nodes, sizeof *r->last_use);
+    if (!r->needed || !r->homes || !r->last_use)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
+    copse__lower_init(r);
+    copse__lifetimes(r);
+    return COPSE_OK;
+}
+
+static void end(struct copse_recorder *r)
+{
+    copse__free(r->mem, r->needed);
+    copse__free(r->mem, r->homes);
+    copse__free(r->mem, r->last_use);
+    copse__free(r->mem, r->all_reduces.at);
+    copse__free(r->mem, r->ends);
+    copse__free(r->mem, r->cuts);
+    copse__free(r->mem, r->allocations.at);
+    copse__free(r->mem, r->scratch.at);
+    copse__free(r->mem, r->launches.at);
+    copse__free(r->mem, r->commands.at);
+}
+
+/* The exchange has memory for both. */
+static copse_status elsewhere(void *user, const copse_tensor *y, uint32_t index, struct copse_binding *operand,
+                              struct copse_binding *result)
+{
+    (void)user, (void)y, (void)index;
+    *operand = *result = (struct copse_binding){ .size = 0 };
+    return COPSE_OK;
+}
+
+copse_status copse__program_measure(const struct copse_program_params *params, size_t *bytes)
+{
+    struct copse_program_params measured = *params;
+    struct copse_recorder r;
+    size_t arenas[COPSE_MAX_ARENAS];
+    uint32_t count = 0;
+    if (params->all_reduce)
+        measured.all_reduce = elsewhere;
+    copse_status s = begin(&measured, &r);
+    if (s == COPSE_OK)
+        s = copse__all_reduces_find(&r);
+    if (s == COPSE_OK)
+        s = copse__lower(&r);
+    if (s == COPSE_OK)
+        s = plan(&r, arenas, &count);
+    end(&r);
+    *bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        *bytes += copse__buffer_room(params->queue->dev, arenas[i]);
+    return s;
+}
+
+static copse_status make(struct copse_recorder *r)
+{
+    COPSE_TRY(copse__all_reduces_find(r));
+    COPSE_TRY(copse__segments_cut(r));
+    COPSE_TRY(lower_and_compile(r));
+    COPSE_TRY(make_arena(r));
+    COPSE_TRY(write_constants(r));
+    COPSE_TRY(keep_inputs(r));
+    return record(r);
+}
+
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out)
 {
-    *out = NULL;
     copse_graph *g = params->graph;
-    copse_device *dev = params->queue->dev;
     struct copse_mem *mem = &g->ctx->base.mem;
-    const size_t nodes = g->nodes.count;
-    copse_status s = COPSE_OK;
+    const copse_device *dev = params->queue->dev;
+    struct copse_recorder r;
+    *out = NULL;
+    COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s", dev->info.id));
     copse_program *p = copse__alloc(mem, 1, sizeof *p);
     if (!p)
         return copse_no_memory("program");
     p->mem = mem;
     p->queue = copse_queue_retain(params->queue);
-
-    struct copse_recorder r = {
-        .lowering = { .limits = dev->limits,
-                      .choices = params->choices,
-                      .choice_count = params->choice_count,
-                      .dev = dev },
-        .mem = mem,
-        .params = params,
-        .program = p,
-        .graph = g,
-        .needed = copse__alloc(mem, nodes, sizeof(bool)),
-        .homes = copse__alloc(mem, nodes, sizeof(struct copse_home)),
-        .last_use = copse__alloc(mem, nodes, sizeof(uint32_t)),
-    };
-    if (!r.needed || !r.homes || !r.last_use) {
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
-        goto done;
+    copse_status s = begin(params, &r);
+    r.program = p;
+    if (s == COPSE_OK)
+        s = make(&r);
+    if (s == COPSE_OK) {
+        copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,
+                   "program: %zu nodes, %zu launches, %u segments, %zu arena bytes on %s", g->nodes.count,
+                   r.launches.count, p->segment_count, copse__program_arena_bytes(p), dev->info.id);
+        *out = p;
+        p = NULL;
     }
-    copse__lower_init(&r);
-    copse__lifetimes(&r);
-    COPSE_TRY_OR(done, s, copse__all_reduces_find(&r));
-    COPSE_TRY_OR(done, s, copse__segments_cut(&r));
-    COPSE_TRY_OR(done, s, lower_and_compile(&r));
-    COPSE_TRY_OR(done, s, make_arena(&r));
-    COPSE_TRY_OR(done, s, write_constants(&r));
-    COPSE_TRY_OR(done, s, keep_inputs(&r));
-    COPSE_TRY_OR(done, s, record(&r));
-    copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,
-               "program: %zu nodes, %zu launches, %u segments, %zu arena bytes on %s", nodes,
-               r.launches.count, p->segment_count, copse__program_arena_bytes(p), dev->info.id);
-    *out = p;
-    p = NULL;
-done:
-    copse__free(mem, r.needed);
-    copse__free(mem, r.homes);
-    copse__free(mem, r.last_use);
-    copse__free(mem, r.all_reduces.at);
-    copse__free(mem, r.ends);
-    copse__free(mem, r.cuts);
-    copse__free(mem, r.allocations.at);
-    copse__free(mem, r.scratch.at);
-    copse__free(mem, r.launches.at);
-    copse__free(mem, r.commands.at);
+    end(&r);
     copse__program_release(&p);
     return copse_note(s, "while making a program for %s", dev->info.id);
 }
@@ -347,6 +401,14 @@ copse_status copse__program_settle(copse_program *p)
     for (uint32_t i = p->segment_count; i-- > 0;) /* one wait covers all segments of a step */
         COPSE_TRY(copse__segment_settle(p->segments[i]));
     return COPSE_OK;
+}
+
+size_t copse__program_bytes(const copse_program *p)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < p->arena_count; i++)
+        sum += copse_buffer_size(p->arenas[i]);
+    return sum;
 }
 
 size_t copse__program_arena_bytes(const copse_program *p)

@@ -73,6 +73,7 @@ copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *
                                        copse_tensor **dx)
 {
     copse_tensor *seed;
+    r->graph->is_backward = true;
     COPSE_TRY(copse__step_scalar(r->graph, COPSE_STEP_SHARE, &seed));
     if (r->result->shape.rank > 0)
         COPSE_TRY(copse_reshape(r->graph, seed, r->result->shape, &seed));

@@ -64,10 +64,33 @@ static uint32_t bucket_of(void *user, const struct copse_variable *v)
     return copse__optimizer_bucket(r->trainer->optimizer, v);
 }
 
+/* What the budget of the device leaves for the values of a recording. Recordings of other batches have memory of their
+   own; replicas of the same device share what is left. */
+static size_t budget_of(const struct copse_step_recording *r)
+{
+    const copse_trainer *t = r->trainer;
+    copse_device *dev = t->strategy->replicas[r->replica].dev;
+    uint64_t used, sharers = 0;
+    if (t->params.memory_budget == 0)
+        return 0;
+    copse__buffers_purge(dev);
+    used = atomic_load(&dev->bytes);
+    for (uint32_t i = 0; i < t->strategy->replica_count; i++) {
+        if (t->strategy->replicas[i].dev != dev)
+            continue;
+        sharers++;
+        for (size_t k = 0; k < t->recordings.of[i].count; k++)
+            used -= t->recordings.of[i].at[k]->program ? copse__program_bytes(t->recordings.of[i].at[k]->program) : 0;
+    }
+    const uint64_t budget = t->params.memory_budget;
+    return (size_t)COPSE_MAX(budget > used ? (budget - used) / sharers : 0, 1);
+}
+
 static void target(struct copse_recording *base, struct copse_program_params *params)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     copse__loss_target(base, params);
+    params->budget = budget_of(r);
     params->all_reduce = copse__layout_all_reduce;
     params->bucket_count = 1;
     if (r->pass == COPSE_PASS_EVALUATE)

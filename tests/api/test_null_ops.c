@@ -10,6 +10,7 @@
 #include "copse/ops/norm.h"
 #include "copse/ops/pool.h"
 #include "copse/ops/precision.h"
+#include "copse/ops/recompute.h"
 #include "copse/ops/resize.h"
 #include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
@@ -138,6 +139,8 @@ static void sizes(struct probe *p)
     ROW(copse_pixel_shuffle, NEED(g), NEED(x), 1, NEED(&y));
     ROW(copse_pixel_unshuffle, NEED(g), NEED(x), 1, NEED(&y));
     ROW(copse_set_precision, NEED(g), COPSE_F32);
+    ROW(copse_recompute_begin, NEED(g));
+    ROW(copse_recompute_end, NEED(g));
 }
 
 static void norms(struct probe *p)

@@ -37,6 +37,27 @@ static int choose(const char *command, const struct option_row *row, const char 
     return EXIT_BAD_INPUT;
 }
 
+/* A number of bytes with a unit, or without. */
+static bool read_bytes(const char *value, uint64_t *out)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {
+        { "", 1 },      { "B", 1 },
+        { "KB", 1e3 },  { "MB", 1e6 },  { "GB", 1e9 },  { "TB", 1e12 },
+        { "KiB", 1024 }, { "MiB", 1048576 }, { "GiB", 1073741824 }, { "TiB", 1099511627776 },
+    };
+    char *end;
+    const double x = strtod(value, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].name) == 0 && isdigit((unsigned char)value[0]) && x * units[i].bytes < 1e18) {
+            *out = (uint64_t)(x * units[i].bytes);
+            return true;
+        }
+    return false;
+}
+
 static int store(const char *command, const struct option_row *row, const char *value)
 {
     char *end = NULL;
@@ -45,6 +66,9 @@ static int store(const char *command, const struct option_row *row, const char *
         *(const char **)row->to = value;
     } else if (row->kind == OPTION_CHOICE) {
         return choose(command, row, value);
+    } else if (row->kind == OPTION_BYTES) {
+        if (!read_bytes(value, row->to))
+            return complain(command, row->name, value, "a number of bytes, as 512MiB, 6GiB or 1.5GB");
     } else if (row->kind == OPTION_FLOAT) {
         const double x = strtod(value, &end);
         if (end == value || *end || errno || !isfinite(x))

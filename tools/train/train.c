@@ -157,6 +157,7 @@ static copse_status make_trainer(struct run *r)
         .seed = s->seed,
         .prefetch = s->prefetch,
         .precision = (copse_type)s->precision.at->value,
+        .memory_budget = s->memory,
     };
     train_optimizer_fill(s, &params.optimizer);
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));

@@ -44,6 +44,7 @@ struct train_settings {
     bool has_no_cross_check;       /* the first step is not compared with the host */
     uint32_t batch, epochs, classes, worker_deadline; /* worker_deadline in seconds, 0 = default */
     uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
+    uint64_t memory; /* budget of each device, bytes; 0: none */
     bool is_default_data; /* `data` is the digits set */
     bool is_one_file, is_resume;
     bool is_json, is_quiet;

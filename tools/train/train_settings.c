@@ -366,6 +366,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "accelerator: replicas, on the first N devices by number [all]" },
         { "prefetch", OPTION_COUNT, &s->prefetch, "N",
           "upload up to N batches while earlier ones are computed; same bits [0]" },
+        { "memory", OPTION_BYTES, &s->memory, "BYTES",
+          "budget of each device, as 6GiB: what does not fit is computed again; same bits [0: none]" },
         { "audit", OPTION_COUNT, &s->audit, "N", "steps between audits of the devices; 0: none; same bits [128]" },
         { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
           "do not compare the first step on a new device with the host; same bits" },

@@ -188,7 +188,8 @@ CASES = {
 }
 # Ops that need a trainer: the tests of the classes that are named have them.
 ELSEWHERE = {"all_reduce": "Synchronized", "sync_moments": "Synchronized", "sync_batch_norm": "Synchronized",
-             "report": "Training", "update": "Synchronized", "set_precision": "Precision"}
+             "report": "Training", "update": "Synchronized", "set_precision": "Precision",
+             "recompute_begin": "Recomputation", "recompute_end": "Recomputation"}
 
 
 def declared():
@@ -216,6 +217,37 @@ class Precision(unittest.TestCase):
                 return ops.matmul(inputs["x"], ops.constant(b))
             with self.subTest(dtype):
                 np.testing.assert_array_equal(trainer.predict(product, {"x": a}), np.full((3, 2), wanted, np.float32))
+
+
+class Recomputation(unittest.TestCase):
+    def trained(self, marks, budget=0):
+        strategy = copse.Strategy("host:0")
+        weights = [strategy.variable(f"w{i}", (16, 16), init="normal", scale=0.25, seed=i) for i in range(6)]
+
+        def loss(inputs):
+            x = inputs["x"]
+            for w in weights:
+                if marks:
+                    ops.recompute_begin()
+                x = x + ops.tanh(ops.matmul(ops.gelu(x), w))
+                if marks:
+                    ops.recompute_end()
+            return ops.mean(ops.square(x))
+
+        trainer = copse.Trainer(strategy, loss, optimizer="sgd", learning_rate=0.1, memory_budget=budget)
+        for _ in range(2):
+            trainer.step({"x": np.linspace(-1, 1, 512 * 16, dtype=np.float32).reshape(512, 16)})
+        return [w.numpy() for w in weights]
+
+    def test_bits_are_the_same(self):
+        plain = self.trained(False)
+        for other in self.trained(True), self.trained(False, 400_000):
+            for a, b in zip(plain, other):
+                np.testing.assert_array_equal(a, b)
+
+    def test_a_budget_that_is_too_small_is_refused(self):
+        with self.assertRaisesRegex(copse.Error, "memory budget leaves"):
+            self.trained(False, 1000)
 
 
 class Complete(unittest.TestCase):

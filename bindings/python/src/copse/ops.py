@@ -487,6 +487,16 @@ def set_precision(dtype: str) -> None:
     check(lib.copse_set_precision(graph(), type_of(dtype)))
 
 
+def recompute_begin() -> None:
+    """Begin a segment whose results a training step computes again in the backward pass, instead of keeping them."""
+    check(lib.copse_recompute_begin(graph()))
+
+
+def recompute_end() -> None:
+    """End the segment: what ops outside of it read is kept."""
+    check(lib.copse_recompute_end(graph()))
+
+
 def update(variable: Variable, value: Tensor) -> None:
     """Assign a tensor to a variable that is not trained, with every training step."""
     check(lib.copse_update(graph(), variable._pointer, _pointer(value)))

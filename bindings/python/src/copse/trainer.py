@@ -138,6 +138,7 @@ class Trainer:
     accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
     of a share that are kept.
     precision: "float16" or "bfloat16": matmul, dense and convolutions of the loss function read operands of 16 bits.
+    memory_budget: bytes on each device; what does not fit is computed again in the backward pass, with the same bits.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
@@ -150,7 +151,7 @@ class Trainer:
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
                  transform: Optional[Transform] = None, groups: str = "", precision: str = "float32",
-                 **options: float) -> None:
+                 memory_budget: int = 0, **options: float) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
@@ -178,6 +179,7 @@ class Trainer:
             "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
             "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
             "transform": changes.pointer if changes else ffi.NULL, "precision": type_of(precision),
+            "memory_budget": memory_budget,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
                              keep=(self._loss, schedule, learning_rate, changes, self._predictors))
