@@ -117,6 +117,13 @@ copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t
     return s;
 }
 
+copse_status copse__optimizer_finish(const struct copse_optimizer *o, uint32_t bucket)
+{
+    copse_row_exchange *rows = o->buckets.at[bucket].rows;
+    return rows ? copse__row_exchange_finish(rows)
+                : copse__exchange_finish(o->strategy->store->exchange, o->buckets.at[bucket].id);
+}
+
 copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bucket)
 {
     copse_row_exchange *rows = o->buckets.at[bucket].rows;

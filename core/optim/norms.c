@@ -67,6 +67,8 @@ static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
     struct copse_norms *n = &o->norms;
     const struct copse_slice_memory *list;
     size_t count;
+    if (o->buckets.at[bucket].rows) /* it keeps its own measures */
+        return COPSE_OK;
     copse__exchange_measures(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     for (size_t i = 0; i < count; i++) {
         const struct copse_norm_range range = {
@@ -161,6 +163,9 @@ static copse_status read_own(struct copse_optimizer *o)
             s = copse_queue_read(r->queue, r->buffer, k * copse__measure_at(r->blocks * COPSE_UNIT), words_of(n, r, k),
                                  r->blocks * COPSE_MEASURE_BYTES);
     }
+    for (size_t b = 0; b < o->buckets.count && !s; b++)
+        if (o->buckets.at[b].rows && is_kept(o, (uint32_t)b))
+            s = copse__row_exchange_read_measures(o->buckets.at[b].rows);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_status done = copse_queue_finish(st->replicas[r].queue);
         n->is_stuck |= done == COPSE_ERR_TIMEOUT;
@@ -201,6 +206,13 @@ copse_status copse__norms_read(struct copse_optimizer *o)
         for (uint32_t k = 0; k < n->each && is_kept(o, r->bucket); k++)
             copse__squares_add(sum_of(o, p->variable, k), words_of(n, r, k) + COPSE_MEASURE_WORDS * (p->first - r->at),
                                p->count);
+    }
+    for (size_t b = 0; b < o->buckets.count; b++) {
+        size_t count = 0;
+        const bool has = o->buckets.at[b].rows && is_kept(o, (uint32_t)b);
+        const float *parts = has ? copse__row_exchange_measures(o->buckets.at[b].rows, &count) : NULL;
+        if (count > 0)
+            copse__squares_add(sum_of(o, o->buckets.at[b].variable), parts, count);
     }
     return join(o);
 }
@@ -246,6 +258,10 @@ copse_status copse__norms_write(struct copse_optimizer *o, float scale)
         for (size_t k = 0; k < p->count; k++)
             to[k] = factor;
     }
+    for (size_t b = 0; b < o->buckets.count; b++)
+        if (o->buckets.at[b].rows && is_kept(o, (uint32_t)b))
+            COPSE_TRY(copse__row_exchange_write_factor(o->buckets.at[b].rows,
+                                                       copse__norms_factor(o, o->buckets.at[b].variable, scale)));
     for (size_t i = 0; i < n->ranges.count; i++) {
         const struct copse_norm_range *r = &n->ranges.at[i];
         if (is_kept(o, r->bucket))

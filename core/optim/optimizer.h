@@ -89,6 +89,7 @@ struct copse_optimizer_table {
 struct copse_optimizer_bucket {
     uint32_t id;  /* of the exchange */
     copse_row_exchange *rows; /* of a sparse variable, which has a bucket of its own; else NULL */
+    uint32_t variable;        /* that one's index */
     bool is_kept; /* its sums wait for the commit */
 };
 
@@ -152,9 +153,10 @@ copse_status copse__optimizer_words(const struct copse_optimizer *o, const void 
    no bucket is added. */
 copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                   const struct copse_exchange_rule *rule);
-/* Run the exchange of a bucket; or queue it, where all replicas have one queue. */
+/* Run the exchange of a bucket, and, of a rule that measures, its second half; or queue it, where all replicas have one queue. */
 copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
                                        const struct copse_optimizer_ready *ready);
+copse_status copse__optimizer_finish(const struct copse_optimizer *o, uint32_t bucket);
 copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bucket);
 /* copse__exchange_visit of a bucket. Those of sparse variables are left out: made-up lists name rows twice. */
 copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user);

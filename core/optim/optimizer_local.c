@@ -109,7 +109,7 @@ static copse_status update_kept(struct copse_optimizer *o, const struct copse_op
         COPSE_TRY(copse__norms_write(o, scale));
     COPSE_TRY(write_scale(o, scale));
     for (size_t i = 0; i < o->kept.count; i++)
-        COPSE_TRY(copse__exchange_finish(o->strategy->store->exchange, o->buckets.at[o->kept.at[i]].id));
+        COPSE_TRY(copse__optimizer_finish(o, o->kept.at[i]));
     copse__scaling_note(o, true);
     return COPSE_OK;
 }

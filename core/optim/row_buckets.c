@@ -34,7 +34,7 @@ static copse_status make_exchange(struct copse_optimizer *o, const copse_variabl
 static copse_status add(struct copse_optimizer *o, copse_variable *v, const struct copse_exchange_rule *rule)
 {
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
-    struct copse_optimizer_bucket bucket = { .is_kept = false };
+    struct copse_optimizer_bucket bucket = { .variable = v->index };
     if (o->name[0])
         return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: variable '%s' is sparse, and its gradients here are dense: "
                                                  "use a trainer, or a variable that is not sparse", v->name);

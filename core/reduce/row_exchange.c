@@ -7,7 +7,7 @@
 
 static copse_status check(const struct copse_row_exchange_params *p)
 {
-    if (p->rows == 0 || p->width == 0 || p->rule.measure || p->rule.behind || !p->rule.update ||
+    if (p->rows == 0 || p->width == 0 || p->rule.behind || !p->rule.update ||
         p->rule.slots > COPSE_EXCHANGE_SLOTS)
         return copse_fail(COPSE_ERR_INTERNAL, "exchange: no rows of '%s' can be exchanged with this rule", p->name);
     return COPSE_OK;
@@ -81,6 +81,7 @@ void copse__row_exchange_release(copse_row_exchange **at)
     if (is_idle) { /* a device that does not answer may still write there */
         copse__free_aligned(x->mem, x->lists.at);
         copse__free_aligned(x->mem, x->new_rows.at);
+        copse__free_aligned(x->mem, x->measures.at);
     }
     copse__free_aligned(x->mem, x->others.at);
     copse_buffer_release(&x->slots);
@@ -109,18 +110,24 @@ copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count)
 
 /* ---- runs ---- */
 
+/* From the update on. */
+static copse_status spread(copse_row_exchange *x)
+{
+    COPSE_TRY(copse__row_send(x, &x->spread));
+    for (uint32_t r = 0; r < x->params.rank_count; r++)
+        if (x->adopt[r])
+            COPSE_TRY(copse__row_play(x, x->adopt[r], r));
+    return COPSE_OK;
+}
+
 static copse_status run(copse_row_exchange *x, const uint64_t *ready, const atomic_bool *stop)
 {
     for (uint32_t r = 0; r < x->params.rank_count; r++)
         if (!copse__row_is_local(x, r))
             COPSE_TRY(copse__reducer_wait(x->reducer, r, ready[r], "computing its gradients", stop));
     COPSE_TRY(copse__row_send(x, &x->gather));
-    COPSE_TRY(copse__row_play(x, x->update, x->owner));
-    COPSE_TRY(copse__row_send(x, &x->spread));
-    for (uint32_t r = 0; r < x->params.rank_count; r++)
-        if (x->adopt[r])
-            COPSE_TRY(copse__row_play(x, x->adopt[r], r));
-    return COPSE_OK;
+    COPSE_TRY(copse__row_play(x, copse__row_first(x), x->owner));
+    return x->params.rule.measure ? COPSE_OK : spread(x);
 }
 
 copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready, copse_busy_fn *busy, void *user,
@@ -135,11 +142,49 @@ copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *read
     return copse_note(run(x, ready, stop), "in the exchange of rows of '%s'", x->params.name);
 }
 
+static copse_status finish(copse_row_exchange *x)
+{
+    COPSE_TRY(copse__row_play(x, x->update, x->owner));
+    return spread(x);
+}
+
+copse_status copse__row_exchange_finish(copse_row_exchange *x)
+{
+    x->reducer->busy = NULL;
+    if (x->each == 0)
+        return COPSE_OK;
+    return copse_note(copse__row_has_workers(x) ? copse__row_workers_finish(x) : finish(x),
+                      "in the exchange of rows of '%s'", x->params.name);
+}
+
 copse_status copse__row_exchange_queue(copse_row_exchange *x)
 {
     if (!x->is_one_queue)
         return copse_fail(COPSE_ERR_INTERNAL, "exchange: rows of '%s' need the host", x->params.name);
     return x->each == 0 ? COPSE_OK : copse__segment_replay(x->update);
+}
+
+/* ---- measures ---- */
+
+copse_status copse__row_exchange_read_measures(copse_row_exchange *x)
+{
+    copse_buffer *measures = x->join.measures;
+    return measures ? copse_queue_read(x->ranks[x->owner].queue, measures, 0, x->measures.at, copse_buffer_size(measures))
+                    : COPSE_OK;
+}
+
+const float *copse__row_exchange_measures(const copse_row_exchange *x, size_t *count)
+{
+    *count = x->join.measures ? copse_buffer_size(x->join.measures) / COPSE_MEASURE_BYTES : 0;
+    return (const float *)(const void *)x->measures.at;
+}
+
+copse_status copse__row_exchange_write_factor(copse_row_exchange *x, float factor)
+{
+    copse_buffer *measures = x->join.measures;
+    uint32_t word;
+    memcpy(&word, &factor, sizeof word);
+    return measures ? copse_queue_fill(x->ranks[x->owner].queue, measures, 0, copse_buffer_size(measures), word) : COPSE_OK;
 }
 
 /* ---- properties ---- */

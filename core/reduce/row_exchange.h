@@ -23,7 +23,7 @@ struct copse_row_exchange_params {
     const struct copse_binding *values;      /* of the variable, on each of them */
     uint32_t rank_count;
     uint32_t rows, width;                    /* of the variable */
-    struct copse_exchange_rule rule;         /* for the rows of a list; does not measure */
+    struct copse_exchange_rule rule;         /* for the rows of a list */
     size_t message_bytes;
     struct copse_group *group;               /* outlives the exchange */
 };
@@ -41,10 +41,18 @@ copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count);
 copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, const struct copse_binding *rows,
                                       const struct copse_binding *sums, uint32_t count);
 
-/* What copse__exchange_run does: join, update, and copy the new rows to all ranks. A wait for complete lists returns
-   COPSE_ERR_CANCELLED after *stop became true (NULL: never), and nothing has changed. */
+/* What copse__exchange_run does: join, update, and copy the new rows to all ranks; where the rule measures: join and measure.
+   A wait for complete lists returns COPSE_ERR_CANCELLED after *stop became true (NULL: never), and nothing has changed. */
 copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready, copse_busy_fn *busy, void *user,
                                      const atomic_bool *stop);
+/* If the rule measures: update from the newest run, and copy the new rows. All workers finish the same exchanges in the same
+   order. */
+copse_status copse__row_exchange_finish(copse_row_exchange *x);
+/* If the rule measures: queue the read of the owner's measures; then, behind a wait for its queue, they are parts of *count
+   blocks (COPSE_MEASURE_WORDS f32 each); a worker without the owner has none. Or queue the write of one factor for all blocks. */
+copse_status copse__row_exchange_read_measures(copse_row_exchange *x);
+const float *copse__row_exchange_measures(const copse_row_exchange *x, size_t *count);
+copse_status copse__row_exchange_write_factor(copse_row_exchange *x, float factor);
 /* Only if all ranks have the same queue: queue a run without submitting it or waiting. */
 copse_status copse__row_exchange_queue(copse_row_exchange *x);
 

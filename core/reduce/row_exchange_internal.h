@@ -13,6 +13,7 @@ struct copse_row_join {
     copse_buffer *leads;        /* [entries]: each row once */
     copse_buffer *sums;         /* [entries] rows */
     copse_buffer *values, *slots; /* new rows of the variable; [slots][entries] */
+    copse_buffer *measures;     /* of a rule that measures: of each COPSE_UNIT elements of the sums */
 };
 
 struct copse_row_exchange {
@@ -32,6 +33,8 @@ struct copse_row_exchange {
     struct copse_row_join join;
     copse_buffer *leads[COPSE_MAX_REPLICAS], *news[COPSE_MAX_REPLICAS]; /* the new rows, at ranks with another queue */
     struct copse_segment *update, *adopt[COPSE_MAX_REPLICAS];
+    struct copse_segment *sum;  /* of a rule that measures: ahead of `update` */
+    struct copse_host_memory measures; /* as read */
     struct copse_copies gather, spread;
     struct copse_row_exchange_size size;
     /* Several workers (row_workers.c): */
@@ -52,8 +55,9 @@ void copse__row_record_fini(copse_row_exchange *x);
 copse_status copse__row_play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank);
 copse_status copse__row_send(copse_row_exchange *x, const struct copse_copies *copies);
 
-/* row_workers.c: a run with other workers, and the end of all messages. */
+/* row_workers.c: a run with other workers, its second half, and the end of all messages. */
 copse_status copse__row_workers_run(copse_row_exchange *x);
+copse_status copse__row_workers_finish(copse_row_exchange *x);
 void copse__row_workers_fini(copse_row_exchange *x);
 
 static inline bool copse__row_has_workers(const copse_row_exchange *x)
@@ -65,6 +69,12 @@ static inline bool copse__row_has_workers(const copse_row_exchange *x)
 static inline bool copse__row_is_local(const copse_row_exchange *x, uint32_t rank)
 {
     return x->owner != COPSE_ROW_NO_OWNER && x->ranks[rank].queue == x->ranks[x->owner].queue;
+}
+
+/* The first commands of a run, at the owner. */
+static inline struct copse_segment *copse__row_first(const copse_row_exchange *x)
+{
+    return x->sum ? x->sum : x->update;
 }
 
 /* Places of all lists in the join. */

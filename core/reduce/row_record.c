@@ -36,6 +36,11 @@ static copse_status make_join(copse_row_exchange *x)
     COPSE_TRY(make(q, COPSE_WORD_BYTES * entries * x->all, &j->places));
     COPSE_TRY(make(q, COPSE_WORD_BYTES * entries, &j->leads));
     COPSE_TRY(make(q, copse__row_bytes(x, entries), &j->values));
+    if (x->params.rule.measure) {
+        const size_t bytes = COPSE_MEASURE_BYTES * (size_t)(entries * x->params.width / COPSE_UNIT);
+        COPSE_TRY(make(q, bytes, &j->measures));
+        COPSE_TRY(copse__reducer_host(x->reducer, &x->measures, bytes));
+    }
     return x->params.rule.slots > 0 ? make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots) : COPSE_OK;
 }
 
@@ -184,13 +189,21 @@ static struct copse_binding slot_rows_of(const copse_row_exchange *x, uint32_t s
 }
 
 /* The rule sees the rows one behind another, as it sees a dense range. */
+static struct copse_update update_of(const copse_row_exchange *x)
+{
+    struct copse_update u = { .values = all_of(x->join.values), .gradients = all_of(x->join.sums),
+                              .step = x->ranks[x->owner].step, .count = copse__row_entries(x) * x->params.width };
+    if (x->join.measures)
+        u.measures = all_of(x->join.measures);
+    return u;
+}
+
 static copse_status update(struct recorder *r)
 {
     copse_row_exchange *x = r->x;
     const struct copse_exchange_rule *rule = &x->params.rule;
     const struct copse_binding leads = all_of(x->join.leads);
-    struct copse_update u = { .values = all_of(x->join.values), .gradients = all_of(x->join.sums),
-                              .step = x->ranks[x->owner].step, .count = copse__row_entries(x) * x->params.width };
+    struct copse_update u = update_of(x);
     COPSE_TRY(take_rows(r, x->values[x->owner], leads, u.values));
     for (uint32_t k = 0; k < rule->slots; k++)
         COPSE_TRY(take_rows(r, slot_of(x, k), leads, slot_rows_of(x, k)));
@@ -218,7 +231,11 @@ static copse_status record_commands(struct recorder *r)
     copse_row_exchange *x = r->x;
     if (x->owner != COPSE_ROW_NO_OWNER) {
         r->queue = x->ranks[x->owner].queue;
+        const struct copse_update u = update_of(x);
         COPSE_TRY(join(r));
+        COPSE_TRY(call(r, &u, x->params.rule.measure));
+        if (x->params.rule.measure)
+            COPSE_TRY(end(r, &x->sum));
         COPSE_TRY(update(r));
         COPSE_TRY(end(r, &x->update));
     }
@@ -305,7 +322,8 @@ static copse_status record(copse_row_exchange *x)
 static void join_fini(copse_row_exchange *x)
 {
     struct copse_row_join *j = &x->join;
-    copse_buffer **const of_join[] = { &j->rows, &j->terms, &j->places, &j->leads, &j->sums, &j->values, &j->slots };
+    copse_buffer **const of_join[] = { &j->rows, &j->terms, &j->places, &j->leads, &j->sums, &j->values, &j->slots, &j->measures };
+    copse__segment_release(&x->sum);
     copse__segment_release(&x->update);
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         copse__segment_release(&x->adopt[r]);

@@ -122,20 +122,31 @@ static copse_status adopt(copse_row_exchange *x)
     return copse__reducer_submit(x->reducer);
 }
 
-static copse_status update(copse_row_exchange *x, const struct copse_worker_slice *results)
+/* The owner has the lists of all workers: the first commands. */
+static copse_status join(copse_row_exchange *x)
 {
-    const size_t leads = COPSE_WORD_BYTES * (size_t)copse__row_entries(x);
-    const struct copse_binding from_leads = { x->join.leads, 0, leads };
-    const struct copse_binding from_values = { x->join.values, 0, copse__row_new_bytes(x) - leads };
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__row_send(x, &x->gather));
     COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_SUMS, 0, x->params.group->workers, r->busy, r->user));
     COPSE_TRY(write_lists(x));
-    COPSE_TRY(copse__row_play(x, x->update, x->owner));
-    COPSE_TRY(copse__reducer_read(r, x->owner, &from_leads, x->new_rows.at));
-    COPSE_TRY(copse__reducer_read(r, x->owner, &from_values, x->new_rows.at + leads));
-    COPSE_TRY(copse__reducer_wait_reads(r, "updating the rows"));
-    COPSE_TRY(copse__worker_send(&x->messages, COPSE_KIND_RESULTS, results, x->new_rows.at));
+    return copse__row_play(x, copse__row_first(x), x->owner);
+}
+
+/* The owner sends the new rows to all workers, or another worker receives them. */
+static copse_status spread(copse_row_exchange *x, const struct copse_worker_slice *results)
+{
+    const size_t leads = COPSE_WORD_BYTES * (size_t)copse__row_entries(x);
+    copse_reducer *r = x->reducer;
+    if (is_owner(x)) {
+        const struct copse_binding from_leads = { x->join.leads, 0, leads };
+        const struct copse_binding from_values = { x->join.values, 0, copse__row_new_bytes(x) - leads };
+        COPSE_TRY(copse__reducer_read(r, x->owner, &from_leads, x->new_rows.at));
+        COPSE_TRY(copse__reducer_read(r, x->owner, &from_values, x->new_rows.at + leads));
+        COPSE_TRY(copse__reducer_wait_reads(r, "updating the rows"));
+        COPSE_TRY(copse__worker_send(&x->messages, COPSE_KIND_RESULTS, results, x->new_rows.at));
+    } else {
+        COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_RESULTS, 0, 1, r->busy, r->user));
+    }
     return adopt(x);
 }
 
@@ -144,7 +155,7 @@ static copse_status update(copse_row_exchange *x, const struct copse_worker_slic
 static copse_status exchange(copse_row_exchange *x)
 {
     struct copse_worker_slice lists[COPSE_MAX_WORKERS] = { { 0, 0 } }, results[COPSE_MAX_WORKERS] = { { 0, 0 } };
-    copse_reducer *r = x->reducer;
+    const bool measures = x->params.rule.measure;
     uint32_t each;
     COPSE_TRY(agree(x, &each));
     if (each == 0)
@@ -152,22 +163,40 @@ static copse_status exchange(copse_row_exchange *x)
     lists[0].size = copse__row_message_bytes(x); /* the owner's worker is the first one */
     results[0].size = copse__row_new_bytes(x);
     COPSE_TRY(copse__worker_recv_sums(&x->messages, lists, x->others.at));
+    if (!measures)
+        COPSE_TRY(copse__worker_recv_results(&x->messages, results, x->new_rows.at));
+    COPSE_TRY(is_owner(x) ? join(x) : send_lists(x, lists));
+    return measures ? COPSE_OK : spread(x, results);
+}
+
+static copse_status finish(copse_row_exchange *x)
+{
+    struct copse_worker_slice results[COPSE_MAX_WORKERS] = { { 0, 0 } };
+    results[0].size = copse__row_new_bytes(x);
     COPSE_TRY(copse__worker_recv_results(&x->messages, results, x->new_rows.at));
     if (is_owner(x))
-        return update(x, results);
-    COPSE_TRY(send_lists(x, lists));
-    COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_RESULTS, 0, 1, r->busy, r->user));
-    return adopt(x);
+        COPSE_TRY(copse__row_play(x, x->update, x->owner));
+    return spread(x, results);
+}
+
+static copse_status abort_after(copse_row_exchange *x, copse_status s)
+{
+    if (s) {
+        copse__group_abort(x->params.group);
+        copse__worker_drop_recvs(&x->messages);
+    }
+    return s;
 }
 
 /* Before the collective has begun nothing has changed on any worker. */
 copse_status copse__row_workers_run(copse_row_exchange *x)
 {
     COPSE_TRY(begin(x));
-    const copse_status s = exchange(x);
-    if (s) {
-        copse__group_abort(x->params.group);
-        copse__worker_drop_recvs(&x->messages);
-    }
-    return s;
+    return abort_after(x, exchange(x));
+}
+
+copse_status copse__row_workers_finish(copse_row_exchange *x)
+{
+    const copse_status s = begin(x);
+    return abort_after(x, s ? s : finish(x));
 }

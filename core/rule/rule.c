@@ -177,12 +177,7 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
 copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *name)
 {
     const struct copse_optimizer_params *p = &rule->params;
-    const char *what = p->weight_decay > 0.0f         ? "weight_decay"
-                       : p->average > 0.0f            ? "average"
-                       : p->clip_norm > 0.0f          ? "clip_norm"
-                       : p->clip_global_norm > 0.0f   ? "clip_global_norm"
-                       : p->loss_scale > 0.0f         ? "loss_scale"
-                                                      : NULL;
+    const char *what = p->weight_decay > 0.0f ? "weight_decay" : p->average > 0.0f ? "average" : NULL;
     if (rule->row->rows == COPSE_ROWS_NONE)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: %s has no sparse form, and variable '%s' is sparse: use sgd, "
                                                  "momentum, nesterov, adagrad or adam, or a variable that is not sparse",

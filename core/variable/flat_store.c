@@ -141,5 +141,7 @@ struct copse_binding copse__variable_values(const copse_variable *v, uint32_t re
 
 struct copse_binding copse__variable_gradient(const copse_variable *v, uint32_t replica)
 {
+    if (v->components)
+        return (struct copse_binding){ .buffer = NULL };
     return range(copse__exchange_gradients(v->strategy->store->exchange, v->piece, replica), v);
 }

@@ -23,7 +23,7 @@ copse_status copse__store_build(copse_strategy *st);
 /* Release the store with its memory on the replicas; NULL is fine. */
 void copse__store_release(copse_strategy *st);
 
-/* Memory of a variable, and of its gradient, on a replica. */
+/* Memory of a variable, and of its gradient, on a replica; no buffer where the store has none. */
 struct copse_binding copse__variable_values(const copse_variable *v, uint32_t replica);
 struct copse_binding copse__variable_gradient(const copse_variable *v, uint32_t replica);
 

@@ -4,31 +4,31 @@
 /* ---- life ---- */
 
 /* Sparse variables are left out: audits read all of a variable, and their steps do not. */
-static size_t audited(copse_variable *const *variables, size_t count)
+static size_t audited(copse_variable *const *variables, size_t all)
 {
-    size_t sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += !variables[i]->is_sparse;
-    return sum;
+    size_t count = 0;
+    for (size_t i = 0; i < all; i++)
+        count += !variables[i]->is_sparse;
+    return count;
 }
 
 copse_status copse__verifier_open(struct copse_verifier *v, const struct copse_check_owner *owner,
-                                  copse_variable *const *variables, size_t count)
+                                  copse_variable *const *variables, size_t all)
 {
     const copse_strategy *st = owner->strategy;
+    const size_t count = audited(variables, all);
     struct copse_audit *a = &v->audit;
     v->owner = *owner;
-    const size_t some = audited(variables, count);
-    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, some, a));
-    a->params.is_off = some == 0;
+    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, count, a));
+    a->params.is_off = count == 0;
     a->compares_values = (st->replica_count > 1 || st->group.workers > 1) && !owner->optimizer->table->is_sharing;
-    for (uint32_t r = 0; r < st->replica_count && some > 0; r++) {
-        for (size_t k = 0, i = 0; k < count; k++) {
+    for (uint32_t r = 0; r < st->replica_count && count > 0; r++) {
+        for (size_t k = 0, i = 0; k < all; k++) {
             const copse_variable *x = variables[k];
             if (x->is_sparse)
                 continue;
             a->variables[i] = (struct copse_audit_variable){ x->name, x->count, copse__optimizer_bucket(owner->optimizer, x) };
-            a->ranges[r * some + i++] = (struct copse_audit_range){ copse__variable_values(x, r), copse__variable_gradient(x, r) };
+            a->ranges[r * count + i++] = (struct copse_audit_range){ copse__variable_values(x, r), copse__variable_gradient(x, r) };
         }
         COPSE_TRY(copse__audit_open(a, r, st->replicas[r].queue));
     }

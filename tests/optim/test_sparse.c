@@ -256,6 +256,82 @@ static void workers_have_the_bits_of_one_process(void **state)
         }
 }
 
+/* ---- rules that measure: sums of squares of rows are formed in another order than those of a dense range ---- */
+
+static const struct copse_optimizer_params measuring_rules[] = {
+    { .kind = COPSE_SGD, .learning_rate = 0.1f, .clip_global_norm = 2.0f },
+    { .kind = COPSE_SGD, .learning_rate = 0.1f, .clip_norm = 2.0f },
+    { .kind = COPSE_SGD, .learning_rate = 0.1f, .loss_scale = 1024.0f },
+    { .kind = COPSE_ADAGRAD, .learning_rate = 0.1f, .clip_global_norm = 1e6f },
+};
+
+static void near(const char *name, const struct sparse_result *is, const struct sparse_result *want)
+{
+    for (int i = 0; i < TABLE_ROWS * WIDTH; i++)
+        if (!(fabsf(is->table[i] - want->table[i]) <= 1e-5f))
+            fail_msg("%s: row %d, column %d is %.9g, not %.9g", name, i / WIDTH, i % WIDTH, (double)is->table[i],
+                     (double)want->table[i]);
+    for (int i = 0; i < WIDTH; i++)
+        assert_true(fabsf(is->bias[i] - want->bias[i]) <= 1e-5f);
+}
+
+static void norms_include_the_rows(void **state)
+{
+    static struct sparse_result is, want, free_of;
+    (void)state;
+    run_with(&setups[0], &(struct sparse_job){ SGD_RULE, true, false, EXAMPLES }, &free_of);
+    for (size_t k = 0; k < sizeof measuring_rules / sizeof *measuring_rules; k++) {
+        struct sparse_job job = { measuring_rules[k], false, false, EXAMPLES };
+        run_with(&setups[0], &job, &want);
+        assert_true((measuring_rules[k].clip_norm > 0 || measuring_rules[k].clip_global_norm == 2.0f) ==
+                    (fabsf(want.table[0] - free_of.table[0]) > 1e-3f && measuring_rules[k].kind == COPSE_SGD));
+        job.is_sparse = true;
+        for (int i = 0; i < SETUPS; i++) {
+            run_with(&setups[i], &job, &is);
+            near(setups[i].name, &is, &want);
+        }
+        run_on_workers(2, 2, &job);
+        near("workers", &of_rank[0], &want);
+        near("workers", &of_rank[1], &want);
+    }
+}
+
+/* The table alone is trained: no dense sum tells of the infinite element. */
+static void a_sum_that_is_not_finite_skips_the_update(void **state)
+{
+    static const struct sparse_job job = { { .kind = COPSE_ADAM, .loss_scale = 2.0f, .groups = "bias: frozen" }, true, false,
+                                           EXAMPLES };
+    static struct sparse_result is, want;
+    (void)state;
+    for (int i = 0; i < SETUPS; i++) {
+        struct table m = { .looks_twice = false };
+        struct copse_step_result result;
+        copse_trainer *t;
+        copse_strategy *st = make_strategy(&setups[i]);
+        if (setups[i].kind == CORES || setups[i].kind == SERVER) {
+            copse_strategy_release(&st);
+            continue;
+        }
+        OK(make_table(st, true, TABLE_ROWS, &m));
+        OK(make_trainer(&m, &job, &t));
+        OK(table_step(t, 0, EXAMPLES));
+        OK(read_replicas(&m, &want));
+        float *x = &batch_x[1][EXAMPLES * IDS * WIDTH - 1];
+        const float kept = *x;
+        *x = INFINITY;
+        OK(table_step(t, 1, EXAMPLES));
+        *x = kept;
+        OK(copse_trainer_result(t, true, &result));
+        assert_false(result.is_skipped);
+        assert_int_equal(copse_trainer_result(t, true, &result), COPSE_ERR_NONFINITE);
+        assert_true(result.is_skipped);
+        OK(read_replicas(&m, &is));
+        same_bits(setups[i].name, &is, &want);
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+}
+
 /* Two lookups are added in another order than two dense gradients. */
 static void two_lookups_are_joined(void **state)
 {
@@ -509,6 +585,8 @@ int main(void)
         cmocka_unit_test(one_device_has_the_dense_bits),
         cmocka_unit_test(every_strategy_has_the_dense_bits),
         cmocka_unit_test(workers_have_the_bits_of_one_process),
+        cmocka_unit_test(norms_include_the_rows),
+        cmocka_unit_test(a_sum_that_is_not_finite_skips_the_update),
         cmocka_unit_test(two_lookups_are_joined),
         cmocka_unit_test(lazy_rules_change_the_rows_of_the_batch),
         cmocka_unit_test(a_step_has_the_size_of_its_batch),
