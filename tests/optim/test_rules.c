@@ -145,7 +145,7 @@ static void rules_are_found_by_name(void **state)
         assert_int_equal(rule->kind, count);
         assert_true(rule->title[0] && rule->source[0] && rule->learning_rate > 0.0f);
     }
-    assert_int_equal(count, COPSE_LAMB + 1);
+    assert_int_equal(count, COPSE_ADAM8 + 1);
     FAILS(COPSE_ERR_ARGUMENT, copse_optimizer_rule_find("adamm", &rule), "nesterov, adagrad");
     assert_null(rule);
 }
