@@ -296,25 +296,29 @@ static double ulp(double x)
     return ldexp(1.0, exponent - 24);
 }
 
-/* Codes are the nearest ones: of numbers in units of the largest one of the block, from the definition; from 10^(1 - bits)
-   on, with 2^f equal steps in the decade that ends at 10^(1 - bits + f). */
-static double nearest_off(double y, uint32_t bits)
+/* The numbers of codes 0 to 2^bits - 1, from the definition: 2^f equal steps in the decade that ends at 10^(f + 1 - bits). */
+static void list_codes(uint32_t bits, double *to)
 {
-    double least = y;
+    *to++ = 0.0;
     for (uint32_t f = 0; f < bits; f++)
         for (uint32_t k = 1; k <= 1u << f; k++)
-            least = fmin(least, fabs(y - pow(10.0, (double)f + 1.0 - (double)bits) * (0.1 + 0.9 * k / (1u << f))));
-    return least;
+            *to++ = pow(10.0, (double)f + 1.0 - (double)bits) * (0.1 + 0.9 * k / (1u << f));
 }
 
-/* A square that is not 0 is never coded as 0. */
-static double least_off(double y, uint32_t bits)
+/* The distance of y to the nearest number. A square that is not 0 is never coded as 0. */
+static double nearest_off(const double *list, double y, uint32_t bits)
 {
-    return bits == COPSE_CODE_SQUARE_BITS && y > 0.0 ? fmax(nearest_off(y, bits), 1e-7 - y) : nearest_off(y, bits);
+    double least = INFINITY;
+    for (uint32_t c = bits == COPSE_CODE_SQUARE_BITS && y > 0.0; c < 1u << bits; c++)
+        least = fmin(least, fabs(y - list[c]));
+    return least;
 }
 
 static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t step, struct copse_conform_outcome *out)
 {
+    double list[2][256];
+    list_codes(COPSE_CODE_MEAN_BITS, list[0]);
+    list_codes(COPSE_CODE_SQUARE_BITS, list[1]);
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t first = 0; first < g->count; first += COPSE_RULE_BLOCK) {
             const uint32_t end = COPSE_MIN(first + COPSE_RULE_BLOCK, g->count);
@@ -324,7 +328,8 @@ static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t
             for (uint32_t i = first; i < end; i += 1 + i % 7) { /* most of them */
                 const double is = n->after.slots[k][i], want = n->want.slots[k][i];
                 const double off = most > 0.0 ? fabs(is - want) / most : fabs(is);
-                if (!(off <= least_off(fabs(want) / most, k ? COPSE_CODE_SQUARE_BITS : COPSE_CODE_MEAN_BITS) + 1e-6))
+                const double y = most > 0.0 ? fabs(want) / most : 0.0;
+                if (!(off <= nearest_off(list[k], y, k ? COPSE_CODE_SQUARE_BITS : COPSE_CODE_MEAN_BITS) + 1e-6))
                     copse__conform_set(out, COPSE_VERDICT_FAIL, "step %u, element %u: slot %s is %.9g, expected near %.17g",
                                        step, i, k ? "v" : "m", is, want);
             }
