@@ -38,6 +38,7 @@ static const struct limit limits[] = {
     SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
+    SUM(adam8, 8, .size = copse__size_adam8, .is_single = true),
     SUM(trust, 16, .size = copse__size_trust, .is_single = true),
     SUM(lamb_sum, 32, .size = copse__size_lamb_sum, .is_single = true),
     ULP(binary, 3), ULP(binary_grad, 7), ULP(bias_activation, 5), ULP(dense_grad, 4), ULP(dropout, 1),

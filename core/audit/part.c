@@ -123,6 +123,8 @@ static bool of_update(const struct copse_command *c, struct copse_part *o)
     case COPSE_KERNEL_trust:
         PLAIN(COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0);
         return slots_in_blocks(c, o, 3, n);
+    case COPSE_KERNEL_adam8:
+        return false; /* its slots are of several kinds */
     case COPSE_KERNEL_lamb_sum:
         PLAIN(COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0, 2);
         return slots_in_blocks(c, o, 2, n);

@@ -5,6 +5,7 @@
 
 #include "core/audit/bound.h"
 #include "core/graph/op.h"
+#include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 
 /* ---- Adam ---- */
@@ -208,5 +209,29 @@ void copse__size_lamb_sum(const void *params, const int32_t *spec, const struct 
         }
         parts[0] = (float)sum;
         parts[1] = 1.0f;
+    }
+}
+
+/* Words of the slots have no tolerance. */
+void copse__size_adam8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_adam8 *p = params;
+    const float *step = args[3].data, *grad = args[0].data;
+    const size_t words = ((size_t)p->n + 3) / 4, blocks = ((size_t)p->n + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
+    const uint32_t *means = args[2].data, *squares = means + words + blocks;
+    const float *mean_scales = (const float *)(const void *)(means + words);
+    const float *square_scales = (const float *)(const void *)(squares + words);
+    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double pace = rate * root / (double)step[COPSE_STEP_BIAS1], epsilon = (double)p->epsilon * root;
+    float *value = args[1].data;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = fabs((double)value[i]), decay = (double)p->decay * x;
+        const double g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]) + (spec[0] == 1 ? decay : 0.0);
+        const double m = fabs((double)copse__code_mean(copse__code_at(means, i), mean_scales[i / COPSE_RULE_BLOCK]));
+        const double least = (double)p->beta2 *
+                             (double)copse__code_square(copse__code_at(squares, i), square_scales[i / COPSE_RULE_BLOCK]);
+        const double v = least + (spec[0] == 1 ? 0.0 : (double)p->rest2 * g * g); /* g may cancel with the decay */
+        value[i] = (float)(pace * ((double)p->beta1 * m + (double)p->rest1 * g) / (sqrt(v) + epsilon) +
+                           (spec[0] == 2 ? rate * decay : 0.0));
     }
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of update rules. */
+#include <math.h>
+
 #include "core/audit/bound.h"
 #include "core/conformance/launch.h"
+#include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, STEP = COPSE_CONTENT_STEP };
@@ -124,6 +127,37 @@ static void plan_trust(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n, p.n, slots * p.n, COPSE_STEP_WORDS);
 }
 
+static void plan_adam8(struct copse_launch *l)
+{
+    const struct copse_params_adam8 p = {
+        .n = (uint32_t)copse__launch_extent(l, COPSE_RULE_BLOCK), .decay = DECAY, .beta1 = 0.9f, .beta2 = 0.99f,
+        .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f), .epsilon = 1e-8f,
+        .group = COPSE_STEP_GROUP,
+    };
+    const size_t words = ((size_t)p.n + 3) / 4;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (words + blocks_of(p.n)), COPSE_STEP_WORDS);
+}
+
+/* Every code, and scales from 2^-10 to 2^10, some of them 0; a code of an m that is not finite is rare. The last bytes of a
+   slot without an element are 0. */
+static void arrange_adam8(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t n = l->counts[1], codes = (n + 3) / 4, blocks = blocks_of((uint32_t)n);
+    for (size_t k = 0; k < 2; k++) {
+        uint32_t *at = words[2] + k * (codes + blocks);
+        unsigned char *bytes = (unsigned char *)at;
+        for (size_t i = 0; i < 4 * codes; i++)
+            bytes[i] = i < n ? (unsigned char)(37 * i + i / 251 + k) : 0;
+        for (size_t i = 0; i < n && k == 0; i++)
+            if (bytes[i] == COPSE_CODE_NOT_FINITE && (l->values != COPSE_VALUES_NANS || i % 5 > 0))
+                bytes[i] = 3;
+        for (size_t b = 0; b < blocks; b++) {
+            const float scale = b % 11 == 4 ? 0.0f : ldexpf(1.0f + (float)(b % 127) / 128.0f, (int)(b % 21) - 10);
+            memcpy(&at[codes + b], &scale, sizeof scale);
+        }
+    }
+}
+
 static void plan_lamb_sum(struct copse_launch *l)
 {
     const struct copse_params_lamb_sum p = {
@@ -207,6 +241,12 @@ static void plan_block_scale(struct copse_launch *l)
            .contents = { VALUES, VALUES, VALUES, VALUES, STEP }, .arrange = arrange_trust,                  \
            .size = copse__size_trust, .limit = { .ulp = 1, .ratio = 16 })
 
+#define ADAM8(label, decay)                                                                                 \
+    { .kernel = COPSE_KERNEL_adam8, .name = label, .spec = { decay }, .plan = plan_adam8, .is_single = true, \
+      .contents = { VALUES, VALUES, COPSE_CONTENT_ARRANGED, STEP }, .arrange = arrange_adam8, .is_rare = true, \
+      .size = copse__size_adam8, .limit = { .ulp = 1, .ratio = 8 },                                         \
+      .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), .why = "the buffers of so many groups take 80 MiB" }
+
 static const struct copse_launch_form forms[] = {
     SGD("", 0, 0), SGD("decay", 1, 0), SGD("proximal", 0, 1), SGD("proximal, decay", 1, 1),
     MOMENTUM("", 0, 0), MOMENTUM("decay", 1, 0), MOMENTUM("nesterov", 0, 1), MOMENTUM("nesterov, decay", 1, 1),
@@ -218,11 +258,12 @@ static const struct copse_launch_form forms[] = {
     ADAPTIVE("adamax", ADAMAX, 0, 0, 0), ADAPTIVE("nadam", NADAM, 0, 0, 0), ADAPTIVE("lion", LION, 0, 0, 0),
     ADAPTIVE("lion, decay", LION, 2, 0, 0), ADAPTIVE("ftrl", FTRL, 0, 0, 0),
     ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0), TRUST("lars", LARS), TRUST("lamb", LAMB),
+    ADAM8("", 0), ADAM8("decay", 1), ADAM8("decoupled decay", 2),
     /* Squares of updates, which have the limit of LAMB, and their sum. */
     { .kernel = COPSE_KERNEL_lamb_sum, .name = "", .contents = { VALUES, VALUES, VALUES, STEP, RESULT }, .plan = plan_lamb_sum,
       .arrange = arrange_lamb_sum, .size = copse__size_lamb_sum, .limit = { .ulp = 1, .ratio = 32 }, .is_single = true,
       .is_rare = true, .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS),
-      .why = "the buffers of so many groups take 128 MiB; square_sum has the same launch" },
+      .why = "the buffers of so many groups take 128 MiB" },
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
     { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,

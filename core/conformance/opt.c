@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is compared
-   separately, starting from the device's state: within 8 u of the change plus half a unit of the parameter, 16 u for
+   separately, starting from the device's state (1000 of rules with codes, too): within 8 u of the change plus half a unit of the parameter, 16 u for
    rules with quotients of roots. After 1000 steps of both on the same gradients the norms differ by at most 1e-5. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
+#include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 #include "core/rule/squares.h"
 
@@ -18,6 +19,9 @@
 #define BAND   0xa5a5a5a5u
 #define UNIT   0x1p-24
 #define SCALE  0.5f /* factor on gradients */
+
+/* Slots of the definitions, in double. */
+#define MOMENTS 3u
 
 /* ---- checked settings ---- */
 
@@ -74,11 +78,13 @@ static const struct setup {
     { "lars", "decay, trust", { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
       COPSE_CONFORM_STANDARD },
     { "lamb", "defaults", { .kind = COPSE_LAMB }, COPSE_CONFORM_STANDARD },
+    { "adam8", "defaults", { .kind = COPSE_ADAM8 }, COPSE_CONFORM_STANDARD },
+    { "adam8", "decay", { .kind = COPSE_ADAM8, .weight_decay = 0.01f, .beta1 = 0.5f, .beta2 = 0.9f }, COPSE_CONFORM_STANDARD },
     { "lamb", "decay", { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f }, COPSE_CONFORM_STANDARD },
 };
 
 struct state {
-    double value[MOST], slots[COPSE_RULE_OWN_SLOTS][MOST];
+    double value[MOST], slots[MOMENTS][MOST];
 };
 
 #define BLOCKS (PADDED / COPSE_RULE_BLOCK)
@@ -91,7 +97,7 @@ struct numbers {
     struct state before, after, want;
     double size[MOST]; /* of the changes */
     bool is_open[MOST]; /* rounding has decided a sign of a change */
-    uint32_t image[(1 + COPSE_RULE_OWN_SLOTS) * (PADDED + 2 * STRIDE)];
+    uint32_t image[(1 + MOMENTS) * (PADDED + 2 * STRIDE)];
 };
 
 struct work {
@@ -142,7 +148,7 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     copse_device *dev = r->dev;
     COPSE_TRY(copse__rule_init(&w->setup->params, &g->rule));
     g->count = w->count;
-    g->slot_words = (size_t)g->rule.slots * g->count;
+    g->slot_words = (size_t)copse__rule_words_of(&g->rule, g->count);
     COPSE_TRY(copse_queue_create(dev, &g->queue));
     COPSE_TRY(make(dev, g->count + 2 * STRIDE, &g->values));
     COPSE_TRY(make(dev, g->slot_words + 2 * STRIDE, &g->slots));
@@ -154,8 +160,9 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     for (uint32_t k = 0; k < g->rule.slots; k++) {
         uint32_t word;
         memcpy(&word, &g->rule.slot_starts[k], sizeof word);
-        COPSE_TRY(copse_queue_fill(g->queue, g->slots, COPSE_WORD_BYTES * (STRIDE + (size_t)k * g->count),
-                                   COPSE_WORD_BYTES * (size_t)g->count, word));
+        COPSE_TRY(copse_queue_fill(g->queue, g->slots,
+                                   COPSE_WORD_BYTES * (STRIDE + (size_t)copse__rule_slot_at(&g->rule, k, g->count)),
+                                   COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, g->count), word));
     }
     COPSE_TRY(copse_queue_write(g->queue, g->values, COPSE_WORD_BYTES * STRIDE, n->start,
                                COPSE_WORD_BYTES * g->count));
@@ -244,6 +251,25 @@ static double real(uint32_t word)
     return (double)f;
 }
 
+static bool is_coded(const struct rig *g)
+{
+    return g->rule.slots > 0 && g->rule.slot_kinds[0] == COPSE_SLOT_CODES;
+}
+
+/* The numbers that codes and scales stand for. */
+static void decode(const struct rig *g, const uint32_t *words, struct state *to)
+{
+    const uint32_t *at[4];
+    for (uint32_t k = 0; k < 4; k++)
+        at[k] = words + copse__rule_slot_at(&g->rule, k, g->count);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const uint32_t block = i / COPSE_RULE_BLOCK;
+        to->slots[0][i] = (double)copse__code_mean(copse__code_at(at[0], i), (float)real(at[1][block]));
+        to->slots[1][i] = (double)copse__code_square(copse__code_at(at[2], i), (float)real(at[3][block]));
+        to->slots[2][i] = 0.0;
+    }
+}
+
 static copse_status read_state(struct rig *g, struct numbers *n, struct state *to,
                                struct copse_conform_outcome *out)
 {
@@ -253,9 +279,11 @@ static copse_status read_state(struct rig *g, struct numbers *n, struct state *t
     copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * g->count);
     for (uint32_t i = 0; i < g->count; i++) {
         to->value[i] = real(n->image[STRIDE + i]);
-        for (uint32_t k = 0; k < COPSE_RULE_OWN_SLOTS; k++)
+        for (uint32_t k = 0; k < MOMENTS && !is_coded(g); k++)
             to->slots[k][i] = k < g->rule.slots ? real(slots[STRIDE + k * g->count + i]) : 0.0;
     }
+    if (is_coded(g))
+        decode(g, slots + STRIDE, to);
     return COPSE_OK;
 }
 
@@ -266,6 +294,46 @@ static double ulp(double x)
     int exponent;
     frexp(x, &exponent);
     return ldexp(1.0, exponent - 24);
+}
+
+/* The numbers of codes 0 to 2^bits - 1, from the definition: 2^f equal steps in the decade that ends at 10^(f + 1 - bits). */
+static void list_codes(uint32_t bits, double *to)
+{
+    *to++ = 0.0;
+    for (uint32_t f = 0; f < bits; f++)
+        for (uint32_t k = 1; k <= 1u << f; k++)
+            *to++ = pow(10.0, (double)f + 1.0 - (double)bits) * (0.1 + 0.9 * k / (1u << f));
+}
+
+/* The distance of y to the nearest number. A square that is not 0 is never coded as 0. */
+static double nearest_off(const double *list, double y, uint32_t bits)
+{
+    double least = INFINITY;
+    for (uint32_t c = bits == COPSE_CODE_SQUARE_BITS && y > 0.0; c < 1u << bits; c++)
+        least = fmin(least, fabs(y - list[c]));
+    return least;
+}
+
+static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t step, struct copse_conform_outcome *out)
+{
+    double list[2][256];
+    list_codes(COPSE_CODE_MEAN_BITS, list[0]);
+    list_codes(COPSE_CODE_SQUARE_BITS, list[1]);
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t first = 0; first < g->count; first += COPSE_RULE_BLOCK) {
+            const uint32_t end = COPSE_MIN(first + COPSE_RULE_BLOCK, g->count);
+            double most = 0.0;
+            for (uint32_t i = first; i < end; i++)
+                most = fmax(most, fabs(n->want.slots[k][i]));
+            for (uint32_t i = first; i < end; i += 1 + i % 7) { /* most of them */
+                const double is = n->after.slots[k][i], want = n->want.slots[k][i];
+                const double off = most > 0.0 ? fabs(is - want) / most : fabs(is);
+                const double y = most > 0.0 ? fabs(want) / most : 0.0;
+                if (!(off <= nearest_off(list[k], y, k ? COPSE_CODE_SQUARE_BITS : COPSE_CODE_MEAN_BITS) + 1e-6))
+                    copse__conform_set(out, COPSE_VERDICT_FAIL, "step %u, element %u: slot %s is %.9g, expected near %.17g",
+                                       step, i, k ? "v" : "m", is, want);
+            }
+        }
 }
 
 static copse_status few_steps(struct copse_conform_run *r, const struct work *w, struct rig *g,
@@ -291,6 +359,8 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
                                    "step %u, element %u: %.9g, expected %.17g (the change is %.3g)",
                                    step, i, n->after.value[i], n->want.value[i], n->size[i]);
         }
+        if (is_coded(g))
+            compare_codes(g, n, step, out);
     }
     return COPSE_OK;
 }
@@ -358,7 +428,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
     }
     copse_status status = open_rig(r, w, n, &g);
     if (!status)
-        status = w->steps > 10 ? many_steps(r, w, &g, n, out) : few_steps(r, w, &g, n, out);
+        status = w->steps > 10 && !is_coded(&g) ? many_steps(r, w, &g, n, out) : few_steps(r, w, &g, n, out);
     close_rig(&g);
     copse__free(&r->ctx->base.mem, n);
     return status;

@@ -191,6 +191,7 @@ static change_fn *const changes[] = {
     [COPSE_MOMENTUM] = momentum, [COPSE_NESTEROV] = nesterov,  [COPSE_ADAGRAD] = adagrad,
     [COPSE_ADADELTA] = adadelta, [COPSE_RMSPROP] = rmsprop,    [COPSE_AMSGRAD] = amsgrad,
     [COPSE_ADAMAX] = adamax,     [COPSE_NADAM] = nadam,        [COPSE_LION] = lion,
+    [COPSE_ADAM8] = adam,
     [COPSE_FTRL] = ftrl,         [COPSE_PROXIMAL_SGD] = proximal_sgd, [COPSE_PROXIMAL_ADAGRAD] = proximal_adagrad,
 };
 

@@ -164,7 +164,7 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
         COPSE_TRY_OR(done, s, make(t.q, sizes[i], &buffers[i]));
         at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
     }
-    at[2].size = COPSE_WORD_BYTES * ALL * rule.slots;
+    at[2].size = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&rule, ALL);
     COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
     COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], NULL, ALL,
                                               &t.c));

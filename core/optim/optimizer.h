@@ -69,11 +69,12 @@ struct copse_optimizer_table {
     copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
     /* Number of the update that words are for, where this worker's own count is `step`. */
     uint64_t (*next)(const struct copse_optimizer *o, uint64_t step);
-    /* Queue the transfers of a whole slot of a variable. Reading: this worker's ranges; the rest of `values` stays. A
-       variable without a bucket has none. The caller waits for the queues. */
-    copse_status (*read_slot)(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values);
+    /* Queue the transfers of a whole slot of a variable: copse__rule_slot_words, of COPSE_SLOT_VALUE a word for each
+       element. Reading: this worker's ranges; the rest of `values` stays. A variable without a bucket has none. The caller
+       waits for the queues. */
+    copse_status (*read_slot)(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values);
     copse_status (*write_slot)(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                               const float *values);
+                               const void *values);
     /* Count of updates of a variable, NULL: of all; or set it. NULL: the caller's own count is the only one. */
     copse_status (*counts)(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count);
     /* From now on until `forget`, values and slots are read as they are now. NULL: nothing else changes them. */
@@ -172,27 +173,27 @@ copse_status copse__optimizer_cut_rows(struct copse_optimizer *o, copse_variable
 
 /* ---- slots (slots.c) ---- */
 
-/* The elements of a variable that a slot range of a bucket holds. */
+/* The elements of a variable that a range of slots of a bucket holds. */
 struct copse_slot_part {
     copse_queue *queue;
     copse_buffer *buffer;
-    size_t offset, size; /* of word 0, bytes; the words of an element are `stride` bytes apart */
-    size_t stride;
-    size_t at; /* first element, in the variable */
+    uint64_t first, count, all; /* elements, in the range; of the range */
+    size_t at;                  /* first element, in the variable */
 };
 
 /* Part `i` of the ranges of the variable's bucket, or false behind the last. Ranges without elements of the variable
-   give a size of 0. */
+   give a count of 0. */
 bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
                       struct copse_slot_part *out);
 /* Queue the transfers of what this worker's replicas have of a slot. */
 copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                  float *values);
+                                  void *values);
 copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                   const float *values);
+                                   const void *values);
 /* The number of the rule's slot with this name. */
 bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_t *slot);
-/* A whole slot in host memory, on every worker; all of them call it. Blocking. */
+/* A whole slot as floats, one for each element, in host memory, on every worker; all of them call it. Codes become the
+   numbers that they stand for, each element gets the scale of its block. Blocking. */
 copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
                               struct copse_block **out);
 /* Words of which each worker has some, and zeros for the others, become all of them on every worker. `mine`: why this

@@ -33,11 +33,18 @@ static copse_status clip_norm(void *user, copse_device *dev, const struct copse_
     return copse__rule_scale(dev, &u->measures[0], &u->gradients, u->count, out);
 }
 
+static uint64_t slot_words(const void *user, uint64_t count)
+{
+    return copse__rule_words_of(user, count);
+}
+
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
+    const bool is_coded = o->rule.slots > 0 && o->rule.slot_kinds[0] == COPSE_SLOT_CODES;
     const struct copse_optimizer_params *p = &o->rule.params;
     struct copse_exchange_rule rule = {
-        .slots = o->rule.slots,
+        .slots = is_coded ? 1 + o->rule.slots - o->rule.update_slots : o->rule.slots,
+        .slot_words = is_coded ? slot_words : NULL,
         .measures = o->rule.trusts ? 2 : o->rule.measures,
         .measure = measure,
         .before = p->clip_value > 0.0f ? clip : p->clip_norm > 0.0f ? clip_norm : NULL,
@@ -136,13 +143,13 @@ static uint64_t next(const struct copse_optimizer *o, uint64_t step)
     return o->name[0] ? step : step - o->scaling.skipped; /* a named one does not count what it skips */
 }
 
-static copse_status read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+static copse_status read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values)
 {
     return copse__slot_read_own(o, v, slot, values);
 }
 
 static copse_status write_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                               const float *values)
+                               const void *values)
 {
     return copse__slot_write_own(o, v, slot, values);
 }

@@ -24,8 +24,9 @@ static copse_status plan_reads(struct copse_ps *ps, struct copse_ps_group *g)
     struct copse_slot_part p;
     for (uint32_t m = 0; m < g->count; to += g->list[m++]->count)
         for (size_t i = 0; copse__slot_part(&ps->base, g->list[m], i, &p); i++) {
-            const struct copse_ps_read read = { p.queue, p.buffer, p.offset, p.size, to + p.at };
-            if (p.size > 0 && !COPSE_PUSH(&ps->base.strategy->ctx->base.mem, &g->reads, read))
+            const struct copse_ps_read read = { p.queue, p.buffer, COPSE_WORD_BYTES * (size_t)p.first,
+                                                COPSE_WORD_BYTES * (size_t)p.count, to + p.at };
+            if (p.count > 0 && !COPSE_PUSH(&ps->base.strategy->ctx->base.mem, &g->reads, read))
                 return copse_no_memory("optimizer");
         }
     return COPSE_OK;

@@ -44,9 +44,9 @@ static inline struct copse_ps *copse__ps(const struct copse_optimizer *o)
 copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
 
 /* ps_state.c */
-copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values);
+copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values);
 copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                  const float *values);
+                                  const void *values);
 copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count);
 copse_status copse__ps_snapshot(struct copse_optimizer *o);
 void copse__ps_forget(struct copse_optimizer *o);

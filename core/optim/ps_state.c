@@ -21,36 +21,43 @@ static copse_status no_group(const copse_variable *v)
     return copse_fail(COPSE_ERR_INTERNAL, "optimizer: '%s' has no slots", v->name);
 }
 
+/* Of a slot of a variable, or of its values. */
+static uint64_t words_of(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot)
+{
+    return slot == COPSE_SLOT_VALUE ? v->count : copse__rule_slot_words(&o->rule, slot, v->count);
+}
+
 /* [values, slot, ...] of a variable in the snapshot. */
 static const float *seen(const struct copse_optimizer *o, const struct copse_ps_group *g, uint32_t member,
                          uint32_t slot)
 {
-    const uint64_t each = 1 + o->rule.slots;
+    const uint64_t count = g->list[member]->count;
     const float *at = g->words;
     for (uint32_t i = 0; i < member; i++)
-        at += each * g->list[i]->count;
-    return slot == COPSE_SLOT_VALUE ? at : at + (1 + slot) * g->list[member]->count;
+        at += g->list[i]->count + copse__rule_words_of(&o->rule, g->list[i]->count);
+    return slot == COPSE_SLOT_VALUE ? at : at + count + copse__rule_slot_at(&o->rule, slot, count);
 }
 
-copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values)
 {
+    const uint64_t words = words_of(o, v, slot);
     uint32_t member;
     const struct copse_ps_group *g = group_of(o, v, &member);
     if (!g)
         return no_group(v);
     if (g->words) {
-        memcpy(values, seen(o, g, member, slot), (size_t)v->count * sizeof *values);
+        memcpy(values, seen(o, g, member, slot), (size_t)words * COPSE_WORD_BYTES);
         return COPSE_OK;
     }
-    return g->server->table->slot(g->server, g->id, member, slot, false, v->count, values);
+    return g->server->table->slot(g->server, g->id, member, slot, false, words, values);
 }
 
 copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                  const float *values)
+                                  const void *values)
 {
     uint32_t member;
     const struct copse_ps_group *g = group_of(o, v, &member);
-    return g ? g->server->table->slot(g->server, g->id, member, slot, true, v->count, (void *)(uintptr_t)values)
+    return g ? g->server->table->slot(g->server, g->id, member, slot, true, words_of(o, v, slot), (void *)(uintptr_t)values)
              : no_group(v);
 }
 
@@ -87,10 +94,10 @@ copse_status copse__ps_snapshot(struct copse_optimizer *o)
     copse__ps_forget(o);
     for (size_t k = 0; k < ps->groups.count; k++) {
         struct copse_ps_group *g = &ps->groups.at[k];
-        size_t count;
-        if (!copse__mul((size_t)g->elements, 1 + o->rule.slots, &count))
-            return copse_no_memory("optimizer");
-        g->words = copse__alloc(&o->strategy->ctx->base.mem, count, sizeof *g->words);
+        uint64_t count = g->elements; /* words; fewer than the bytes that the store has */
+        for (uint32_t i = 0; i < g->count; i++)
+            count += copse__rule_words_of(&o->rule, g->list[i]->count);
+        g->words = copse__alloc(&o->strategy->ctx->base.mem, (size_t)count, sizeof *g->words);
         if (!g->words)
             return copse_no_memory("optimizer");
         COPSE_TRY(g->server->table->snapshot(g->server, g->id, count, g->words, &g->state));

@@ -2,6 +2,7 @@
 /* Slots of variables: the ranges of their buckets, at the owners of this worker and others. */
 #include "core/optim/optimizer.h"
 #include "core/reduce/group_sum.h"
+#include "core/rule/eight_bit.h"
 
 #include <stdio.h>
 
@@ -13,18 +14,17 @@ static bool part_of_rows(const struct copse_optimizer *o, const copse_row_exchan
     if (i > 0 || !copse__row_exchange_slots(rows, &all, &stride))
         return false;
     *out = (struct copse_slot_part){ .queue = o->strategy->replicas[all.rank].queue, .buffer = all.buffer,
-                                     .size = (size_t)(COPSE_WORD_BYTES * all.count), .stride = stride };
+                                     .count = all.count, .all = stride / COPSE_WORD_BYTES };
     return true;
 }
 
-/* A kernel has the slots of its range one behind another: [slot 0 of `count`][slot 1 of `count`]. */
 bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
                       struct copse_slot_part *out)
 {
     const struct copse_slice_memory *list;
     const uint32_t bucket = copse__optimizer_bucket(o, v);
     size_t count = 0;
-    *out = (struct copse_slot_part){ .size = 0 };
+    *out = (struct copse_slot_part){ .count = 0 };
     if (bucket != COPSE_NO_BUCKET && o->buckets.at[bucket].rows)
         return part_of_rows(o, o->buckets.at[bucket].rows, i, out);
     if (bucket != COPSE_NO_BUCKET)
@@ -37,31 +37,49 @@ bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, 
         *out = (struct copse_slot_part){
             .queue = o->strategy->replicas[list[i].rank].queue,
             .buffer = list[i].buffer,
-            .offset = (size_t)(4 * (first - list[i].first)),
-            .size = (size_t)(4 * (end - first)),
-            .stride = (size_t)(4 * list[i].count),
+            .first = first - list[i].first,
+            .count = end - first,
+            .all = list[i].count,
             .at = (size_t)(first - v->first),
         };
     return true;
 }
 
+/* Bytes of a slot: of a part in its range, from `offset` on; in the whole slot of the variable, from `at` on. Parts begin with
+   blocks, so that these are whole words. */
+struct bytes {
+    size_t offset, at, size;
+};
+
+static struct bytes bytes_of(const struct copse_rule *rule, uint32_t slot, const struct copse_slot_part *p)
+{
+    const uint64_t before = copse__rule_slot_at(rule, slot, p->all) + copse__rule_slot_words(rule, slot, p->first);
+    return (struct bytes){ COPSE_WORD_BYTES * (size_t)before,
+                           COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(rule, slot, p->at),
+                           COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(rule, slot, p->count) };
+}
+
 copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                  float *values)
+                                  void *values)
 {
     struct copse_slot_part p;
-    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++)
-        if (p.size > 0)
-            COPSE_TRY(copse_queue_read(p.queue, p.buffer, p.offset + slot * p.stride, values + p.at, p.size));
+    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++) {
+        const struct bytes b = bytes_of(&o->rule, slot, &p);
+        if (p.count > 0)
+            COPSE_TRY(copse_queue_read(p.queue, p.buffer, b.offset, (char *)values + b.at, b.size));
+    }
     return COPSE_OK;
 }
 
 copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                   const float *values)
+                                   const void *values)
 {
     struct copse_slot_part p;
-    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++)
-        if (p.size > 0)
-            COPSE_TRY(copse_queue_write(p.queue, p.buffer, p.offset + slot * p.stride, values + p.at, p.size));
+    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++) {
+        const struct bytes b = bytes_of(&o->rule, slot, &p);
+        if (p.count > 0)
+            COPSE_TRY(copse_queue_write(p.queue, p.buffer, b.offset, (const char *)values + b.at, b.size));
+    }
     return COPSE_OK;
 }
 
@@ -92,10 +110,10 @@ bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_
     return false;
 }
 
-static copse_status read_whole(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+static copse_status read_whole(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, uint32_t *words)
 {
-    memset(values, 0, (size_t)v->count * sizeof *values);
-    copse_status s = o->table->read_slot(o, v, slot, values);
+    memset(words, 0, (size_t)copse__rule_slot_words(&o->rule, slot, v->count) * sizeof *words);
+    copse_status s = o->table->read_slot(o, v, slot, words);
     for (uint32_t r = 0; r < o->strategy->replica_count; r++) {
         const copse_status done = copse_queue_finish(o->strategy->replicas[r].queue);
         s = done == COPSE_ERR_TIMEOUT || !s ? done : s;
@@ -103,18 +121,52 @@ static copse_status read_whole(struct copse_optimizer *o, const copse_variable *
     return s;
 }
 
-copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                              struct copse_block **out)
+/* The words of a slot. */
+static copse_status read_words(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, struct copse_block **out)
 {
+    const uint64_t words = copse__rule_slot_words(&o->rule, slot, v->count);
     struct copse_block *block = NULL;
-    copse_status s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, v->count, &block);
+    copse_status s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, words, &block);
+    *out = NULL;
     if (!s)
         s = read_whole(o, v, slot, block->host);
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* a device may still write there */
-    s = copse__slot_join(o, v->name, block ? block->host : NULL, (size_t)v->count, s);
+    s = copse__slot_join(o, v->name, block ? block->host : NULL, (size_t)words, s);
     if (s)
         copse__block_release(&block);
     *out = block;
+    return s;
+}
+
+/* Codes of means and of squares have a sign or not. */
+static void decode(const struct copse_rule *rule, uint32_t slot, const void *codes, const float *scales, uint64_t count,
+                   float *to)
+{
+    const bool is_code = rule->slot_kinds[slot] == COPSE_SLOT_CODES, is_mean = slot == 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const float scale = scales[i / COPSE_RULE_BLOCK];
+        const uint32_t code = is_code ? copse__code_at(codes, (size_t)i) : 0;
+        to[i] = !is_code ? scale : is_mean ? copse__code_mean(code, scale) : copse__code_square(code, scale);
+    }
+}
+
+copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                              struct copse_block **out)
+{
+    struct copse_block *codes = NULL, *scales = NULL;
+    const uint8_t kind = o->rule.slot_kinds[slot];
+    *out = NULL;
+    if (kind == COPSE_SLOT_FLOATS)
+        return read_words(o, v, slot, out);
+    copse_status s = read_words(o, v, kind == COPSE_SLOT_CODES ? slot + 1 : slot, &scales);
+    if (!s && kind == COPSE_SLOT_CODES)
+        s = read_words(o, v, slot, &codes);
+    if (!s)
+        s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, v->count, out);
+    if (!s)
+        decode(&o->rule, slot, codes ? codes->host : NULL, scales->host, v->count, (*out)->host);
+    copse__block_release(&codes);
+    copse__block_release(&scales);
     return s;
 }

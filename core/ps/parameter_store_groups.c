@@ -48,12 +48,20 @@ static bool has_average(const struct copse_rule *rule)
     return rule->params.average > 0.0f;
 }
 
-static copse_status start_slots(struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i, size_t bytes)
+/* Slot `k` of variable `i`, which has `count` elements. */
+static struct copse_binding slot_of(const struct copse_pstore_group *g, uint32_t i, uint32_t k, uint64_t count)
+{
+    return (struct copse_binding){ g->slots[i], COPSE_WORD_BYTES * (size_t)copse__rule_slot_at(&g->rule, k, count),
+                                   COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, count) };
+}
+
+static copse_status start_slots(struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i, uint64_t count)
 {
     for (uint32_t k = 0; k < g->rule.slots; k++) {
         uint32_t word;
         memcpy(&word, &g->rule.slot_starts[k], sizeof word);
-        COPSE_TRY(copse_queue_fill(s->queue, g->slots[i], k * bytes, bytes, word));
+        const struct copse_binding at = slot_of(g, i, k, count);
+        COPSE_TRY(copse_queue_fill(s->queue, at.buffer, at.offset, at.size, word));
     }
     return COPSE_OK;
 }
@@ -64,7 +72,8 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
 {
     struct copse_pstore_variable *v;
     COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
-    const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES, slots = bytes * g->rule.slots;
+    const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES;
+    const size_t slots = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&g->rule, v->count);
     const struct copse_limits *l = s->dev->limits;
     if (v->type != COPSE_F32)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 variables are not trained", v->name);
@@ -80,7 +89,7 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
     if (slots > 0) {
         COPSE_TRY(copse_buffer_create(s->dev, &(struct copse_buffer_params){ .size = slots },
                                       &g->slots[i]));
-        COPSE_TRY(start_slots(s, g, i, bytes));
+        COPSE_TRY(start_slots(s, g, i, v->count));
         slot = (struct copse_binding){ g->slots[i], 0, slots };
     }
     const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
@@ -200,8 +209,7 @@ static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t m
     if (member >= g->count || slot >= g->rule.slots)
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no slot %u of variable %u",
                           slot, member);
-    const size_t bytes = (size_t)s->variables.at[g->ids[member]].count * COPSE_WORD_BYTES;
-    *out = (struct copse_binding){ g->slots[member], slot * bytes, bytes };
+    *out = slot_of(g, member, slot, s->variables.at[g->ids[member]].count);
     return COPSE_OK;
 }
 
@@ -243,7 +251,8 @@ static copse_status read_group(struct copse_pstore *s, const struct copse_pstore
     char *at = s->staging;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
-        const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES, slots = bytes * g->rule.slots;
+        const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES;
+        const size_t slots = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&g->rule, v->count);
         COPSE_TRY(copse_queue_read(s->queue, v->values, 0, at, bytes));
         if (slots > 0)
             COPSE_TRY(copse_queue_read(s->queue, g->slots[i], 0, at + bytes, slots));
@@ -258,8 +267,9 @@ copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group
     struct copse_pstore_group *g;
     size_t size;
     COPSE_TRY(copse__pstore_group(s, group, &g));
-    if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * (size_t)COPSE_WORD_BYTES, &size))
-        return copse_no_memory("parameter server");
+    size = (size_t)g->elements * COPSE_WORD_BYTES; /* fewer than the bytes of its buffers */
+    for (uint32_t i = 0; i < g->count; i++)
+        size += COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&g->rule, s->variables.at[g->ids[i]].count);
     COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
     const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */

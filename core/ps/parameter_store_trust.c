@@ -65,7 +65,7 @@ copse_status copse__pstore_trust_record(struct copse_pstore *s, struct copse_pst
         const struct copse_pstore_variable *v = member(s, g, i);
         const struct copse_binding values = { v->values, 0, (size_t)v->count * COPSE_WORD_BYTES };
         const struct copse_binding gradient = { v->gradient, 0, values.size };
-        const struct copse_binding slots = { g->slots[i], 0, g->rule.slots * values.size };
+        const struct copse_binding slots = { g->slots[i], 0, g->rule.slots * values.size }; /* floats */
         const struct copse_binding parts[] = { parts_of(s, g, i, GRADIENT), parts_of(s, g, i, VALUES) };
         status = copse__rule_measure_trust(&g->rule, s->dev, &values, &gradient, &slots, &step, parts, v->count,
                                            &commands[MEASURES * i]);

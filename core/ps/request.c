@@ -51,7 +51,9 @@ static uint64_t size_of(const struct copse_pstore *s, const struct copse_server_
     case COPSE_SERVER_PUSH:
         return g && !r->value ? g->elements * COPSE_WORD_BYTES : 0;
     case COPSE_SERVER_SLOT:
-        return g && r->how && r->id < g->count ? elements_of(s, g->ids[r->id]) * COPSE_WORD_BYTES : 0;
+        return g && r->how && r->id < g->count && r->count < g->rule.slots
+                   ? copse__rule_slot_words(&g->rule, r->count, elements_of(s, g->ids[r->id])) * COPSE_WORD_BYTES
+                   : 0;
     case COPSE_SERVER_PROGRESS:
         return r->how == COPSE_PROGRESS_SET ? sizeof(struct copse_server_progress) : 0;
     default:

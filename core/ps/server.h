@@ -87,7 +87,7 @@ struct copse_server_table {
                          uint64_t *count);
     /* Read or set the count of updates. */
     copse_status (*updates)(struct copse_server *s, uint32_t group, bool is_set, uint64_t *count);
-    /* Read or set a slot of variable `member` of the group, which has `count` elements. */
+    /* Read or set a slot of variable `member` of the group, which has `count` words. */
     copse_status (*slot)(struct copse_server *s, uint32_t group, uint32_t member, uint32_t slot,
                          bool is_set, uint64_t count, void *values);
     /* Values and slots of a group at one moment: [variable][values, slot, ...], `count` elements of 4 bytes. */

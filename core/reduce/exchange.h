@@ -28,12 +28,14 @@ struct copse_update {
     uint64_t count;
 };
 
-#define COPSE_EXCHANGE_SLOTS 4u
+#define COPSE_EXCHANGE_SLOTS 5u
 
 /* The use of the sums of a bucket. */
 struct copse_exchange_rule {
     uint32_t slots; /* optimizer words per element, 0..COPSE_EXCHANGE_SLOTS */
     float starts[COPSE_EXCHANGE_SLOTS]; /* first value of each */
+    /* Not NULL: the words of all slots of `count` elements, at most slots * count; they begin with 0. */
+    uint64_t (*slot_words)(const void *user, uint64_t count);
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
     void *user; /* used while the bucket is recorded only */
@@ -93,7 +95,7 @@ void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
    order of their words. */
 struct copse_slice_memory {
     uint32_t rank;
-    copse_buffer *buffer; /* slots * count words */
+    copse_buffer *buffer; /* the slots, or measures */
     uint64_t first, count;
 };
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,

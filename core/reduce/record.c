@@ -119,15 +119,19 @@ static struct copse_binding sums_of(const struct copse_recorder *r, const struct
 static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
 {
     copse_exchange *x = r->x;
+    const struct copse_exchange_rule *rule = r->rule;
     const bool is_new = !copse__kept(&r->bucket->slots, m);
-    COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, r->rule->slots * copse__record_bytes(m), out));
+    const uint64_t words = rule->slot_words ? rule->slot_words(rule->user, m->count) : rule->slots * m->count;
+    COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, COPSE_WORD_BYTES * (size_t)words, out));
     if (!is_new)
         return COPSE_OK;
     x->slot_bytes[m->dst] += copse_buffer_size(out->buffer);
+    if (rule->slot_words)
+        return copse_queue_fill(x->ranks[m->dst].queue, out->buffer, 0, out->size, 0);
     const size_t each = copse__record_bytes(m);
-    for (uint32_t k = 0; k < r->rule->slots; k++) {
+    for (uint32_t k = 0; k < rule->slots; k++) {
         uint32_t word;
-        memcpy(&word, &r->rule->starts[k], sizeof word);
+        memcpy(&word, &rule->starts[k], sizeof word);
         COPSE_TRY(copse_queue_fill(x->ranks[m->dst].queue, out->buffer, k * each, each, word));
     }
     return COPSE_OK;

@@ -118,6 +118,14 @@ static const struct copse_rule_row rows[] = {
                   .slots = "m v", .learning_rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-6f },
         .kernel = COPSE_KERNEL_trust, .number = COPSE_TRUST_LAMB, .decay = 1,
         .slots = { { "m", ALWAYS, false }, { "v", ALWAYS, false } } },
+    [COPSE_ADAM8] = {
+        .info = { .kind = COPSE_ADAM8, .name = "adam8", .title = "Adam with 8-bit slots",
+                  .source = "Dettmers et al., \"8-bit optimizers via block-wise quantization\", ICLR 2022",
+                  .slots = "m m_scale v v_scale",
+                  .learning_rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f },
+        .kernel = COPSE_KERNEL_adam8, .decay = 1,
+        .slots = { { "m", ALWAYS, false }, { "m_scale", ALWAYS, false }, { "v", ALWAYS, false },
+                   { "v_scale", ALWAYS, false } } },
 };
 
 const struct copse_rule_row *copse__rule_row(copse_optimizer_kind kind)

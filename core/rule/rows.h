@@ -7,7 +7,7 @@
 #include "copse/optim/rules.h"
 #include "core/graph/op.h"
 
-#define COPSE_RULE_OWN_SLOTS 3                          /* of the update */
+#define COPSE_RULE_OWN_SLOTS 4                          /* of the update */
 #define COPSE_RULE_SLOTS (COPSE_RULE_OWN_SLOTS + 1u) /* and the average */
 
 /* Values of SPEC RULE of kernel `adaptive`. */

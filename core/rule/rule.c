@@ -118,11 +118,33 @@ static void add_slots(struct copse_rule *rule)
         if ((need == COPSE_SLOT_CENTRED && !p->is_centred) || (need == COPSE_SLOT_MOMENTUM && p->momentum == 0.0f))
             continue;
         rule->slot_names[rule->slots] = rule->row->slots[i].name;
+        if (rule->row->kernel == COPSE_KERNEL_adam8)
+            rule->slot_kinds[rule->slots] = i % 2 == 0 ? COPSE_SLOT_CODES : COPSE_SLOT_SCALES;
         rule->slot_starts[rule->slots++] = rule->row->slots[i].is_initial ? p->initial : 0.0f;
     }
     rule->update_slots = rule->slots;
     if (p->average != 0.0f)
         rule->slot_names[rule->slots++] = "average";
+}
+
+uint64_t copse__rule_slot_words(const struct copse_rule *rule, uint32_t slot, uint64_t count)
+{
+    switch (rule->slot_kinds[slot]) {
+    case COPSE_SLOT_CODES:
+        return (count + COPSE_WORD_BYTES - 1) / COPSE_WORD_BYTES;
+    case COPSE_SLOT_SCALES:
+        return (count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
+    default:
+        return count;
+    }
+}
+
+uint64_t copse__rule_slot_at(const struct copse_rule *rule, uint32_t slot, uint64_t count)
+{
+    uint64_t words = 0;
+    for (uint32_t k = 0; k < slot; k++)
+        words += copse__rule_slot_words(rule, k, count);
+    return words;
 }
 
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out)
@@ -254,6 +276,25 @@ static copse_status adam(const struct request *r, struct copse_command *out)
     return dispatch(r, COPSE_KERNEL_adam, (int32_t[]){ 0, 0, decay_of(r->rule) }, &p, out);
 }
 
+/* A group for each block. */
+static copse_status adam8(const struct request *r, struct copse_command *out)
+{
+    const struct copse_optimizer_params *s = &r->rule->params;
+    const struct copse_params_adam8 p = { .n = (uint32_t)r->count,
+                                          .decay = s->weight_decay,
+                                          .beta1 = s->beta1,
+                                          .beta2 = s->beta2,
+                                          .rest1 = (float)(1.0 - (double)s->beta1),
+                                          .rest2 = (float)(1.0 - (double)s->beta2),
+                                          .epsilon = s->epsilon,
+                                          .group = r->rule->group };
+    struct copse_kernel *k;
+    int32_t spec[COPSE_MAX_SPECS] = { decay_of(r->rule) };
+    COPSE_TRY(copse__kernel_get(r->dev, COPSE_KERNEL_adam8, spec, &k));
+    return copse__dispatch_init(out, k, r->bindings, r->binding_count, &p,
+                                (r->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK, 0);
+}
+
 static copse_status adaptive(const struct request *r, struct copse_command *out)
 {
     const struct copse_optimizer_params *s = &r->rule->params;
@@ -300,6 +341,8 @@ static copse_status update(const struct request *r, struct copse_command *out)
         return adam(r, out);
     case COPSE_KERNEL_trust:
         return trust(r, out);
+    case COPSE_KERNEL_adam8:
+        return adam8(r, out);
     default:
         return adaptive(r, out);
     }
@@ -322,7 +365,7 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
     r.bindings[r.binding_count++] = *values;
     if (rule->update_slots > 0) {
         r.bindings[r.binding_count] = *slots;
-        r.bindings[r.binding_count++].size = (size_t)(4 * rule->update_slots * count);
+        r.bindings[r.binding_count++].size = (size_t)(4 * copse__rule_slot_at(rule, rule->update_slots, count));
     }
     r.bindings[r.binding_count++] = *step;
     return update(&r, out);
@@ -334,7 +377,7 @@ copse_status copse__rule_average(const struct copse_rule *rule, copse_device *de
 {
     const struct request r = { .rule = rule, .dev = dev, .bindings = { *values, *slots, *step },
                                .binding_count = 3, .count = count };
-    const struct copse_params_average p = { .n = (uint32_t)count, .at = (uint32_t)(rule->update_slots * count) };
+    const struct copse_params_average p = { .n = (uint32_t)count, .at = (uint32_t)copse__rule_slot_at(rule, rule->update_slots, count) };
     return dispatch(&r, COPSE_KERNEL_average, (int32_t[]){ 0, 0 }, &p, out);
 }
 

@@ -9,16 +9,24 @@
 #define COPSE_RULE_PER 32 /* elements of an invocation: a group of 64 then takes about 10 us on a CPU */
 #define COPSE_RULE_BLOCK 128u /* elements that share a sum of squares and a factor */
 
+/* What a slot has of a range of elements, which begins with a block. */
+enum copse_slot_kind {
+    COPSE_SLOT_FLOATS, /* a float for each element */
+    COPSE_SLOT_CODES,  /* a byte for each element; the next slot has their scales */
+    COPSE_SLOT_SCALES, /* a float for each block */
+};
+
 struct copse_rule {
     struct copse_optimizer_params params; /* with defaults */
     const struct copse_rule_row *row;
-    uint32_t slots;                       /* words per element: the slots of the update, then the average */
+    uint32_t slots;                       /* those of the update, then the average */
     uint32_t update_slots;                /* only the slots of the update */
     bool clips;                           /* the gradients are measured before the update: they are clipped or scaled */
     bool trusts;                          /* each variable's update depends on its norms: LARS, LAMB */
     bool measures;                        /* one of both: the host waits before the update */
     const char *slot_names[COPSE_RULE_SLOTS]; /* in a checkpoint: "<variable>/<name>" */
-    float slot_starts[COPSE_RULE_SLOTS];      /* first values */
+    float slot_starts[COPSE_RULE_SLOTS];      /* first values; 0 unless the slot has floats */
+    uint8_t slot_kinds[COPSE_RULE_SLOTS];     /* enum copse_slot_kind */
     struct copse_rule_groups groups;
     uint32_t group; /* what the kernel adds to the index of the step word of the rate */
 };
@@ -35,6 +43,15 @@ copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *n
 
 /* "adam", ... Static. */
 const char *copse__rule_name(const struct copse_rule *rule);
+
+/* Words of a slot for `count` elements; of all slots before it. The slots of a range are one behind another. */
+uint64_t copse__rule_slot_words(const struct copse_rule *rule, uint32_t slot, uint64_t count);
+uint64_t copse__rule_slot_at(const struct copse_rule *rule, uint32_t slot, uint64_t count);
+/* Of all slots. */
+static inline uint64_t copse__rule_words_of(const struct copse_rule *rule, uint64_t count)
+{
+    return copse__rule_slot_at(rule, rule->slots, count);
+}
 
 /* The dispatch that updates `count` elements. `slots` may be empty if rule->slots is 0; `factors`: of a rule that trusts,
    a float for each block, else NULL. */

@@ -106,6 +106,14 @@ void copse_self_test_block_scale(const struct copse_kernel *k, struct copse_self
         set(t, 1, i, (float)(1 + i % 8));
 }
 
+static void set_step(struct copse_self_test *t, uint32_t step)
+{
+    set(t, step, COPSE_STEP_RATE, 0.5f);
+    set(t, step, COPSE_STEP_SCALE, 2.0f);
+    set(t, step, COPSE_STEP_BIAS1, 0.5f);
+    set(t, step, COPSE_STEP_BIAS2, 0.25f);
+}
+
 /* Small positive numbers in buffers [first, step), and the words of a step. */
 static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step)
 {
@@ -113,10 +121,7 @@ static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step
         for (uint32_t i = 0; i < t->counts[a]; i++)
             set(t, a, i, (float)(1 + (i + i / 8) % 8));
     t->counts[step] = COPSE_STEP_WORDS;
-    set(t, step, COPSE_STEP_RATE, 0.5f);
-    set(t, step, COPSE_STEP_SCALE, 2.0f);
-    set(t, step, COPSE_STEP_BIAS1, 0.5f);
-    set(t, step, COPSE_STEP_BIAS2, 0.25f);
+    set_step(t, step);
 }
 
 /* Two blocks, the last one shorter. Roots and quotients of LAMB are rounded. */
@@ -143,6 +148,28 @@ void copse_self_test_lamb_sum(const struct copse_kernel *k, struct copse_self_te
     t->counts[2] = 4 * N;
     set_numbers(t, 1, 3);
     t->counts[4] = 4;
+    t->slack = 1e-3f;
+}
+
+/* Two blocks, the last one shorter; codes of one and of two bytes, scales that are powers of two. */
+void copse_self_test_adam8(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_adam8 p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
+                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    (void)k;
+    memcpy(t->params, &p, sizeof p);
+    t->groups = 2;
+    t->counts[0] = t->counts[1] = 2 * N;
+    t->counts[2] = 2 * (N / 2 + 2);
+    for (uint32_t i = 0; i < 2 * N; i++)
+        set(t, 1, i, (float)(1 + (i + i / 8) % 8));
+    for (uint32_t i = 0; i < t->counts[2]; i++)
+        t->words[2][i] = 0x01020304u + 0x10203070u * i;
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t b = 0; b < 2; b++)
+            set(t, 2, half * (N / 2 + 2) + N / 2 + b, b ? 4.0f : 2.0f);
+    t->counts[3] = COPSE_STEP_WORDS;
+    set_step(t, 3);
     t->slack = 1e-3f;
 }
 

@@ -44,6 +44,16 @@ char *copse__state_text(struct copse_state *s, const char *const *parts, size_t 
 
 /* ---- entries ---- */
 
+static uint8_t kind_of(const struct copse_state_entry *e)
+{
+    return e->optimizer ? e->optimizer->rule.slot_kinds[e->slot] : COPSE_SLOT_FLOATS;
+}
+
+uint64_t copse__state_words(const struct copse_state_entry *e)
+{
+    return e->optimizer ? copse__rule_slot_words(&e->optimizer->rule, e->slot, e->variable->count) : e->variable->count;
+}
+
 copse_status copse__state_add(struct copse_state *s, const struct copse_state_entry *e)
 {
     const copse_variable *v = e->variable;
@@ -52,10 +62,13 @@ copse_status copse__state_add(struct copse_state *s, const struct copse_state_en
     if (!v)
         return COPSE_OK;
     struct copse_array_view *view = &s->entries.at[s->entries.count - 1].view;
-    view->type = copse__type(v->tensor.type)->element;
-    view->rank = v->tensor.shape.rank;
+    const uint8_t kind = kind_of(e);
+    view->type = kind == COPSE_SLOT_CODES ? COPSE_ELEMENT_U8 : copse__type(v->tensor.type)->element;
+    view->rank = kind == COPSE_SLOT_SCALES ? 1 : v->tensor.shape.rank;
     for (uint32_t d = 0; d < view->rank; d++)
         view->shape[d] = v->tensor.shape.dims[d];
+    if (kind == COPSE_SLOT_SCALES)
+        view->shape[0] = copse__state_words(e);
     return COPSE_OK;
 }
 
@@ -81,9 +94,11 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
-/* The parts are joined if all of them are trained. Otherwise each part has its own slots. */
-static bool are_trained(const struct copse_optimizer *o, const copse_variable *v)
+/* The parts are joined if all of them are trained, and have floats. Otherwise each part has its own slots. */
+static bool are_joined(const struct copse_optimizer *o, const copse_variable *v)
 {
+    if (o->rule.slot_kinds[0] != COPSE_SLOT_FLOATS)
+        return false;
     copse_variable *const *parts = &o->strategy->variables.at[v->index - v->part];
     for (uint32_t i = 0; i < v->whole->parts; i++)
         if (!trains(o, parts[i]))
@@ -113,7 +128,7 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
         return copse_no_memory("checkpoint");
     for (size_t i = 0; i < st->variables.count; i += count) {
         copse_variable *const *at = &st->variables.at[i];
-        const bool is_joined = at[0]->whole && are_trained(o, at[0]);
+        const bool is_joined = at[0]->whole && are_joined(o, at[0]);
         count = is_joined ? at[0]->whole->parts : 1;
         for (uint32_t k = 0; k < o->rule.slots && trains(o, at[0]); k++)
             for (uint32_t p = 0; p < count; p++)

@@ -17,7 +17,7 @@ struct copse_state_entry {
     copse_variable *variable;          /* NULL: an array of the application */
     struct copse_optimizer *optimizer; /* NULL: the variable's values */
     uint32_t slot;                     /* of the optimizer */
-    struct copse_array_view view;      /* `data`: 4 bytes per element; NULL before the state is read or matched */
+    struct copse_array_view view;      /* `data` is NULL before the state is read or matched */
 };
 
 /* An optimizer whose slots are in the state, and the count of its updates in a file. */
@@ -78,6 +78,8 @@ char *copse__state_text(struct copse_state *s, const char *const *parts, size_t 
                       sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 /* An entry, without data. */
 copse_status copse__state_add(struct copse_state *s, const struct copse_state_entry *e);
+/* Words of its data on devices and stores, which may be some bytes more than those of the array. */
+uint64_t copse__state_words(const struct copse_state_entry *e);
 
 /* Settings of the strategy, and of a rule. */
 void copse__state_set_text(struct copse_state *s, const char *key, const char *value);

@@ -46,7 +46,7 @@ static copse_status read_entries(struct copse_state *s)
             continue;
         COPSE_TRY(copse_note(read_entry(s, e, next), "while reading '%s'", e->name));
         e->view.data = next;
-        next += 4 * e->variable->count;
+        next += COPSE_WORD_BYTES * copse__state_words(e);
     }
     return copse_note(finish(s->strategy), "while reading the optimizer's slots");
 }
@@ -86,9 +86,9 @@ static copse_status check_finite(const struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         const float *x = e->view.data;
-        if (!e->variable || !is_trained(s, e->variable))
+        if (!e->variable || !is_trained(s, e->variable) || e->view.type != COPSE_ELEMENT_F32)
             continue;
-        for (uint64_t k = 0; k < e->variable->count; k++)
+        for (uint64_t k = 0; k < copse__state_words(e); k++)
             if (!isfinite(x[k]))
                 return copse_fail(COPSE_ERR_NONFINITE,
                                   "checkpoint: '%s' is %s at element %llu after step %llu; it was not written",
@@ -103,7 +103,7 @@ copse_status copse__state_read(struct copse_state *s)
     size_t elements = 0;
     for (size_t i = 0; i < s->entries.count; i++)
         if (s->entries.at[i].variable &&
-            !copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
+            !copse__add(elements, (size_t)copse__state_words(&s->entries.at[i]), &elements))
             return copse_no_memory("checkpoint");
     s->words = copse__alloc(&s->strategy->ctx->base.mem, elements, 4);
     if (!s->words)
@@ -123,12 +123,27 @@ copse_status copse__state_join(struct copse_state *s)
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->optimizer)
             COPSE_TRY(copse__slot_join(e->optimizer, e->name, (uint32_t *)(uintptr_t)e->view.data,
-                                       (size_t)e->variable->count, COPSE_OK));
+                                       (size_t)copse__state_words(e), COPSE_OK));
     }
     return COPSE_OK;
 }
 
 /* ---- writing ---- */
+
+/* An array of bytes in a file may end within a word. */
+static copse_status write_slot(const struct copse_state_entry *e)
+{
+    struct copse_optimizer *o = e->optimizer;
+    struct copse_mem *mem = &o->strategy->ctx->base.mem;
+    if (e->view.type != COPSE_ELEMENT_U8)
+        return o->table->write_slot(o, e->variable, e->slot, e->view.data);
+    uint32_t *words = copse__alloc(mem, (size_t)copse__state_words(e), sizeof *words);
+    COPSE_TRY(copse_need_memory(words, "checkpoint"));
+    memcpy(words, e->view.data, (size_t)e->variable->count);
+    const copse_status s = o->table->write_slot(o, e->variable, e->slot, words);
+    copse__free(mem, words);
+    return s;
+}
 
 copse_status copse__state_write(struct copse_state *s)
 {
@@ -143,8 +158,7 @@ copse_status copse__state_write(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->optimizer)
-            COPSE_TRY(copse_note(e->optimizer->table->write_slot(e->optimizer, e->variable, e->slot, e->view.data),
-                                 "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(write_slot(e), "while writing '%s'", e->name));
     }
     COPSE_TRY(copse_note(finish(s->strategy), "while writing the optimizer's slots"));
     return copse__state_finish_named(s);

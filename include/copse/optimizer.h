@@ -32,6 +32,7 @@ typedef enum copse_optimizer_kind {
     COPSE_PROXIMAL_ADAGRAD,
     COPSE_LARS,
     COPSE_LAMB,
+    COPSE_ADAM8, /**< COPSE_ADAM with slots of 8 bits */
 } copse_optimizer_kind;
 
 /** Settings of an optimizer. */

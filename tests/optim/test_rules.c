@@ -68,6 +68,7 @@ static void every_strategy_applies_every_rule(void **state)
     (void)state;
     for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
         const struct copse_optimizer_params p = settings_of(k);
+        const double limit = p.kind == COPSE_ADAM8 ? 0.02 : 5e-6; /* the truth has no codes; test_eight_bit.c has them */
         const char *name;
         copse_strategy *st;
         run_truth(&p, want);
@@ -78,7 +79,7 @@ static void every_strategy_applies_every_rule(void **state)
             OK(train(t, 0, STEPS));
             OK(read_values(&m, is));
             for (int e = 0; e < ALL; e++)
-                if (!(fabs((double)is[e] - want[e]) <= 5e-6 * fmax(1.0, fabs(want[e]))))
+                if (!(fabs((double)is[e] - want[e]) <= limit * fmax(1.0, fabs(want[e]))))
                     fail_msg("%s, %s: value %d is %.9g, not %.9g", copse_optimizer_rule_at(k)->name, name, e,
                              (double)is[e], want[e]);
             copse_trainer_release(&t);
@@ -145,7 +146,7 @@ static void rules_are_found_by_name(void **state)
         assert_int_equal(rule->kind, count);
         assert_true(rule->title[0] && rule->source[0] && rule->learning_rate > 0.0f);
     }
-    assert_int_equal(count, COPSE_LAMB + 1);
+    assert_int_equal(count, COPSE_ADAM8 + 1);
     FAILS(COPSE_ERR_ARGUMENT, copse_optimizer_rule_find("adamm", &rule), "nesterov, adagrad");
     assert_null(rule);
 }

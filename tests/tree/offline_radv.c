@@ -73,6 +73,8 @@ static const struct {
     { COPSE_KERNEL_trust, 1, { 32, 0, 0 } },
     { COPSE_KERNEL_trust, 1, { 32, 0, 1 } },
     { COPSE_KERNEL_lamb_sum, 1, { 0 } },
+    { COPSE_KERNEL_adam8, 1, { 0 } },
+    { COPSE_KERNEL_adam8, 1, { 2 } },
     { COPSE_KERNEL_bias_activation, 1, { 1, 3 } },
     { COPSE_KERNEL_matmul, 1, { 1, 0, 0, 0 } },
     { COPSE_KERNEL_matmul, 1, { 1, 3, 0, 0 } },

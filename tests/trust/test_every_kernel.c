@@ -205,7 +205,7 @@ static bool has_substitute(copse_device *dev, const struct job *j)
 static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
-                                          "trust", "lamb_sum", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
+                                          "trust", "lamb_sum", "adam8", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
                                           "bias_activation", "row_heads", "row_find", "row_join", "row_put" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
@@ -289,7 +289,7 @@ static void optimizers_and_sums_are_refused_or_right(void **state)
         float clip;
     } table[] = {
         { "adam", COPSE_ADAM, 0.0f },      { "momentum", COPSE_NESTEROV, 0.0f }, { "sgd", COPSE_SGD, 0.0f },
-        { "adaptive", COPSE_NADAM, 0.0f }, { "trust", COPSE_LARS, -1.0f },   { "lamb_sum", COPSE_LAMB, -1.0f },
+        { "adaptive", COPSE_NADAM, 0.0f }, { "adam8", COPSE_ADAM8, 0.0f },   { "trust", COPSE_LARS, -1.0f },   { "lamb_sum", COPSE_LAMB, -1.0f },
         { "average", COPSE_ADAM, 0.0f },   { "clip", COPSE_SGD, 0.1f },          { "square_sum", COPSE_SGD, 0.0f },
         { "block_scale", COPSE_SGD, 0.0f }, { "tree_sum", COPSE_SGD, 0.0f },     { "cross_entropy_grad", COPSE_SGD, 0.0f },
         { "softmax", COPSE_SGD, 0.0f },

@@ -95,7 +95,7 @@ class Training(unittest.TestCase):
     def test_every_optimizer_trains(self):
         x, y = toy()
         names = ("adam", "adamw", "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "amsgrad", "adamax",
-                 "nadam", "lion", "ftrl", "proximal_sgd", "proximal_adagrad", "lars", "lamb")
+                 "nadam", "lion", "ftrl", "proximal_sgd", "proximal_adagrad", "lars", "lamb", "adam8")
         for name in names:
             strategy = copse.Strategy("host")
             schedule = copse.Schedule("warmup for 5; cosine", 0.02, 30)
