@@ -170,6 +170,10 @@ void copse__size_recurrent_grad(const void *params, const int32_t *spec, const s
         }
         if (spec[2] && wide > count)
             copse__store(to, p->to_first + (row * wide + count) * p->width + col, s.hidden.e);
+        if (!spec[2])
+            copse__store(to, p->to_first + i, s.dh.e);
+        if (!spec[2] && has_cell)
+            copse__store(to, p->to_first + p->n + i, s.dc.e);
         copse__store(carry, p->passed + i, s.dh.e);
         if (has_cell)
             copse__store(carry, p->passed + p->n + i, s.dc.e);

@@ -38,7 +38,7 @@ static void plan_grad(struct copse_launch *l, bool is_first)
     copse__divisor(UNITS, &p.m, &p.h);
     l->range = LENGTHS;
     COPSE_LAUNCH_PLAN(l, p, l->want, FROM_FIRST + gates, FROM_FIRST + gates, rows, BEFORE + states, SLOPE_FIRST + states,
-                      p.passed + states, l->spec[2] ? TO_FIRST + rows * wide * UNITS : 1, l->spec[2] ? gates : 1);
+                      p.passed + states, TO_FIRST + (l->spec[2] ? rows * wide * UNITS : states), l->spec[2] ? gates : 1);
 }
 
 static void plan_recurrent_grad(struct copse_launch *l)

@@ -201,8 +201,8 @@ static const struct copse_case cases[] = {
     GRU("37 units, many steps", &gru, 5, 70, 9, 37, STANDARD, ROUGH)
     LSTM("32 units, many steps", &lstm, 2, 130, 16, 32, FULL, ROUGH)
     GRU("several groups", &gru, 9, 4, 16, 128, FULL, ROUGH)
-    GRU("no steps", &gru, 2, 0, 2, 3, STANDARD)
-    LSTM("no steps", &lstm, 2, 0, 2, 3, STANDARD)
+    GRU("no steps", &gru, 2, 0, 2, 3, STANDARD, .is_poor = true)
+    LSTM("no steps", &lstm, 2, 0, 2, 3, STANDARD, .is_poor = true)
     GRU("no sequences", &gru, 0, 3, 2, 3, STANDARD)
     LSTM("no features", &lstm, 2, 3, 0, 3, STANDARD)
 };

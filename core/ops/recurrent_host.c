@@ -130,6 +130,10 @@ void copse_host_recurrent_grad(const void *params, const int32_t *spec, const st
         }
         if (spec[2] && wide > count)
             copse__store(to, p->to_first + (row * wide + count) * p->width + col, s.product[count - 1]);
+        if (!spec[2])
+            copse__store(to, p->to_first + i, dh);
+        if (!spec[2] && has_cell)
+            copse__store(to, p->to_first + p->n + i, dc);
         copse__store(carry, p->passed + i, dh);
         if (has_cell)
             copse__store(carry, p->passed + p->n + i, dc);

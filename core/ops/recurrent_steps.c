@@ -105,7 +105,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-/* ---- the derivatives, in one tensor: that of the first state, then those of the gates of all steps ---- */
+/* ---- the derivatives, in one tensor: those of the gates of all steps, then that of the first state ---- */
 
 /* Rows of a gate's derivatives: a GRU has those of both parts of n. */
 static uint32_t slopes_of(const struct sizes *s, int32_t kind)
@@ -113,7 +113,7 @@ static uint32_t slopes_of(const struct sizes *s, int32_t kind)
     return s->gates + (kind == COPSE_RECURRENT_GRU);
 }
 
-/* Words of the derivative of the first state, and of the products passed back. */
+/* Words of the products passed back: what is behind them begins at a multiple of COPSE_UNIT. */
 static uint32_t room_of(uint32_t words)
 {
     return (words + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
@@ -123,7 +123,7 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
 {
     const int32_t kind = ((const struct steps_attr *)y->attr)->kind;
     const struct sizes s = sizes_of(y->in[GRAD_PRODUCTS]->shape, kind);
-    const uint64_t words = room_of(s.states * s.n) + (uint64_t)s.time * s.n * slopes_of(&s, kind);
+    const uint64_t words = (uint64_t)s.states * s.n + (uint64_t)s.time * s.n * slopes_of(&s, kind);
     *type = COPSE_F32;
     *shape = COPSE_SHAPE((uint32_t)words);
     return words <= INT32_MAX ? COPSE_OK : copse__shape_error(y, "the derivatives have more than 2^31-1 elements");
@@ -150,7 +150,8 @@ static copse_status step_back(struct copse_lowering *l, const struct backward *b
     const struct copse_operand recurrent = window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
     const struct copse_operand state = window(b->y->in[GRAD_STATES], t * states, states, &p.before);
     const struct copse_operand slope = window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
-    const struct copse_operand to = window(b->y, room_of(states) + t * slopes, slopes, &p.to_first);
+    const struct copse_operand to = is_on ? window(b->y, t * slopes, slopes, &p.to_first)
+                                          : window(b->y, s->time * slopes, states, &p.to_first);
     COPSE_TRY(COPSE_LAUNCH(l, recurrent_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent_grad, p.n), from, recurrent,
                            b->lengths, state, slope, b->carry, to, b->now));
     if (!is_on)
@@ -180,10 +181,7 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
     }
     copse__scratch_rounds_end(l);
     COPSE_TRY(status);
-    COPSE_TRY(step_back(l, &b, 0, false, false));
-    struct copse_operand passed = b.carry;
-    passed.first = room_of(s->n);
-    return copse__launch_copy(l, passed, copse__of(y), states);
+    return step_back(l, &b, 0, false, false);
 }
 
 static const struct copse_op op_grad = {
@@ -208,7 +206,7 @@ static copse_status gate_slopes(copse_graph *g, copse_tensor *all, const struct 
 {
     const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind), two = 2 * s->units;
     copse_tensor *gates, *parts[2];
-    COPSE_TRY(part(g, all, COPSE_SHAPE(room_of(s->states * s->n)), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
+    COPSE_TRY(part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
     *of_input = *of_hidden = gates;
     if (kind != COPSE_RECURRENT_GRU)
         return COPSE_OK;
@@ -236,7 +234,8 @@ static copse_status add_derivatives(copse_graph *g, const copse_tensor *y, copse
     if (y->in[WEIGHTS]->needs_gradient)
         COPSE_TRY(copse_matmul(g, before, of_hidden, true, false, &dx[WEIGHTS]));
     if (y->in[FIRST]->needs_gradient)
-        COPSE_TRY(part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape, &dx[FIRST]));
+        COPSE_TRY(part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)), COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape,
+                       &dx[FIRST]));
     return bias && bias->needs_gradient ? copse__column_sum(g, of_hidden, &dx[OTHERS]) : COPSE_OK;
 }
 

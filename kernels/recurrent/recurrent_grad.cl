@@ -3,7 +3,8 @@
    of the state behind the step; `carry` has what the later step passes back: the product of its gates' derivatives, and at `passed`
    what it passes directly, which is replaced by this step's. The first launch does not read it. `to` and `now` get the derivatives
    of the gates: those of the products of the input, for a GRU also that of the product of n; `now` has those of `product` in rows.
-   Steps at or behind lengths[row], and a launch that is not ON, pass the derivatives of the state back as they are. */
+   Steps at or behind lengths[row] pass the derivatives of the state back as they are. A launch that is not ON does so for all, and
+   writes them to `to`. */
 GROUP(64, 1)
 SPEC(0, KIND)
 SPEC(1, PACKED)
@@ -81,6 +82,11 @@ KERNEL8(recurrent_grad, IN(real, from), IN(real, product), IN(int, lengths), IN(
                 STORE(now, place + 2u * width, SELECT(on > 0.0f, d_n * gate_r, 0.0f));
                 kept = dh * gate_z;
             }
+        }
+        if (ON == 0) {
+            STORE(to, p.to_first + i, dh);
+            if (KIND == 1)
+                STORE(to, p.to_first + p.n + i, dc);
         }
         STORE(carry, p.passed + i, SELECT(on > 0.0f, kept, dh));
         if (KIND == 1)
