@@ -32,32 +32,50 @@ static copse_status make_weight(copse_layer *l, const struct copse_layer_maker *
     return copse__layer_variable(l, m, i, name, &p);
 }
 
-/* A GRU alone needs a bias within its reset gate. */
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m, uint32_t gates, bool has_two_biases)
+static copse_status make(copse_layer *l, const struct copse_layer_maker *m, uint32_t gates)
 {
     const uint32_t units = l->value[UNITS].count;
-    const struct copse_variable_params bias = { .shape = COPSE_SHAPE(gates * units) };
     COPSE_TRY(make_weight(l, m, WEIGHT, "weight", l->in.shape.dims[1], gates * units, COPSE_INIT_GLOROT_UNIFORM));
-    COPSE_TRY(make_weight(l, m, RECURRENT, "recurrent", units, gates * units, COPSE_INIT_ORTHOGONAL));
-    if (!l->value[BIAS].count)
-        return COPSE_OK;
-    COPSE_TRY(copse__layer_variable(l, m, INPUT_BIAS, "bias", &bias));
-    return has_two_biases ? copse__layer_variable(l, m, RECURRENT_BIAS, "recurrent_bias", &bias) : COPSE_OK;
+    return make_weight(l, m, RECURRENT, "recurrent", units, gates * units, COPSE_INIT_ORTHOGONAL);
 }
 
+/* Zeros; `values`: others. */
+static copse_status make_bias(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *name, uint32_t gates,
+                              const float *values)
+{
+    const struct copse_variable_params p = { .shape = COPSE_SHAPE(gates * l->value[UNITS].count), .values = values };
+    return l->value[BIAS].count ? copse__layer_variable(l, m, i, name, &p) : COPSE_OK;
+}
+
+/* A GRU has a bias within its reset gate. */
 static copse_status make_gru(copse_layer *l, const struct copse_layer_maker *m)
 {
-    return make(l, m, 3, true);
+    COPSE_TRY(make(l, m, 3));
+    COPSE_TRY(make_bias(l, m, INPUT_BIAS, "bias", 3, NULL));
+    return make_bias(l, m, RECURRENT_BIAS, "recurrent_bias", 3, NULL);
 }
 
+/* The forget gate is open at the start: its bias is 1 (Jozefowicz, Zaremba and Sutskever, 2015). */
 static copse_status make_lstm(copse_layer *l, const struct copse_layer_maker *m)
 {
-    return make(l, m, 4, false);
+    const uint32_t units = l->value[UNITS].count;
+    float *values = NULL;
+    COPSE_TRY(make(l, m, 4));
+    if (l->value[BIAS].count && !m->is_trial) {
+        values = copse__alloc(&l->ctx->base.mem, 4 * (size_t)units, sizeof *values);
+        COPSE_TRY(copse_need_memory(values, "lstm"));
+        for (uint32_t i = units; i < 2 * units; i++)
+            values[i] = 1.0f;
+    }
+    const copse_status s = make_bias(l, m, INPUT_BIAS, "bias", 4, values);
+    copse__free(&l->ctx->base.mem, values);
+    return s;
 }
 
 static copse_status make_rnn(copse_layer *l, const struct copse_layer_maker *m)
 {
-    return make(l, m, 1, false);
+    COPSE_TRY(make(l, m, 1));
+    return make_bias(l, m, INPUT_BIAS, "bias", 1, NULL);
 }
 
 static struct copse_recurrent_params params_of(const copse_layer *l)
