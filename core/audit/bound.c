@@ -36,6 +36,7 @@ static const struct limit limits[] = {
     SUM(attention_wide, 16, .size = copse__size_attention_wide),
     SUM(attention_grad_query_wide, 16, .size = copse__size_attention_grad_query_wide),
     SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
+    SUM(recurrent, 16, .size = copse__size_recurrent), SUM(recurrent_grad, 16, .size = copse__size_recurrent_grad),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
     SUM(adam8, 8, .size = copse__size_adam8, .is_single = true),

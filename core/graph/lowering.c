@@ -7,7 +7,30 @@ copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct cop
     if (words >= (uint64_t)1 << 31)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "lowering: %llu words of scratch",
                           (unsigned long long)words);
-    return l->scratch(l, words, out);
+    if (!l->round.is_on)
+        return l->scratch(l, words, out);
+    const uint32_t i = l->round.used++;
+    if (i >= COPSE_ROUND_SCRATCH)
+        return copse_fail(COPSE_ERR_INTERNAL, "lowering: more than %d blocks of scratch in a round", COPSE_ROUND_SCRATCH);
+    if (i >= l->round.count || l->round.words[i] < words) {
+        COPSE_TRY(l->scratch(l, words, &l->round.at[i]));
+        l->round.words[i] = words;
+        l->round.count = COPSE_MAX(l->round.count, i + 1);
+    }
+    *out = l->round.at[i];
+    return COPSE_OK;
+}
+
+void copse__scratch_round(struct copse_lowering *l)
+{
+    l->round.is_on = true;
+    l->round.used = 0;
+}
+
+void copse__scratch_rounds_end(struct copse_lowering *l)
+{
+    l->round.is_on = false;
+    l->round.count = 0;
 }
 
 copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,

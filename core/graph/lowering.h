@@ -6,6 +6,8 @@
 
 #include "core/graph/graph.h"
 
+#define COPSE_ROUND_SCRATCH 8
+
 struct copse_lowering {
     const struct copse_limits *limits;
     const struct copse_choice *choices;
@@ -19,6 +21,13 @@ struct copse_lowering {
                          struct copse_operand to, uint64_t count);
     copse_status (*gemm)(struct copse_lowering *l, const struct copse_command *shape,
                          const struct copse_operand *abc); /* NULL if there is no library */
+    /* Scratch of the rounds of a loop (copse__scratch_round): the first `used` blocks are in use. */
+    struct {
+        bool is_on;
+        uint32_t count, used;
+        uint64_t words[COPSE_ROUND_SCRATCH];
+        struct copse_operand at[COPSE_ROUND_SCRATCH];
+    } round;
 };
 
 #endif

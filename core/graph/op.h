@@ -133,6 +133,10 @@ enum copse_step_word {
 
 /* Temporary f32 words that live during this node only (32-bit words of any type). */
 copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out);
+/* Begin a round of a loop of launches: it gets the scratch of the round before, block by block, where that is large enough. */
+void copse__scratch_round(struct copse_lowering *l);
+/* After the last round. */
+void copse__scratch_rounds_end(struct copse_lowering *l);
 
 /* Launch a kernel over `groups` flat groups. Operands in the order of the kernel's arguments. */
 copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,

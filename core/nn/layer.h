@@ -97,8 +97,8 @@ struct copse_layer_kind {
 };
 
 extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_shortcut, copse__layer_dense, copse__layer_embedding,
-    copse__layer_positions, copse__layer_attention,
-    copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
+    copse__layer_positions, copse__layer_attention, copse__layer_gru, copse__layer_lstm, copse__layer_rnn,
+    copse__layer_flatten, copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_group_norm, copse__layer_instance_norm,
     copse__layer_conv, copse__layer_conv_transposed, copse__layer_max_pool, copse__layer_average_pool,
     copse__layer_global_pool, copse__layer_adaptive_pool, copse__layer_resize, copse__layer_pixel_shuffle, copse__layer_prelu,
@@ -109,6 +109,7 @@ extern const struct copse_layer_kind copse__layer_mlp;
 enum { COPSE_DENSE_UNITS, COPSE_DENSE_ACTIVATION };
 enum { COPSE_DROPOUT_RATE };
 enum { COPSE_MLP_ACTIVATION, COPSE_MLP_DROPOUT };
+#define COPSE_LAYER_KINDS 64 /* at most */
 /* All kinds that have a name, up to NULL. */
 extern const struct copse_layer_kind *const copse__layer_kinds[];
 

@@ -16,7 +16,7 @@ struct numbering {
     struct {
         const struct copse_layer_kind *kind;
         uint32_t layers;
-    } kinds[32];
+    } kinds[COPSE_LAYER_KINDS];
 };
 
 static void number(copse_layer *l, struct numbering *n)

@@ -15,6 +15,9 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_embedding,
     &copse__layer_positions,
     &copse__layer_attention,
+    &copse__layer_gru,
+    &copse__layer_lstm,
+    &copse__layer_rnn,
     &copse__layer_flatten,
     &copse__layer_layer_norm,
     &copse__layer_rms_norm,
@@ -32,3 +35,4 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_shortcut,
     NULL,
 };
+_Static_assert(COPSE_COUNT(copse__layer_kinds) - 1 <= COPSE_LAYER_KINDS, "a number for each kind of layer (layer_build.c)");

@@ -47,6 +47,7 @@ static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, cops
 #define ONE_INPUT(a)     .in = { UNWRAP a }, .in_count = 1
 #define TWO_INPUTS(a, b) .in = { UNWRAP a, UNWRAP b }, .in_count = 2
 #define THREE_INPUTS(a, b, c) .in = { UNWRAP a, UNWRAP b, UNWRAP c }, .in_count = 3
+#define FOUR_INPUTS(a, b, c, d) .in = { UNWRAP a, UNWRAP b, UNWRAP c, UNWRAP d }, .in_count = 4
 
 #define DIMS(...) { sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } }
 #define NO_DIMS   { 0, { 0 } }

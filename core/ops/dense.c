@@ -39,7 +39,7 @@ static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
         .a = copse__of(y->in[0]),
         .b = copse__of(y->in[1]),
         .bias = y->in_count == 3 ? y->in[2] : NULL,
-        .c = y,
+        .c = copse__of(y),
         .batch = 1,
         .m = 1,
         .n = w.dims[1],

@@ -56,7 +56,7 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
         COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b,
-                               bias_of(p), copse__of(p->c)));
+                               bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -158,7 +158,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     if (p->b_transposed || p->n % width != 0 || is_large)
         COPSE_TRY(wide_panels_b(l, p, width, &params, &b));
     const uint64_t groups = p->batch * divide_up(p->m, WIDE_ROWS) * divide_up(p->n, width);
-    return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, bias_of(p), copse__of(p->c));
+    return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, bias_of(p), p->c);
 }
 
 /* ---- texels ---- */
@@ -224,7 +224,7 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(params.k - params.k_begin, TEXEL_MAX_K);
         COPSE_TRY(COPSE_LAUNCH(l, matmul_texel, spec, params, groups, a.operand, b.operand,
-                               bias_of(p), copse__of(p->c)));
+                               bias_of(p), p->c));
     } while (params.k_end < params.k);
     return COPSE_OK;
 }
@@ -246,7 +246,7 @@ static copse_status lower_clblast(struct copse_lowering *l, const void *work)
     const struct copse_product *p = &wide;
     COPSE_TRY(widened(l, work, &wide));
     const bool ends = p->bias || p->activation != COPSE_LINEAR;
-    struct copse_operand c = copse__of(p->c);
+    struct copse_operand c = p->c;
     if (ends)
         COPSE_TRY(copse__scratch(l, (uint64_t)p->m * p->n, &c));
     COPSE_TRY(copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed,
@@ -257,7 +257,7 @@ static copse_status lower_clblast(struct copse_lowering *l, const void *work)
     const struct copse_params_bias_activation params = { p->m * p->n, p->n };
     return COPSE_LAUNCH(l, bias_activation, spec, params,
                         copse__groups_for(l, COPSE_KERNEL_bias_activation, params.count), c,
-                        bias_of(p), copse__of(p->c));
+                        bias_of(p), p->c);
 }
 
 static bool is_one_product(const struct copse_limits *limits, const void *work)
@@ -281,7 +281,7 @@ static copse_status lower_cooperative(struct copse_lowering *l, const void *work
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p), copse__of(p->c)));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -498,7 +498,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     struct copse_product p = {
         .a = copse__of(y->in[0]),
         .b = copse__of(y->in[1]),
-        .c = y,
+        .c = copse__of(y),
         .batch = (uint32_t)copse__elements(lead),
         .m = s.dims[s.rank - 2],
         .n = s.dims[s.rank - 1],

@@ -15,7 +15,8 @@ struct copse_product_items {
 struct copse_product {
     struct copse_operand a, b; /* f32, or tensors of 16 bits */
     copse_type type;           /* of both operands; COPSE_F32 if they differ. copse__lower_product sets it */
-    const copse_tensor *bias, *c; /* bias: NULL = none */
+    struct copse_operand c;
+    const copse_tensor *bias; /* NULL = none */
     uint32_t batch, m, n, k;
     struct copse_product_items of_a, of_b; /* a zeroed one = a matrix for each product */
     bool a_transposed, b_transposed;

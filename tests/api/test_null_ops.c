@@ -11,6 +11,7 @@
 #include "copse/ops/pool.h"
 #include "copse/ops/precision.h"
 #include "copse/ops/recompute.h"
+#include "copse/ops/recurrent.h"
 #include "copse/ops/resize.h"
 #include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
@@ -165,6 +166,23 @@ static void attentions(struct probe *p)
     ROW(copse_self_attention, NEED(g), NEED(qkv), 2, 1, NULL, NEED(&y));
 }
 
+static void recurrent_layers(struct probe *p)
+{
+    copse_tensor *steps, *w, *r, *w4, *r4, *last, *cell;
+    OK(copse_graph_input(g, "steps", COPSE_F32, COPSE_SHAPE(2, 3, 4), &steps));
+    OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(4, 6), &w));
+    OK(copse_graph_input(g, "r", COPSE_F32, COPSE_SHAPE(2, 6), &r));
+    OK(copse_graph_input(g, "w4", COPSE_F32, COPSE_SHAPE(4, 8), &w4));
+    OK(copse_graph_input(g, "r4", COPSE_F32, COPSE_SHAPE(2, 8), &r4));
+    ROW(copse_gru, NEED(g), NEED(steps), NEED(w), NEED(r), NULL, NEED(&y), &last);
+    ROW(copse_gru, NEED(g), NEED(steps), NEED(w), NEED(r), NULL, NEED(&y), NULL);
+    ROW(copse_lstm, NEED(g), NEED(steps), NEED(w4), NEED(r4), NULL, NEED(&y), &last, &cell);
+    ROW(copse_lstm, NEED(g), NEED(steps), NEED(w4), NEED(r4), NULL, NEED(&y), NULL, NULL);
+    OK(copse_graph_input(g, "u", COPSE_F32, COPSE_SHAPE(4, 2), &w));
+    OK(copse_graph_input(g, "v", COPSE_F32, COPSE_SHAPE(2, 2), &r));
+    ROW(copse_rnn, NEED(g), NEED(steps), NEED(w), NEED(r), NULL, NEED(&y), &last);
+}
+
 static void reference(const void *params, const int32_t *spec, const struct copse_host_arg *buffers)
 {
     (void)params, (void)spec, (void)buffers;
@@ -197,6 +215,7 @@ static void all_rows(struct probe *p)
     norms(p);
     scans(p);
     attentions(p);
+    recurrent_layers(p);
     user_ops(p);
     copse_graph_release(&g);
     copse_context_release(&ctx);

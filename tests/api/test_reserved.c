@@ -30,6 +30,7 @@
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
+#include "copse/ops/recurrent.h"
 #include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -185,6 +186,9 @@ static void devices(void)
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
     REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
+    REFUSED(copse_recurrent_params, copse_gru(g, x, x, x, &p, &y, NULL), .lengths = NULL);
+    REFUSED(copse_recurrent_params, copse_lstm(g, x, x, x, &p, &y, NULL, NULL), .lengths = NULL);
+    REFUSED(copse_recurrent_params, copse_rnn(g, x, x, x, &p, &y, NULL), .lengths = NULL);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
 #endif

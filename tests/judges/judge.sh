@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # judge.sh BUILD SOURCE COMPILER JUDGE [--install]: runs a judge on the library of a build. JUDGE: `onnx` for the node tests of
 # ONNX, `torch` for the samples of PyTorch's operators, `optimizers` for its optimizers and schedules,
-# `training` for steps of the CNN and ResNet-20, `rules` for the tests
+# `training` for steps of the CNN and ResNet-20, `texts` for those of networks for texts, `rules` for the tests
 # of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
 set -eu
 build=$1 source=$2 compiler=$3 judge=$4
@@ -11,6 +11,7 @@ onnx) script=onnx_nodes.py packages='onnx numpy>=1.22 cffi>=1.15' modules='onnx,
 torch) script=torch_opinfo.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 optimizers) script=torch_optimizers.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 training) script=torch_training.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
+texts) script=torch_texts.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 rules) script=test_judge.py packages= modules='numpy, cffi' given= ;;
 *) echo "unknown judge: $judge" >&2; exit 2 ;;
 esac

@@ -199,6 +199,7 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
                                          "max_pool 2", "average_pool 3x2 stride=1 padding=yes", "global_pool",
                                          "group_norm 4", "group_norm 2 epsilon=0.001", "instance_norm",
                                          "positions", "positions init=normal scale=0.02",
+                                         "gru 5", "lstm 6 last=yes bias=no", "rnn 7 init=he scale=0.5",
                                          "attention 4", "attention 4 causal=yes kv_heads=2 window=9 bias=no init=normal scale=0.02" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);

@@ -82,6 +82,7 @@ static void every_public_op_has_a_quick_case(void **state)
     assert_true(check_header("include/copse/ops/losses.h") >= 7);
     assert_true(check_header("include/copse/ops/resize.h") >= 3);
     assert_true(check_header("include/copse/ops/scan.h") >= 2);
+    assert_true(check_header("include/copse/ops/recurrent.h") >= 3);
     static const char *const elementwise[] = {
 #define UNARY(op, ...) #op,
 #define SCALED(...)
@@ -232,6 +233,7 @@ static const struct law {
     [COPSE_ACCURACY_squared_error] = { .ulp = 8, .gradient_ulp = 5, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_attention] = { .ratio = 16, .gradient_ratio = 16 },
+    [COPSE_ACCURACY_recurrent] = { .of_max = 2e-6, .gradient_of_max = 4e-6 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },
     [COPSE_ACCURACY_scan] = { .ulp = 1, .ratio = 8, .gradient_ulp = 1, .gradient_ratio = 8 },
     [COPSE_ACCURACY_pool] = { .ulp = 3, .ratio = 4, .gradient_ulp = 6, .gradient_ratio = 4 },

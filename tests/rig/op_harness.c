@@ -124,7 +124,8 @@ void harness_on_device(copse_device *dev, copse_graph *g, copse_tensor *const *i
                        double *const *values, size_t in_count, copse_tensor *const *out,
                        size_t out_count, const uint32_t *step, double *const *results)
 {
-    enum { ROOM = COPSE_CASE_INPUTS + 2 };
+    enum { ROOM = 16 };
+    assert_true(out_count <= ROOM);
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     copse_queue *q = NULL;
     copse_buffer *step_buffer = NULL, *buffers[ROOM] = { NULL };

@@ -105,6 +105,12 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[4] = turn == 9;
         spec[5] = turn == 9;
         return turn < 10;
+    case COPSE_KERNEL_recurrent:
+    case COPSE_KERNEL_recurrent_grad:
+        spec[0] = (int32_t)turn % 3;
+        spec[1] = (int32_t)turn / 3;
+        spec[2] = id == COPSE_KERNEL_recurrent_grad && turn != 4;
+        return turn < 6;
     case COPSE_KERNEL_mean: /* f32, i32, f32 by a power of two */
         spec[0] = turn ? 32 : 7;
         spec[1] = (int32_t)turn % 2;

@@ -55,6 +55,8 @@ hostile gpt_sizes "'gpt:4,128': write gpt:LAYERS,WIDTH,HEADS with 1 to 24 layers
 hostile gpt_more "'gpt:25,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:25,8,1
 hostile gpt_end "'gpt:1,8,1,': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,1,
 hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. is not that of 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
+hostile gru_sizes "'gru:2,8,1': write gru:LAYERS,WIDTH with 1 to 24 layers, such as gru:2,256" 'abcdefghijklabcdefghijkl' $chars --model gru:2,8,1
+hostile lstm_more "'lstm:25,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:25,8
 hostile prose 'give --tokens characters, or bytes' 'It was the best of times,\nit was the worst of times, it was\nthe age of wisdom\n'
 hostile prose_lines 'give --tokens characters, or bytes' 'one\ntwo\nthree\n'
 mkdir folder
@@ -97,6 +99,10 @@ mv out/every.safetensors .
 # A transformer learns the letters of a line in their places; a bare embedding gets 15 % to 25 %.
 good gpt ' tokens are right' $run --epochs 20 --model gpt:1,16,2 --lr 0.01 --batch 16
 awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "gpt: $(grep '^epoch  20' stdout)"
+for net in gru:1,24 lstm:1,24; do
+    good "$net" ' tokens are right' $run --epochs 20 --model $net --lr 0.01 --batch 16
+    awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "$net: $(grep '^epoch  20' stdout)"
+done
 good bytes '^data .*: 1[67]. windows of 8 bytes, one every 20; 256 different bytes$' $run --tokens bytes --stride 20 --epochs 1 --save b.safetensors
 mv out/b.safetensors .
 

@@ -114,7 +114,7 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
 }
 
 /* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention
-   has its own part of the keys. The others are small. */
+   has its own part of the keys, a recurrent layer has a launch for each step. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
@@ -129,6 +129,8 @@ static bool has_no_parts(uint32_t kernel)
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
     case COPSE_KERNEL_attention_grad_key:
+    case COPSE_KERNEL_recurrent:
+    case COPSE_KERNEL_recurrent_grad:
     case COPSE_KERNEL_channel_merge:
     case COPSE_KERNEL_step_scalar:
     case COPSE_KERNEL_digest:

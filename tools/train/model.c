@@ -36,7 +36,7 @@ static const struct named_network {
                   BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
 };
 
-#define GPT_MOST 24 /* layers */
+#define MOST_LAYERS 24 /* of a network for texts */
 
 /* A transformer for texts with norms before each part, learned positions and an output layer of its own (Radford et al.,
    "Language models are unsupervised multitask learners", 2019): gpt:layers,width,heads. NULL: `spec` is none. */
@@ -45,7 +45,7 @@ static const char *gpt_text(const char *spec)
     static char text[NETWORK_BYTES];
     unsigned layers, width, heads;
     int end = 0;
-    if (sscanf(spec, "gpt:%4u,%6u,%4u%n", &layers, &width, &heads, &end) != 3 || spec[end] || layers < 1 || layers > GPT_MOST)
+    if (sscanf(spec, "gpt:%4u,%6u,%4u%n", &layers, &width, &heads, &end) != 3 || spec[end] || layers < 1 || layers > MOST_LAYERS)
         return NULL;
     const unsigned scale = (unsigned)(0.02e6 / sqrt(2.0 * layers)); /* millionths: of what is added to the sum of all layers */
     size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; positions scale=0.02; ", width);
@@ -58,10 +58,43 @@ static const char *gpt_text(const char *spec)
     return text;
 }
 
+/* An embedding and layers of a recurrent network: gru:layers,width. NULL: `spec` is none. */
+static const char *recurrent_text(const char *spec)
+{
+    static char text[NETWORK_BYTES];
+    unsigned layers, width;
+    int begin = 0, end = 0;
+    if (sscanf(spec, "%*[^:]:%n%4u,%6u%n", &begin, &layers, &width, &end) != 2 || spec[end] || layers < 1 || layers > MOST_LAYERS)
+        return NULL;
+    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u; ", width);
+    for (unsigned i = 0; i < layers; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%.*s %u; ", begin - 1, spec, width);
+    snprintf(text + at, sizeof text - at, "dense out");
+    return text;
+}
+
+/* Networks whose name has numbers. */
+static const struct numbered_network {
+    const char *name, *numbers, *example;
+    const char *(*text)(const char *spec); /* NULL: the numbers are wrong */
+} numbered_networks[] = {
+    { "gpt:", "LAYERS,WIDTH,HEADS", "4,128,4", gpt_text },
+    { "gru:", "LAYERS,WIDTH", "2,256", recurrent_text },
+    { "lstm:", "LAYERS,WIDTH", "2,256", recurrent_text },
+};
+
+static const struct numbered_network *numbered(const char *spec)
+{
+    for (size_t i = 0; i < sizeof numbered_networks / sizeof *numbered_networks; i++)
+        if (strncmp(spec, numbered_networks[i].name, strlen(numbered_networks[i].name)) == 0)
+            return &numbered_networks[i];
+    return NULL;
+}
+
 static const char *named_text(const char *spec)
 {
-    if (strncmp(spec, "gpt:", 4) == 0)
-        return gpt_text(spec);
+    if (numbered(spec))
+        return numbered(spec)->text(spec);
     for (size_t i = 0; i < sizeof named_networks / sizeof *named_networks; i++)
         if (strcmp(spec, named_networks[i].name) == 0)
             return named_networks[i].text;
@@ -124,10 +157,11 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     char plain[900];
     COPSE_TRY(copse_context_create(&params, &ctx));
     const char *named = named_text(spec);
-    if (!named && strncmp(spec, "gpt:", 4) == 0) {
+    if (!named && numbered(spec)) {
+        const struct numbered_network *n = numbered(spec);
         copse_context_release(&ctx);
-        return session_set_error(COPSE_ERR_ARGUMENT, "--model: '%.40s': write gpt:LAYERS,WIDTH,HEADS with 1 to %d layers, such as "
-                                                     "gpt:4,128,4", spec, GPT_MOST);
+        return session_set_error(COPSE_ERR_ARGUMENT, "--model: '%.40s': write %s%s with 1 to %d layers, such as %s%s", spec, n->name,
+                                 n->numbers, MOST_LAYERS, n->name, n->example);
     }
     char *text = named || network_is_mlp(spec) ? NULL : file_text(spec);
     free(kept);

@@ -39,7 +39,43 @@ def cosine(a, b):
     return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def gru_step(a, b, h, c):
+    r, z = (sigmoid(a[:, k:k + 2] + b[:, k:k + 2]) for k in (0, 2))
+    return (1 - z) * np.tanh(a[:, 4:] + r * b[:, 4:]) + z * h, c
+
+
+def lstm_step(a, b, h, c):
+    i, f, _, o = (sigmoid(a[:, k:k + 2] + b[:, k:k + 2]) for k in (0, 2, 4, 6))
+    c = f * c + i * np.tanh(a[:, 4:6] + b[:, 4:6])
+    return o * np.tanh(c), c
+
+
+def recurrent(step, x, rows, h, lengths, c=None):
+    """Every hidden state, then the last one, and the last cell; rows are those of w, r and the biases."""
+    states, c = [], h if c is None else c
+    for t in range(x.shape[1]):
+        next_h, next_c = step(x[:, t] @ rows[:2] + rows[4], h @ rows[2:4] + rows[5], h, c)
+        on = (t < lengths)[:, None]
+        h, c = np.where(on, next_h, h), np.where(on, next_c, c)
+        states.append(np.where(on, h, 0))
+    return np.stack(states + ([h, c] if step is lstm_step else [h]), 1)
+
+
+def first_of(x):
+    return ops.reshape(ops.slice(x, (0, 0, 0), (x.shape[0], 1, 2)), (-1, 2))
+
+
+def with_last(y, *last):
+    return ops.concat([y] + [ops.reshape(t, (-1, 1, 2)) for t in last], 1)
+
+
 erf = np.vectorize(math.erf)
+GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
+PLAIN = np.array([1, 1, 1, 1, 0, 0], np.float32)[:, None]  # without biases
 FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
 WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
@@ -158,6 +194,14 @@ CASES = {
     "self_attention": (lambda x, y, i: ops.self_attention(ops.concat([x, y], -1), 2, 1, window=2),
                        lambda x, y, i: np.concatenate([softmax(x[..., h:h + 1] * y[:, None, :, 0] + FAR) @ y[..., 1:]
                                                        for h in (0, 1)], -1)),
+    "gru": (lambda x, y, i: with_last(*ops.gru(x, ops.constant(GATES[:2, :6]), ops.constant(GATES[2:4, :6]), ops.constant(GATES[4, :6]),
+                                               ops.constant(GATES[5, :6]), first_of(y), i)),
+            lambda x, y, i: recurrent(gru_step, x, GATES[:, :6], y[:, 0], i)),
+    "lstm": (lambda x, y, i: with_last(*ops.lstm(x, ops.constant(GATES[:2]), ops.constant(GATES[2:4]), ops.constant(GATES[4]),
+                                                 ops.constant(GATES[5]), first_of(y), first_of(x), i)),
+             lambda x, y, i: recurrent(lstm_step, x, GATES, y[:, 0], i, x[:, 0])),
+    "rnn": (lambda x, y, i: with_last(*ops.rnn(x, ops.constant(GATES[:2, :2]), ops.constant(GATES[2:4, :2]), hidden=first_of(y))),
+            lambda x, y, i: recurrent(lambda a, b, h, c: (np.tanh(a + b), c), x, GATES[:, :2] * PLAIN, y[:, 0], i * 0 + 3)),
     "one_hot": (lambda x, y, i: ops.one_hot(i, 3), lambda x, y, i: np.eye(3)[i]),
     "cast": (lambda x, y, i: ops.add(ops.cast(x, "float16"), ops.cast(ops.cast(x, "int32"), "float32")),
              lambda x, y, i: x.astype(np.float16).astype(np.float32) + np.trunc(x)),

@@ -15,22 +15,24 @@ from .tensor import Tensor, shape_of, type_of
 class Layers:
     """A network from a description (docs/layers.md). With a strategy its variables are made at once.
 
-    shape: of one example; dtype: of the input; outputs: units of "dense out"; scope: put before the variables' names.
+    shape: of one example; dtype: of the input; outputs: units of "dense out"; tokens: rows of "embedding in"; scope: put before
+    the variables' names.
     """
 
     def __init__(self, description: Optional[str], strategy: Optional[Strategy] = None, *, shape: Sequence[int] = (),
-                 dtype: str = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0,
+                 dtype: str = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0, tokens: int = 0,
                  _pointer: Any = None) -> None:
         self._pointer = _pointer or make("layer", lib.copse_nn_parse, context(), c_string(description))
         if strategy is not None:
-            self.build(strategy, shape=shape, dtype=dtype, outputs=outputs, scope=scope, seed=seed)
+            self.build(strategy, shape=shape, dtype=dtype, outputs=outputs, scope=scope, seed=seed, tokens=tokens)
 
     def build(self, strategy: Strategy, *, shape: Sequence[int] = (), dtype: str = "float32", outputs: int = 0,
-              scope: Optional[str] = None, seed: int = 0) -> None:
+              scope: Optional[str] = None, seed: int = 0, tokens: int = 0) -> None:
         """Make the variables."""
         name = c_string(scope)
         params = ffi.new("struct copse_build_params *", {
             "type": type_of(dtype), "shape": shape_of(shape), "outputs": outputs, "scope": name, "seed": seed,
+            "tokens": tokens,
         })
         check(lib.copse_layer_build(self._pointer, strategy._pointer, params))
 

@@ -418,6 +418,37 @@ def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, cau
                  _attention_params(causal, window, scale))
 
 
+def _recurrent(name: str, x: Operand, w: Operand, r: Operand, cells: int, **parts: Optional[Operand]) -> tuple[Tensor, ...]:
+    g, out = graph(), [ffi.new("copse_tensor **") for _ in range(2 + cells)]
+    params = ffi.new("struct copse_recurrent_params *", {k: _pointer(t) for k, t in parts.items() if t is not None})
+    check(getattr(lib, f"copse_{name}")(g, _pointer(x), _pointer(w), _pointer(r), params, *out))
+    return tuple(Tensor(g, t[0]) for t in out)
+
+
+def gru(x: Operand, w: Operand, r: Operand, bias: Optional[Operand] = None, recurrent_bias: Optional[Operand] = None,
+        hidden: Optional[Operand] = None, lengths: Optional[Operand] = None) -> tuple[Tensor, Tensor]:
+    """Gated recurrent unit: every hidden state [batch, time, units] of x [batch, time, features], and the last one. w
+    [features, 3 units] and r [units, 3 units] have the gates r, z, n of torch.nn.GRU, as columns."""
+    y, last = _recurrent("gru", x, w, r, 0, bias=bias, recurrent_bias=recurrent_bias, hidden=hidden, lengths=lengths)
+    return y, last
+
+
+def lstm(x: Operand, w: Operand, r: Operand, bias: Optional[Operand] = None, recurrent_bias: Optional[Operand] = None,
+         hidden: Optional[Operand] = None, cell: Optional[Operand] = None,
+         lengths: Optional[Operand] = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Long short-term memory: as gru, with the gates i, f, g, o of torch.nn.LSTM; the third result is the last cell."""
+    y, last, end = _recurrent("lstm", x, w, r, 1, bias=bias, recurrent_bias=recurrent_bias, hidden=hidden, cell=cell,
+                              lengths=lengths)
+    return y, last, end
+
+
+def rnn(x: Operand, w: Operand, r: Operand, bias: Optional[Operand] = None, recurrent_bias: Optional[Operand] = None,
+        hidden: Optional[Operand] = None, lengths: Optional[Operand] = None) -> tuple[Tensor, Tensor]:
+    """h' = tanh(x w + bias + h r + recurrent_bias), as gru with one gate."""
+    y, last = _recurrent("rnn", x, w, r, 0, bias=bias, recurrent_bias=recurrent_bias, hidden=hidden, lengths=lengths)
+    return y, last
+
+
 def one_hot(indices: Operand, classes: int) -> Tensor:
     """1 at each int32 index, else 0: [indices..., classes]."""
     return _call(lib.copse_one_hot, _pointer(indices), classes)
