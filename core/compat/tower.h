@@ -6,8 +6,8 @@
 
 #include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
-#include "core/optim/optimizer.h"
 #include "core/value/replica_run.h"
+#include "core/verify/cross_check.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
 struct copse_tower_call {

@@ -7,6 +7,8 @@
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7
+#define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the loss and the reports in the memory of a replica */
+#define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 #define COPSE_MAX_OUTPUTS 16
 
 /* An assignment to a variable that the step executes after all reads of the variable (copse_update). */

@@ -71,7 +71,7 @@ static copse_status queue_segment(struct copse_execution *e)
         COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i) : queue_zeros(e, rec, i));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
-        COPSE_TRY(copse__audit_second(e, r, i));
+        COPSE_TRY(copse__verify_segment(&t->watches.verifier, &e->verified, r, i));
         if (is_last && e->is_training && copse__trainer_watches(t))
             COPSE_TRY(copse__watches_read(t, e->shards, r));
         if (!e->is_resident)
@@ -186,7 +186,7 @@ static copse_status commit(const struct copse_execution *e)
     const struct copse_optimizer_commit c = {
         .words = t->words,
         .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
-        .is_unchecked = t->watches.audit.params.is_cross_check_off,
+        .is_unchecked = t->watches.verifier.audit.params.is_cross_check_off,
     };
     e->slot->loss_scale = t->optimizer->scaling.scale;
     COPSE_TRY(t->optimizer->table->commit(t->optimizer, &c));
@@ -206,6 +206,24 @@ copse_status copse__execute_update(copse_trainer *t)
     return COPSE_OK;
 }
 
+/* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function that all-reduces, which
+   takes part in exchanges. */
+static copse_status verify(struct copse_execution *e)
+{
+    struct copse_verifier *v = &e->t->watches.verifier;
+    struct copse_verified *m = &e->verified;
+    *m = (struct copse_verified){ .step = e->slot->step, .seed = e->t->params.seed,
+                                  .segments = (uint32_t)e->layout->events.count,
+                                  .report_names = e->t->reports.names, .report_count = e->t->reports.count };
+    for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
+        m->programs[r] = e->shards->recordings[r]->base.program;
+        m->is_checked[r] = &e->shards->recordings[r]->is_checked;
+    }
+    const copse_status s = copse__verify_first(v, m);
+    e->t->is_failed |= v->is_torn;
+    return s ? s : copse__verify_begin(v, m, !e->is_resident && e->layout->all_reduces.count == 0);
+}
+
 copse_status copse__execute(struct copse_execution *e)
 {
     const struct copse_layout *l = e->layout;
@@ -220,8 +238,8 @@ copse_status copse__execute(struct copse_execution *e)
             break;
         }
     e->barrier = next_all_reduce(l, 0);
-    COPSE_TRY(copse__cross_check(e));
-    COPSE_TRY(copse__audit_first(e));
+    if (e->is_training && e->part == 0)
+        COPSE_TRY(verify(e));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t all_reduce = l->events.at[i];
         if (e->queued == i)

@@ -8,8 +8,7 @@ copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *sl
         copse_queue *q = t->strategy->replicas[r].queue;
         COPSE_TRY(wait ? copse__queue_await(q, slot->tickets[r]) : copse_queue_wait(q, slot->tickets[r], 0));
     }
-    COPSE_TRY(copse__audit_compare(&t->watches.audit, slot->step));
-    return copse__spot_compare(t, slot->step, wait);
+    return copse__verify_end(&t->watches.verifier, slot->step, wait);
 }
 
 float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i)

@@ -11,8 +11,6 @@
 #include "core/train/shards.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
-#define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
-#define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 #define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS) /* f32, that a worker sends of each replica and micro-batch, */
 #define COPSE_MESSAGE_HEAD   ((1 + COPSE_AUDIT_WORDS) * sizeof(uint64_t)) /* behind the number of the step and the words
                                                                              of an audit (core/audit/audit.h) */

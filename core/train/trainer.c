@@ -75,7 +75,7 @@ static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
     COPSE_TRY(copse__store_build(st));
     COPSE_TRY(make_optimizer(t, p));
     COPSE_TRY(copse__feed_init(t));
-    COPSE_TRY(copse__trainer_audit_make(t));
+    COPSE_TRY(copse__trainer_verify(t));
     return copse__trainer_watches(t) ? copse__watches_make(t) : COPSE_OK;
 }
 
@@ -157,7 +157,7 @@ void copse_trainer_release(copse_trainer **trainer)
                        st->replicas[r].dev->info.id, copse_last_error());
     }
     copse__accumulation_drop(t);
-    copse__average_free(t);
+    copse__average_free(&t->uses.average, mem);
     copse__loss_recordings_fini(t->recordings.of);
     copse__predictor_fini(&t->uses.predictor);
     copse__weights_end(&t->uses.weights);
@@ -166,9 +166,7 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__optimizer_release(&t->optimizer);
     copse__feed_fini(t);
     copse__slots_free(t, is_idle);
-    copse__audit_free(&t->watches.audit, is_idle);
-    if (is_idle)
-        copse__probe_free(&t->watches.spot.probe);
+    copse__verifier_free(&t->watches.verifier, is_idle);
     if (is_idle)
         copse__free(mem, t->watches.values);
     for (uint32_t r = 0; r < st->replica_count; r++) {

@@ -4,12 +4,12 @@
 #define COPSE_CORE_TRAINER_H
 
 #include "copse/compat/gradients.h"
-#include "core/audit/audit.h"
-#include "core/audit/probe.h"
+#include "core/optim/average.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
 #include "core/train/predictor.h"
 #include "core/train/step_slots.h"
+#include "core/verify/verifier.h"
 
 /* The variables that it trains, in order of creation. */
 struct copse_trained {
@@ -35,30 +35,11 @@ enum copse_watch {
     COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
-/* The comparison of the launches of a step with the host. */
-struct copse_cross_check {
-    uint64_t compared;       /* launches */
-    bool updates_are_checked; /* those of the updates were, or need not be */
-};
-
-/* A launch of an audited step that the host computes again. */
-struct copse_spot {
-    struct copse_probe probe;
-    const struct copse_segment *segment; /* to be replayed with the probe; NULL: none */
-    size_t which;      /* its command */
-    uint64_t step;     /* whose probe is not judged yet; 0: none */
-    uint32_t replica;
-    uint64_t ticket;   /* of its queue: the probe is read */
-    uint64_t compared; /* without a fault */
-};
-
 struct copse_watches {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* [trained][COPSE_WATCHES]; or NULL */
     unsigned char *values;                     /* [replicas] of the same, as read back */
     bool has[COPSE_MAX_REPLICAS];              /* the replica's shard was not empty */
-    struct copse_audit audit;                  /* of gradients and variables */
-    struct copse_cross_check cross_check;      /* of the first step */
-    struct copse_spot spot;                    /* of audited steps */
+    struct copse_verifier verifier;
 };
 
 /* Micro-batches whose gradients have been added and are not applied yet. */
@@ -84,8 +65,8 @@ struct copse_trainer {
     struct {
         struct copse_predictor predictor; /* zero until the first prediction */
         struct copse_weights weights;     /* names of the newest report */
+        struct copse_average average;
     } uses; /* of the variables besides training */
-    struct { float *values; } average; /* of all trained variables while these have their averages, else NULL */
     struct copse_accumulation accumulation;
     struct copse_step_ring ring;
     uint64_t step;                    /* updates begun */
@@ -147,8 +128,6 @@ void copse__accumulation_drop(copse_trainer *t);
 
 /* The variables have their averages: no step, checkpoint or change. */
 copse_status copse__average_refuse(const copse_trainer *t);
-/* Forget the variables' own values. */
-void copse__average_free(copse_trainer *t);
 
 /* ---- step_words.c ---- */
 
@@ -172,22 +151,10 @@ copse_status copse__watches_check(copse_trainer *t);
 
 /* ---- audit.c ---- */
 
-copse_status copse__trainer_audit_make(copse_trainer *t);
+/* Open the verifier; the memory of the variables is known. */
+copse_status copse__trainer_verify(copse_trainer *t);
 /* Wait for the step of the audit that is under way: it is compared. */
 copse_status copse__audit_settle(copse_trainer *t);
-
-/* ---- spot.c ---- */
-
-/* The replicas are done with `step`: if it had a spot, wait for its probe and compare. COPSE_ERR_TIMEOUT where the probe
-   is not read yet and `wait` is false. */
-copse_status copse__spot_compare(copse_trainer *t, uint64_t step, bool wait);
-
-/* ---- fault_text.c ---- */
-
-#define COPSE_FAULT_NAME    256
-/* "the gradient of 'w', element 3". Returns `text`. */
-const char *copse__fault_name(const copse_trainer *t, uint32_t replica, const struct copse_probe_fault *f,
-                              char text[COPSE_FAULT_NAME]);
 
 /* ---- several workers (worker_votes.c); nothing to do where there is one ---- */
 

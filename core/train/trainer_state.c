@@ -99,9 +99,9 @@ static void restored(void *user, const struct copse_state_counters *c)
     const struct trainer_job *job = user;
     copse_trainer *t = job->t;
     t->feed.count = 0;
-    t->watches.audit.step = 0;
+    t->watches.verifier.audit.step = 0;
     copse__accumulation_drop(t);
-    copse__average_free(t);
+    copse__average_free(&t->uses.average, &t->strategy->ctx->base.mem);
     for (size_t i = 0; i < t->ring.count; i++)
         t->ring.at[i].step = 0;
     t->step = t->ring.taken = c->step;
@@ -116,7 +116,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
         .t = t,
         .base = { .strategy = t->strategy, .optimizer = t->optimizer, .step = t->step, .seed = t->params.seed,
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
-                  .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed || t->watches.audit.has_failed,
+                  .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed || t->watches.verifier.audit.has_failed,
                   .consequence = "; the trainer is not usable any more", .user = job, .check = check_gathered,
                   .put = put, .match = match, .restored = restored },
     };

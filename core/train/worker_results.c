@@ -15,7 +15,7 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
     COPSE_TRY(copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL));
     unsigned char *own = copse__slot_message(t, slot, t->strategy->group.worker);
     uint64_t head[1 + COPSE_AUDIT_WORDS] = { slot->step };
-    copse__audit_words(&t->watches.audit, slot->step, head + 1);
+    copse__audit_words(&t->watches.verifier.audit, slot->step, head + 1);
     memcpy(own, head, sizeof head);
     for (size_t row = 0; row < (size_t)slot->parts * st->replica_count; row++)
         for (uint32_t i = 0; i < COPSE_MESSAGE_VALUES; i++) {
@@ -51,7 +51,7 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
             return copse_fail(COPSE_ERR_COMM, "trainer: worker %u is at step %llu, this one at step %llu", v,
                               (unsigned long long)head[0], (unsigned long long)slot->step);
         if (v != t->strategy->group.worker)
-            COPSE_TRY(copse__audit_other(&t->watches.audit, slot->step, v, own + 1, head + 1));
+            COPSE_TRY(copse__audit_other(&t->watches.verifier.audit, slot->step, v, own + 1, head + 1));
     }
     return COPSE_OK;
 }

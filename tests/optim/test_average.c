@@ -271,7 +271,7 @@ static void changes_in_between_are_refused(void **state)
     OK(copse_trainer_save(t, temp_path("model")));
     refused(copse_trainer_average_end(t), COPSE_ERR_ARGUMENT, "have their own values");
     OK(copse_trainer_average_begin(t));
-    refused(copse_trainer_average_begin(t), COPSE_ERR_ARGUMENT, "have their averages already");
+    refused(copse_trainer_average_begin(t), COPSE_ERR_ARGUMENT, "have their averages");
     refused(copse_trainer_step(t, &batch), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
     refused(copse_trainer_flush(t), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
     refused(copse_trainer_checkpoint(t, temp_path("run"), NULL), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");

@@ -9,7 +9,7 @@
 
 #include "core/base/files.h"
 #include "core/device/device.h"
-#include "core/loop/event_record.h"
+#include "core/events/event_record.h"
 #include "core/pictures/picture.h"
 
 enum { EVENT_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_SUMMARY = 5 };

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "core/loop/event_record.h"
+#include "core/events/event_record.h"
 
 /* message HistogramProto */
 enum { HISTOGRAM_MIN = 1, HISTOGRAM_MAX, HISTOGRAM_NUM, HISTOGRAM_SUM, HISTOGRAM_SQUARES, HISTOGRAM_LIMITS,

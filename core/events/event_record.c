@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/loop/event_record.h"
+#include "core/events/event_record.h"
 
 #include <string.h>
 

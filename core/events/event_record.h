@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes of event files: fields of Protocol Buffers messages, and records with checksums around them.
    Fields: https://protobuf.dev/programming-guides/encoding. Records: tensorflow/core/lib/io/record_writer.h. */
-#ifndef COPSE_LOOP_EVENT_RECORD_H
-#define COPSE_LOOP_EVENT_RECORD_H
+#ifndef COPSE_EVENT_RECORD_H
+#define COPSE_EVENT_RECORD_H
 
 #include "core/base/base.h"
 
