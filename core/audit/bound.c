@@ -9,7 +9,7 @@ struct limit {
     double ulp, floor, ratio;
     copse_host_fn *size;
     bool has_activation, is_single;
-    bool has_halves; /* operands are f16 in words: the host function takes their magnitudes with spec[5] */
+    bool has_halves; /* operands are 16 bits in words: the host function takes their magnitudes with spec[5] */
 };
 
 #define SUM(kernel_, ...) { .kernel = COPSE_KERNEL_##kernel_, .ulp = 1, .ratio = __VA_ARGS__ }
@@ -17,7 +17,7 @@ struct limit {
 
 static const struct limit limits[] = {
     SUM(matmul, 16, .has_activation = true), SUM(matmul_texel, 16, .has_activation = true),
-    SUM(matmul_wide, 16, .has_activation = true),
+    SUM(matmul_wide, 16, .has_activation = true), SUM(matmul_half, 16, .has_activation = true, .has_halves = true),
     /* Matrix units may cut off sums of 32 bits instead of rounding them. */
     SUM(matmul_cooperative, 64, .has_activation = true, .has_halves = true),
     SUM(conv, 16, .has_activation = true), SUM(conv_wide, 16, .has_activation = true), SUM(conv_weight, 16),
@@ -164,6 +164,10 @@ uint64_t copse__bound_work(const struct copse_command *c)
     }
     case COPSE_KERNEL_matmul_texel: {
         const struct copse_params_matmul_texel *p = params;
+        return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_matmul_half: {
+        const struct copse_params_matmul_half *p = params;
         return words + product(p->m, p->n, p->k, p->batch);
     }
     case COPSE_KERNEL_matmul_cooperative: {

@@ -103,8 +103,8 @@ static inline uint32_t copse__launch_group(const struct copse_launch *l)
 }
 /* One number of the class, for kernels whose number is a parameter. */
 float copse__launch_number(const struct copse_launch *l);
-/* Set the words of buffer `arg` to f16 numbers of the class, two in a word. */
-void copse__launch_halves(const struct copse_launch *l, uint32_t arg, uint32_t *words);
+/* Set the words of buffer `arg` to numbers of the class of 16 bits, two in a word. */
+void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat, uint32_t *words);
 int32_t copse__launch_whole(const struct copse_launch *l);
 
 /* Plan a launch with regime and values set. Where many groups are too large, there are fewer of them; where an axis of

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "core/conformance/launch.h"
-#include "core/device/host_at.h"
 #include "copse/matmul.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -76,26 +75,49 @@ static void plan_texel(struct copse_launch *l)
 
 #define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
 
-/* Items of 3 x 2: item i reads matrix i of A and matrix i / 2 % 3 of B. */
-static void plan_cooperative_batch(struct copse_launch *l)
+/* The parameters of matmul_cooperative are those of matmul_half. */
+static void plan_halves(struct copse_launch *l, const struct copse_params_matmul_half *p, uint64_t groups)
 {
-    const uint32_t m = 3, n = 2, k = terms(l), batch = (uint32_t)l->want;
-    const struct copse_params_matmul_cooperative p = { .m = m, .n = n, .k = k, .k_end = k, .batch = batch, .a_each = 1,
-                                                       .a_count = batch, .b_each = 2, .b_count = 3 };
-    COPSE_LAUNCH_PLAN(l, p, batch, HALVES((size_t)batch * m * k), HALVES(3 * (size_t)k * n), n, (size_t)batch * m * n);
+    COPSE_LAUNCH_PLAN(l, *p, groups, HALVES((size_t)p->batch * p->m * p->k), HALVES((size_t)p->b_count * p->k * p->n), p->n,
+                      (size_t)p->batch * p->m * p->n);
+}
+
+/* Items of 3 x 2: item i reads matrix i of A and matrix i / 2 % 3 of B. */
+static void plan_half_batch(struct copse_launch *l)
+{
+    const uint32_t batch = (uint32_t)l->want, k = terms(l);
+    const struct copse_params_matmul_half p = { .m = 3, .n = 2, .k = k, .k_end = k, .batch = batch, .a_each = 1,
+                                                .a_count = batch, .b_each = 2, .b_count = 3 };
+    plan_halves(l, &p, batch);
+}
+
+static void plan_one_half(struct copse_launch *l, uint32_t rows, uint32_t cols)
+{
+    const struct tiles t = tiles_of(l, rows, cols);
+    const uint32_t k = terms(l);
+    const struct copse_params_matmul_half p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
+                                                .a_count = 1, .b_each = 1, .b_count = 1 };
+    plan_halves(l, &p, t.groups);
+}
+
+static void plan_half(struct copse_launch *l)
+{
+    plan_one_half(l, 4 * l->group_y, 4 * l->group_x);
+}
+
+static void plan_half_part(struct copse_launch *l)
+{
+    plan_half(l);
+    ((struct copse_params_matmul_half *)(void *)l->params)->k_begin = 2;
 }
 
 /* Whole tiles would take 600 MiB with more groups than an axis. */
 static void plan_cooperative(struct copse_launch *l)
 {
-    const struct tiles t = tiles_of(l, 64, 64);
-    const uint32_t k = terms(l);
-    const struct copse_params_matmul_cooperative p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
-                                                       .a_count = 1, .b_each = 1, .b_count = 1 };
     if (l->regime == COPSE_REGIME_AXIS)
-        plan_cooperative_batch(l);
+        plan_half_batch(l);
     else
-        COPSE_LAUNCH_PLAN(l, p, t.groups, HALVES((size_t)t.m * k), HALVES((size_t)k * t.n), t.n, (size_t)t.m * t.n);
+        plan_one_half(l, 64, 64);
 }
 
 static void plan_cooperative_part(struct copse_launch *l)
@@ -106,21 +128,18 @@ static void plan_cooperative_part(struct copse_launch *l)
 
 static void arrange_halves(const struct copse_launch *l, uint32_t *const *words)
 {
-    copse__launch_halves(l, 0, words[0]);
-    copse__launch_halves(l, 1, words[1]);
+    copse__launch_halves(l, 0, l->spec[4] != 0, words[0]);
+    copse__launch_halves(l, 1, l->spec[4] != 0, words[1]);
 }
 
 /* Sums of magnitudes. */
-static void size_cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void size_halves(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_matmul_cooperative *p = params;
-    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], COPSE_LINEAR, spec[2], spec[3], 0, 1 };
-    for (size_t i = 0; i < args[2].count; i++)
-        copse__store(&args[2], i, fabs(copse__load(&args[2], i)));
-    for (size_t i = 0; i < args[3].count; i++) {
-        copse__store(&args[3], i, fabs(copse__load(&args[3], i))); /* of the first part */
-        copse__store(&args[3], i, copse_at_matmul_cooperative(p, of_size, args, i));
-    }
+    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], COPSE_LINEAR, spec[2], spec[3], spec[4], 1 };
+    for (uint32_t a = 2; a < 4; a++)
+        for (size_t i = 0; i < args[a].count; i++)
+            copse__store(&args[a], i, fabs(copse__load(&args[a], i)));
+    copse_host_matmul_half(params, of_size, args);
 }
 
 /* B in panels. */
@@ -239,11 +258,16 @@ static void plan_pad(struct copse_launch *l)
       .spec = { __VA_ARGS__ } }
 #define TEXEL_LANES 8 /* a group of matmul_texel has 8 invocations on every device */
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
-#define HALF_PRODUCT(label, plan_, c, ...)                                                                  \
-    { .kernel = COPSE_KERNEL_matmul_cooperative, .name = label,                                             \
+#define OF_HALVES(kernel_, ratio_, group_, apart_, label, plan_, c, ...)                                    \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label,                                                      \
       .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_,             \
-      .arrange = arrange_halves, .size = size_cooperative, .limit = { .ulp = 0.5, .ratio = 64 },            \
-      .cap = 0x1p15f, .is_rare = true, .least_group = 128, .spec = { __VA_ARGS__ } }
+      .arrange = arrange_halves, .size = size_halves, .limit = { .ulp = 0.5, .ratio = ratio_ },             \
+      .cap = 0x1p15f, .is_rare = true, .least_group = group_, .apart = apart_, .spec = { __VA_ARGS__ } }
+#define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 16, 0, 0, label, plan_, c, __VA_ARGS__)
+/* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where these are flushed. */
+#define BFLOAT(label, plan_, c, ...)                                                                        \
+    OF_HALVES(matmul_half, 16, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
+#define COOPERATIVE(label, plan_, c, ...) OF_HALVES(matmul_cooperative, 64, 128, 0, label, plan_, c, __VA_ARGS__)
 #define MOVE(kernel_, label, plan_, ...)                                                                    \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
       .is_single = true, .no_regimes = __VA_ARGS__ }
@@ -258,11 +282,14 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
     PRODUCT(matmul_texel, "batch", plan_texel_batch, 0, 0, 0, 0, 1),
-    HALF_PRODUCT("", plan_cooperative, RESULT, 0), HALF_PRODUCT("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
-    HALF_PRODUCT("A transposed", plan_cooperative, RESULT, 0, 0, 1, 0),
-    HALF_PRODUCT("B transposed", plan_cooperative, RESULT, 0, 0, 0, 1),
-    HALF_PRODUCT("batch", plan_cooperative_batch, RESULT, 0),
-    HALF_PRODUCT("second part", plan_cooperative_part, VALUES, 1, COPSE_RELU),
+    HALF("f16", plan_half, RESULT, 0), HALF("f16, bias, relu", plan_half, RESULT, 1, COPSE_RELU),
+    BFLOAT("bf16, both transposed", plan_half, RESULT, 0, 0, 1, 1, 1), BFLOAT("bf16, batch", plan_half_batch, RESULT, 0, 0, 0, 0, 1),
+    HALF("f16, second part", plan_half_part, VALUES, 1, COPSE_RELU),
+    COOPERATIVE("", plan_cooperative, RESULT, 0), COOPERATIVE("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
+    COOPERATIVE("A transposed", plan_cooperative, RESULT, 0, 0, 1, 0),
+    COOPERATIVE("B transposed", plan_cooperative, RESULT, 0, 0, 0, 1),
+    COOPERATIVE("batch", plan_half_batch, RESULT, 0),
+    COOPERATIVE("second part", plan_cooperative_part, VALUES, 1, COPSE_RELU),
     PRODUCT(matmul_wide, "16 columns", plan_wide, 0), PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
     { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },

@@ -130,13 +130,20 @@ static uint16_t half(const struct copse_launch *l, unsigned v, uint32_t bits)
     }
 }
 
-void copse__launch_halves(const struct copse_launch *l, uint32_t arg, uint32_t *words)
+static uint16_t bfloat(const struct copse_launch *l, unsigned v, uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    return v == COPSE_VALUES_SUBNORMALS ? (uint16_t)(sign | (bits & 0x7fu) | 1u) : copse__f32_to_bf16(number(l, v, bits));
+}
+
+void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat, uint32_t *words)
 {
     for (size_t i = 0; i < l->counts[arg]; i++) {
         words[i] = 0;
         for (size_t h = 0; h < 2; h++) {
             const uint32_t bits = mix(l->seed, arg, 2 * i + h);
-            words[i] |= (uint32_t)half(l, class_of(l, bits, 2 * i + h), bits) << (16 * h);
+            const unsigned v = class_of(l, bits, 2 * i + h);
+            words[i] |= (uint32_t)(is_bfloat ? bfloat(l, v, bits) : half(l, v, bits)) << (16 * h);
         }
     }
 }

@@ -203,7 +203,7 @@ static void time_variants(struct copse_conform_run *r, struct work *w)
     copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" }, time_graph, w);
     for (size_t v = 0; f && v < f->count; v++) {
         const char *kernel = copse__variant_kernel(&f->variants[v]);
-        if (&f->variants[v] == f->partial && !c->fits_partial)
+        if (f->takes_operands && !f->takes_operands(&f->variants[v], c->operands))
             continue;
         snprintf(kernels, sizeof kernels, "%s=%s", f->name, kernel);
         w->kernels = kernels;

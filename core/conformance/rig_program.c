@@ -33,7 +33,7 @@ struct copse_rig_program {
     struct copse_placement inputs[COPSE_RIG_ROOM];
     struct copse_recording recording;
     bool is_library; /* a variant of a vendor's library, without a kernel of ours */
-    double ratio;    /* the bound of a partial variant, which may be larger than that of the cases; 0 = another variant */
+    double ratio;    /* the bound of a variant that does not take f32, which may be larger than that of the cases; or 0 */
 };
 
 /* ---- making it ---- */
@@ -116,9 +116,10 @@ static double ratio_of(const char *family, const char *variant)
 {
     const struct copse_family *f = family ? copse__family(family) : NULL;
     struct copse_bound b;
-    if (!f || !f->partial || !*variant || copse__variant(f, variant) != f->partial)
+    const struct copse_variant *v = f && *variant ? copse__variant(f, variant) : NULL;
+    if (!v || !f->takes_operands || f->takes_operands(v, COPSE_F32))
         return 0;
-    copse__bound_limits(f->partial->kernel, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &b);
+    copse__bound_limits(v->kernel, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &b);
     return b.ratio;
 }
 

@@ -176,7 +176,7 @@ static copse_status tune_class(struct copse_conform_run *r, const struct copse_f
     f->job(index, &t.job);
     for (size_t i = !f->takes_job || f->takes_job(r->dev->limits, t.job.work) ? f->count : 0; i-- > 0;) {
         t.variant = &f->variants[i];
-        if (t.variant == f->partial && !t.variant->fits(r->dev->limits, t.job.work))
+        if (f->takes_operands && t.variant->fits && !t.variant->fits(r->dev->limits, t.job.work))
             continue;
         copse__conform_one(r,
                            &(struct copse_conform_case){ "tune", f->name, t.job.name,

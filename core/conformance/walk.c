@@ -45,7 +45,7 @@ static void take_case(struct copse_conform_run *r, const char *mode, const struc
     const bool has_failed = first != COPSE_VERDICT_PASS && first != COPSE_VERDICT_SKIP;
     bool has_failed_variant = false;
     for (size_t i = 0; f && i < f->count && forces(r, has_failed || always_forces); i++) {
-        if (&f->variants[i] == f->partial && !c->fits_partial)
+        if (f->takes_operands && !f->takes_operands(&f->variants[i], c->operands))
             continue;
         x.variant = copse__variant_kernel(&f->variants[i]);
         const copse_verdict v = copse__conform_one(

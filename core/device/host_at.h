@@ -5,7 +5,7 @@
 
 #include "core/device/kernel.h"
 
-copse_host_at_fn copse_at_matmul, copse_at_matmul_wide, copse_at_matmul_texel, copse_at_matmul_pad, copse_at_matmul_cooperative,
+copse_host_at_fn copse_at_matmul, copse_at_matmul_wide, copse_at_matmul_texel, copse_at_matmul_pad, copse_at_matmul_half,
     copse_at_matmul_wide_pack, copse_at_matmul_wide_turn, copse_at_conv, copse_at_conv_wide, copse_at_conv_weight,
     copse_at_conv_weight_wide, copse_at_conv_texel, copse_at_conv_weight_texel, copse_at_pool, copse_at_pool_grad,
     copse_at_resize, copse_at_resize_grad, copse_at_binary, copse_at_binary_grad, copse_at_compare_i32, copse_at_where,

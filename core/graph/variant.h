@@ -51,8 +51,8 @@ struct copse_family {
     /* The first row fits all work; it is used if the forced row does not fit. */
     const struct copse_variant *variants;
     size_t count;
-    /* Most work of the family does not fit this row: conformance forces it in cases with fits_partial only. NULL = none. */
-    const struct copse_variant *partial;
+    /* Whether the row takes operands of this type; conformance forces it in cases of such operands only. NULL = all do. */
+    bool (*takes_operands)(const struct copse_variant *v, copse_type type);
     float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
     /* The size class in which the work is measured; false: it is not measured. */
     bool (*size_class)(const void *work, char name[COPSE_SIZE_CLASS]);

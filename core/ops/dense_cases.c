@@ -101,7 +101,7 @@ static void refusals(struct copse_refusals *r)
 #define SIXTEEN(label, type, ...)                                                                  \
     { .op = "dense", .name = label, .build = build_16, .user = &(const copse_type){ type },        \
       THREE_INPUTS(WHOLE(-3, 3, DIMS(7, 6)), WHOLE(-3, 3, DIMS(6, 17)), ONES(DIMS(17))),           \
-      .family = "matmul", .fits_partial = (type) == COPSE_F16, EXACT, __VA_ARGS__ },
+      .family = "matmul", .operands = type, EXACT, __VA_ARGS__ },
 
 /* Activations and tile edges must not hide NaN. */
 static const double nan_at_the_end[] = { 1, 1, 1, 1, 1, NAN };

@@ -57,7 +57,7 @@ static const struct copse_case speeds[] = {
     SPEED("512, b transposed", nt, 512, STANDARD)
     SPEED("1024", nn, 1024, STANDARD)
     { .op = "matmul", .name = "512, f16", .build = build_16, .user = &(const struct sixteen){ COPSE_F16, { false, false } },
-      .in = { F32_OF(512, 512), F32_OF(512, 512) }, .in_count = 2, .family = "matmul", .fits_partial = true,
+      .in = { F32_OF(512, 512), F32_OF(512, 512) }, .in_count = 2, .family = "matmul", .operands = COPSE_F16,
       .flops = 2.0 * 512 * 512 * 512, STANDARD },
 };
 
@@ -141,26 +141,25 @@ static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7,  0.5, 
 #define SIXTEEN(label, type_, ta, tb, a_, b_, ...)                                                  \
     { .op = "matmul", .name = label, .build = build_16,                                             \
       .user = &(const struct sixteen){ COPSE_##type_, { ta, tb } }, TWO_INPUTS(a_, b_),             \
-      .family = "matmul", EXACT, __VA_ARGS__ },
-#define HALVES .fits_partial = true
+      .family = "matmul", .operands = COPSE_##type_, EXACT, __VA_ARGS__ },
+#define NO_TERMS(label, ...)                                                                        \
+    { .op = "matmul", .name = label, .build = build_16,                                             \
+      .user = &(const struct sixteen){ COPSE_F16, { false, false } },                               \
+      TWO_INPUTS(FILL(INTEGERS, DIMS(3, 0)), FILL(INTEGERS, DIMS(0, 4))), .family = "matmul", EXACT, __VA_ARGS__ },
 #define F16_SIZE(label, ta, tb, a_, b_, ...)                                                        \
-    SIXTEEN("f16: " label, F16, ta, tb, FILL(INTEGERS, DIMS a_), FILL(INTEGERS, DIMS b_), HALVES, __VA_ARGS__)
+    SIXTEEN("f16: " label, F16, ta, tb, FILL(INTEGERS, DIMS a_), FILL(INTEGERS, DIMS b_), __VA_ARGS__)
 
 static const struct copse_case cases[] = {
-    SIXTEEN("f16, whole numbers, nn", F16, false, false, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(19, 35)), HALVES,
-            QUICK)
-    SIXTEEN("f16, whole numbers, tn", F16, true, false, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(19, 35)), HALVES,
-            QUICK)
-    SIXTEEN("f16, whole numbers, nt", F16, false, true, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(35, 19)), HALVES,
-            QUICK)
-    SIXTEEN("f16, whole numbers, tt", F16, true, true, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(35, 19)), HALVES,
-            STANDARD)
+    SIXTEEN("f16, whole numbers, nn", F16, false, false, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(19, 35)), QUICK)
+    SIXTEEN("f16, whole numbers, tn", F16, true, false, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(19, 35)), QUICK)
+    SIXTEEN("f16, whole numbers, nt", F16, false, true, FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(35, 19)), QUICK)
+    SIXTEEN("f16, whole numbers, tt", F16, true, true, FILL(INTEGERS, DIMS(19, 9)), FILL(INTEGERS, DIMS(35, 19)), STANDARD)
     SIXTEEN("bf16, whole numbers, a batch", BF16, false, false, WHOLE(-9, 9, DIMS(3, 7, 5)), WHOLE(-9, 9, DIMS(3, 5, 17)),
             QUICK)
     SIXTEEN("f16, whole numbers, one b", F16, true, false, FILL(INTEGERS, DIMS(3, 4, 5)), FILL(INTEGERS, DIMS(4, 2)),
-            HALVES, STANDARD)
+            STANDARD)
     SIXTEEN("f16, normal numbers", F16, false, false, FILL(NORMAL, DIMS(17, 300)), FILL(NORMAL, DIMS(300, 21)), WITHIN(16),
-            .chain = 300, HALVES, STANDARD)
+            .chain = 300, STANDARD)
     F16_SIZE("1 x 1 x 1", false, false, (1, 1), (1, 1), STANDARD)
     F16_SIZE("past every tile", true, true, (33, 65), (67, 33), STANDARD)
     F16_SIZE("whole tiles", false, true, (64, 32), (128, 32), STANDARD)
@@ -168,10 +167,11 @@ static const struct copse_case cases[] = {
     F16_SIZE("k of 8201, in two launches", false, false, (3, 8201), (8201, 5), FORWARD, STANDARD)
     F16_SIZE("a batch of odd matrices", false, true, (5, 7, 9), (5, 3, 9), STANDARD)
     F16_SIZE("a batch that repeats one a", false, false, (1, 7, 9), (3, 9, 5), STANDARD)
+    SIXTEEN("bf16: past every tile", BF16, true, false, WHOLE(-9, 9, DIMS(33, 65)), WHOLE(-9, 9, DIMS(33, 67)), STANDARD)
+    SIXTEEN("bf16: whole tiles", BF16, false, true, WHOLE(-9, 9, DIMS(64, 32)), WHOLE(-9, 9, DIMS(128, 32)), STANDARD)
     SIXTEEN("bf16, normal numbers", BF16, true, true, FILL(NORMAL, DIMS(300, 17)), FILL(NORMAL, DIMS(21, 300)), WITHIN(16),
             .chain = 300, STANDARD)
-    SIXTEEN("f16, nothing to add", F16, false, false, FILL(INTEGERS, DIMS(3, 0)), FILL(INTEGERS, DIMS(0, 4)),
-            .is_poor = true, STANDARD)
+    NO_TERMS("f16, nothing to add", .is_poor = true, STANDARD) /* `shared` computes it */
     { .op = "matmul", .name = "f16 by f32", .build = build_mixed, .user = &nn,
       TWO_INPUTS(FILL(INTEGERS, DIMS(9, 19)), FILL(INTEGERS, DIMS(19, 35))), .family = "matmul", EXACT, QUICK },
     ROW("a layer of 10", nn, FILL(INTEGERS, DIMS(64, 128)), FILL(INTEGERS, DIMS(128, 10)), EXACT,

@@ -31,12 +31,33 @@ struct blocks {
     double a[BLOCK_M][BLOCK_K], b[BLOCK_K][BLOCK_N], sum[BLOCK_M][BLOCK_N];
 };
 
-static void load_block(const struct copse_host_arg *x, size_t first, size_t row, size_t col,
-                       size_t rows, size_t cols, double *to, size_t to_row)
+/* Operands: f32, or 16 bits in words; of the latter also the magnitudes, for bounds. */
+struct elements {
+    copse_type type;
+    bool are_magnitudes;
+};
+
+static double element(const struct copse_host_arg *x, size_t i, const struct elements *of)
+{
+    if (of->type == COPSE_F32)
+        return copse__load(x, i);
+    const uint16_t h = (uint16_t)((uint32_t)copse__load_i(x, i / 2) >> (16 * (i % 2)));
+    const double y = (double)(of->type == COPSE_BF16 ? copse__bf16_to_f32(h) : copse__f16_to_f32(h));
+    return of->are_magnitudes ? fabs(y) : y;
+}
+
+/* A matrix of strides `row` and `col` from element `first` on. */
+struct strided {
+    const struct copse_host_arg *x;
+    size_t first, row, col;
+};
+
+static void load_block(const struct strided *from, const struct elements *of, size_t rows, size_t cols, double *to,
+                       size_t to_row)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
-            to[i * to_row + j] = copse__load(x, first + i * row + j * col);
+            to[i * to_row + j] = element(from->x, from->first + i * from->row + j * from->col, of);
 }
 
 static void multiply_block(struct blocks *x, size_t rows, size_t depth)
@@ -49,9 +70,13 @@ static void multiply_block(struct blocks *x, size_t rows, size_t depth)
         }
 }
 
-void copse_host_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+/* The parameters of matmul_half and matmul_cooperative are those of matmul. */
+_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_half), "parameters");
+_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_cooperative), "parameters");
+
+static void product(const struct copse_params_matmul *p, const int32_t *spec, const struct copse_host_arg *args,
+                    const struct elements *of)
 {
-    const struct copse_params_matmul *p = params;
     const size_t m = p->m, n = p->n, k = p->k;
     const size_t a_row = spec[2] ? 1 : k, a_col = spec[2] ? m : 1;
     const size_t b_row = spec[3] ? 1 : n, b_col = spec[3] ? k : 1;
@@ -64,10 +89,11 @@ void copse_host_matmul(const void *params, const int32_t *spec, const struct cop
                 memset(x.sum, 0, sizeof x.sum);
                 for (size_t k0 = p->k_begin; k0 < p->k_end; k0 += BLOCK_K) {
                     const size_t depth = COPSE_MIN(BLOCK_K, p->k_end - k0);
-                    load_block(&args[0], item / p->a_each % p->a_count * m * k + i0 * a_row + k0 * a_col, a_row, a_col, rows,
-                               depth, x.a[0], BLOCK_K);
-                    load_block(&args[1], item / p->b_each % p->b_count * k * n + k0 * b_row + j0 * b_col, b_row, b_col,
-                               depth, cols, x.b[0], BLOCK_N);
+                    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
+                    load_block(&(struct strided){ &args[0], a + i0 * a_row + k0 * a_col, a_row, a_col }, of, rows, depth,
+                               x.a[0], BLOCK_K);
+                    load_block(&(struct strided){ &args[1], b + k0 * b_row + j0 * b_col, b_row, b_col }, of, depth, cols,
+                               x.b[0], BLOCK_N);
                     multiply_block(&x, rows, depth);
                 }
                 for (size_t i = 0; i < rows; i++)
@@ -83,16 +109,44 @@ void copse_host_matmul(const void *params, const int32_t *spec, const struct cop
             }
 }
 
-double copse_at_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+void copse_host_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_matmul *p = params;
+    product(params, spec, args, &(struct elements){ COPSE_F32, false });
+}
+
+/* spec[5], which the kernels do not have: magnitudes of the operands. */
+static struct elements halves(const int32_t *spec)
+{
+    return (struct elements){ spec[4] ? COPSE_BF16 : COPSE_F16, spec[5] != 0 };
+}
+
+void copse_host_matmul_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct elements of = halves(spec);
+    product(params, spec, args, &of);
+}
+
+static double product_at(const struct copse_params_matmul *p, const int32_t *spec, const struct copse_host_arg *args,
+                         const struct elements *of, size_t place)
+{
     const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m, j = place % n;
     const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
     double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
     for (size_t l = p->k_begin; l < p->k_end; l++)
-        sum += copse__load(&args[0], a + (spec[2] ? l * m + i : i * k + l)) *
-               copse__load(&args[1], b + (spec[3] ? j * k + l : l * n + j));
+        sum += element(&args[0], a + (spec[2] ? l * m + i : i * k + l), of) *
+               element(&args[1], b + (spec[3] ? j * k + l : l * n + j), of);
     return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+}
+
+double copse_at_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    return product_at(params, spec, args, &(struct elements){ COPSE_F32, false }, place);
+}
+
+double copse_at_matmul_half(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+{
+    const struct elements of = halves(spec);
+    return product_at(params, spec, args, &of, place);
 }
 
 double copse_at_matmul_pad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
@@ -120,34 +174,6 @@ void copse_host_bias_activation(const void *params, const int32_t *spec,
         copse__store(&args[2], i,
                      copse__activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
     }
-}
-
-/* Element `i` of an array of f16; `is_size`: its magnitude. */
-static double half_at(const struct copse_host_arg *x, size_t i, bool is_size)
-{
-    const double y = (double)copse__f16_to_f32((uint16_t)((uint32_t)copse__load_i(x, i / 2) >> (16 * (i % 2))));
-    return is_size ? fabs(y) : y;
-}
-
-/* spec[5], which the kernel does not have: magnitudes of the operands, for bounds. */
-double copse_at_matmul_cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
-{
-    const struct copse_params_matmul_cooperative *p = params;
-    const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m, j = place % n;
-    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
-    const bool is_size = spec[5] != 0;
-    double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
-    for (size_t l = p->k_begin; l < p->k_end; l++)
-        sum += half_at(&args[0], a + (spec[2] ? l * m + i : i * k + l), is_size) *
-               half_at(&args[1], b + (spec[3] ? j * k + l : l * n + j), is_size);
-    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
-}
-
-static void cooperative(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_matmul_cooperative *p = params;
-    for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
-        copse__store(&args[3], i, copse_at_matmul_cooperative(params, spec, args, i));
 }
 
 /* ---- self-tests: one product that is no multiple of any tile ---- */
@@ -324,15 +350,28 @@ void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_sel
 }
 
 /* Whole numbers from -4 to 4, divided by `by`. */
-static void set_halves(struct copse_self_test *t, uint32_t buffer, float by)
+static void set_halves(struct copse_self_test *t, uint32_t buffer, float by, bool is_bfloat)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++) {
         t->words[buffer][i] = 0;
         for (uint32_t h = 0; h < 2; h++) {
             const float x = (float)((int)(14 * i + 7 * h + 3 * buffer + i / 9) % 9 - 4) / by;
-            t->words[buffer][i] |= (uint32_t)copse__f32_to_f16(x) << (16 * h);
+            t->words[buffer][i] |= (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * h);
         }
     }
+}
+
+void copse_self_test_matmul_half(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    enum { TERMS = 20 }; /* more than a strip */
+    /* Two products with one B. */
+    const struct copse_params_matmul_half p = { .m = M, .n = N, .k = TERMS, .k_end = TERMS, .batch = 2, .a_each = 1,
+                                                .a_count = 2, .b_each = 2, .b_count = 1 };
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x), M * TERMS,
+                    TERMS * N / 2, N, 2 * M * N);
+    soften(t, 2, k->spec[1]);
+    set_halves(t, 0, 16, k->spec[4] != 0);
+    set_halves(t, 1, 1, k->spec[4] != 0);
 }
 
 void copse_self_test_matmul_cooperative(const struct copse_kernel *k, struct copse_self_test *t)
@@ -343,9 +382,9 @@ void copse_self_test_matmul_cooperative(const struct copse_kernel *k, struct cop
                                                        .a_count = 2, .b_each = 2, .b_count = 1 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS, TERMS * N / 2, N, 2 * M * N);
     soften(t, 2, k->spec[1]);
-    set_halves(t, 0, 16);
-    set_halves(t, 1, 1);
-    t->truth = cooperative;
+    set_halves(t, 0, 16, false);
+    set_halves(t, 1, 1, false);
+    t->truth = copse_host_matmul_half;
 }
 
 void copse_self_test_bias_activation(const struct copse_kernel *k, struct copse_self_test *t)

@@ -267,6 +267,33 @@ static bool is_one_product(const struct copse_limits *limits, const void *work)
     return p->k > 0 && p->batch == 1;
 }
 
+/* ---- operands of 16 bits ---- */
+
+static copse_status lower_half(struct copse_lowering *l, const void *work)
+{
+    const struct copse_product *p = work;
+    uint32_t x, y;
+    copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul_half, &x, &y);
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed, p->b_transposed,
+                                            p->type == COPSE_BF16 };
+    const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
+    struct copse_params_matmul_half params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
+                                               p->of_b.each, p->of_b.count };
+    do {
+        params.k_begin = params.k_end;
+        params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_half, spec, params, groups, p->a, p->b, bias_of(p), copse__of(p->c)));
+    } while (params.k_end < p->k);
+    return COPSE_OK;
+}
+
+static bool is_half(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_product *p = work;
+    (void)limits;
+    return copse__type_is_half(p->type) && p->k > 0;
+}
+
 /* ---- cooperative matrices ---- */
 
 #define COOPERATIVE_TILE 64 /* rows and columns of C of a group */
@@ -308,9 +335,16 @@ static const struct copse_variant variants[] = {
     { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel, texel_needs, COPSE_COUNT(texel_needs) },
     { "clblast", COPSE_LIBRARY_KERNEL, MEASURED_ONLY, is_one_product, lower_clblast, clblast_needs,
       COPSE_COUNT(clblast_needs) },
+    { "half", COPSE_KERNEL_matmul_half, MEASURED_ONLY, is_half, lower_half, NULL, 0 },
     { "cooperative", COPSE_KERNEL_matmul_cooperative, MEASURED_ONLY, is_f16, lower_cooperative, NULL, 0 },
 };
-enum { COOPERATIVE = COPSE_COUNT(variants) - 1 };
+
+static bool takes_operands(const struct copse_variant *v, copse_type type)
+{
+    return v->kernel == COPSE_KERNEL_matmul_cooperative ? type == COPSE_F16
+           : v->kernel == COPSE_KERNEL_matmul_half      ? copse__type_is_half(type)
+                                                        : true;
+}
 
 /* m, n and k are each rounded to one of these. */
 static const uint32_t sizes[] = { 32, 128, 512 };
@@ -362,17 +396,18 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
     return copse_matmul(g, a, b, p->a_transposed, p->b_transposed, out);
 }
 
-/* Elsewhere f16 operands are widened, and the measurements of f32 serve. */
+/* On CPUs without cooperative matrices the measurements of f32 serve for f16. */
 static bool takes_job(const struct copse_limits *limits, const void *work)
 {
-    return ((const struct copse_product *)work)->type == COPSE_F32 || limits->cooperative_shape[0] > 0;
+    return ((const struct copse_product *)work)->type == COPSE_F32 || limits->cooperative_shape[0] > 0 ||
+           !(limits->has_wide_vectors || limits->has_fast_texels);
 }
 
 const struct copse_family copse_family_matmul = {
     .name = "matmul",
     .variants = variants,
     .count = COPSE_COUNT(variants),
-    .partial = &variants[COOPERATIVE],
+    .takes_operands = takes_operands,
     .size_class = size_class,
     .job_count = 2 * JOBS,
     .job = job,

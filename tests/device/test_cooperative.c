@@ -145,6 +145,9 @@ static void other_modules_are_refused(void **state)
     m.words[m.count - 1] = BOUND; /* an id out of range */
     refuses(&m, m.count, "this is no valid SPIR-V");
     make_nv(&m, TYPE_B, TRUE_);
+    ADD(&m, 5360, POINTER, SUM); /* a store without stride and order */
+    refuses(&m, m.count, "this is no valid SPIR-V");
+    make_nv(&m, TYPE_B, TRUE_);
     m.words[3] = UINT32_MAX;
     refuses(&m, m.count, "this is no valid SPIR-V");
 }

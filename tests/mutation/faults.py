@@ -9,7 +9,7 @@ PAIRS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" 
          (" + ", " - "), (" - ", " + "), (" * ", " + "), (" / ", " * "), (" % ", " / "), (" && ", " || "),
          (" || ", " && "), (" += ", " = "), ("MIN(", "MAX("), ("MAX(", "MIN("), ("min(", "max("), ("fabs(", "("),
          (" >> ", " << "), (" << ", " >> "), (" ^ ", " | "), (" & ", " | ")]
-DECLARATION = re.compile(r"\s*(#include|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#pragma|KERNEL\d|#define (float|int|uint|bool"
+DECLARATION = re.compile(r"\s*(#include|#extension|layout\(|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#pragma|KERNEL\d|#define (float|int|uint|bool"
                          r"|INF|NAN_|AS_|IS_|TO_)|#undef)|.*GROUP_ARRAY")
 # The columns of the tables of functions that a kernel computes; the others are the host's.
 COLUMNS = {("unary.def", "unary"): (2,), ("unary.def", "unary_grad"): (3,),

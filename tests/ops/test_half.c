@@ -141,6 +141,51 @@ static void products_of_16_bits(void **state)
     }
 }
 
+enum { ROWS = 37, COLS = 70, TERMS = 300 }; /* past every tile, more than a chain of sums */
+
+/* relu(op(a) op(b) + bias), or op(a) op(b). */
+static void multiply_with(copse_device *dev, const char *kernels, copse_type type, unsigned turn, float *result)
+{
+    static float values[3][TERMS * COLS];
+    const bool ta = turn & 1, tb = turn & 2, is_dense = turn == 4;
+    copse_tensor *in[3], *y;
+    copse_function *f;
+    copse_graph *g = graph_of("a", COPSE_F32, ta ? COPSE_SHAPE(TERMS, ROWS) : COPSE_SHAPE(ROWS, TERMS), &in[0]);
+    OK(copse_graph_input(g, "b", COPSE_F32, tb ? COPSE_SHAPE(COLS, TERMS) : COPSE_SHAPE(TERMS, COLS), &in[1]));
+    OK(copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(COLS), &in[2]));
+    OK(copse_set_precision(g, type));
+    OK(is_dense ? copse_dense(g, in[0], in[1], in[2], COPSE_RELU, &y) : copse_matmul(g, in[0], in[1], ta, tb, &y));
+    const struct copse_function_params params = { .graph = g, .outputs = &y, .output_count = 1, .kernels = kernels };
+    OK(copse_function_create(dev, &params, &f));
+    for (uint32_t i = 0; i < (is_dense ? 3 : 2); i++) {
+        for (uint32_t k = 0; k < TERMS * COLS; k++)
+            values[i][k] = (float)((int)(((k + 7 * i) * 2654435761u) >> 8) % 20011 - 10005) * 0x1p-11f;
+        OK(copse_function_write(f, in[i], values[i]));
+    }
+    OK(copse_function_run(f));
+    OK(copse_function_read(f, 0, result));
+    copse_function_release(&f);
+    copse_graph_release(&g);
+}
+
+/* The variant that loads operands of 16 bits has the bits of the kernel that gets them as f32. */
+static void loaded_operands_have_the_bits_of_widened_ones(void **state)
+{
+    static float wide[ROWS * COLS], half[ROWS * COLS];
+    static const copse_type types[] = { COPSE_F16, COPSE_BF16 };
+    (void)state;
+    for (size_t d = 0; d < harness_device_count(); d++)
+        for (unsigned turn = 0; turn < 5; turn++)
+            for (size_t t = 0; t < 2; t++) {
+                copse_device *dev = harness_device(d);
+                multiply_with(dev, "matmul=shared", types[t], turn, wide);
+                memset(half, 0, sizeof half);
+                multiply_with(dev, "matmul=half", types[t], turn, half);
+                if (memcmp(wide, half, sizeof wide) != 0)
+                    fail_msg("%s: %s, turn %u: other bits", dev->info.id, t ? "bf16" : "f16", turn);
+            }
+}
+
 static void precisions_that_are_refused(void **state)
 {
     (void)state;
@@ -159,6 +204,7 @@ int main(void)
         cmocka_unit_test(results_are_f32),
         cmocka_unit_test(every_op_takes_them),
         cmocka_unit_test(products_of_16_bits),
+        cmocka_unit_test(loaded_operands_have_the_bits_of_widened_ones),
         cmocka_unit_test(precisions_that_are_refused),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);

@@ -71,6 +71,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_texel:
     case COPSE_KERNEL_matmul_cooperative:
+    case COPSE_KERNEL_matmul_half:
         spec[0] = (int32_t)(turn + 1) % 2;
         spec[1] = (int32_t)turn;
         spec[2] = (int32_t)turn / 2;

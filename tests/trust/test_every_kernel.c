@@ -206,7 +206,7 @@ static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
                                           "trust", "lamb_sum", "adam8", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
-                                          "bias_activation", "row_heads", "row_find", "row_join", "row_put" };
+                                          "bias_activation", "row_heads", "row_find", "row_join", "row_put", "matmul_half" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;
