@@ -32,7 +32,7 @@ KERNEL2(unary_wide, IN(float, from), OUT(float, to))
     const uint end = min(p.n - first, p.each) + first;
     uint i = first;
     for (; i + 16 <= end; i += 16)
-        vstore16(function(vload16(0, from + i), p.alpha, p.beta), 0, to + i);
+        store16(function(load16(from + i), p.alpha, p.beta), to + i);
     if (i < end)
         store_part(function(load_part(from, i, end), p.alpha, p.beta), to, i, end);
 }
