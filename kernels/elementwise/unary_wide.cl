@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* unary for CPUs with wide vectors: one invocation computes `each` elements, 16 at a time, with the text of unary. Products
-   and sums may be fused. */
+/* unary for CPUs with wide vectors: one invocation computes `each` elements, 16 at a time, with the text of unary but for
+   gelu (gelu_wide.clh). Products and sums may be fused. */
 GROUP(1, 1)
 SPEC(0, OP)
 PARAMS(uint n; float alpha; float beta; uint each;)
