@@ -69,16 +69,17 @@ static void plan_norm(struct copse_launch *l)
 /* ---- the kernels for wide vectors: the last vector of channels overlaps the one before ---- */
 
 #define WIDE_CHANNELS 17u
-#define STRIPS        70u /* channels of two invocations, the second with 6 */
+#define STRIP         64u /* channels of an invocation */
 
-/* As plan_sums. The last of several groups is a surplus one. */
+/* As plan_sums, with 17 channels, one strip, or a strip and 6 channels. The last of several groups is a surplus one. */
 static void plan_sums_wide(struct copse_launch *l)
 {
     const bool is_axis = l->regime == COPSE_REGIME_AXIS, is_few = l->regime == COPSE_REGIME_FEW;
-    const bool is_narrow = is_axis || l->regime == COPSE_REGIME_ONE;
-    const uint32_t lines = is_narrow ? (uint32_t)l->want - (l->want > 1) : ((uint32_t)l->want - 1) / 2;
-    struct copse_params_channel_sums_wide p = { .places = is_few ? 135 : is_axis ? 3 : 7,
-                                                .channels = is_narrow ? WIDE_CHANNELS : STRIPS, .chunks = 2,
+    const uint32_t channels = is_axis || l->regime == COPSE_REGIME_ONE ? WIDE_CHANNELS
+                              : l->regime == COPSE_REGIME_TAIL         ? STRIP
+                                                                       : STRIP + 6;
+    const uint32_t lines = ((uint32_t)l->want - (l->want > 1)) / (channels > STRIP ? 2 : 1);
+    struct copse_params_channel_sums_wide p = { .places = is_few ? 135 : is_axis ? 3 : 7, .channels = channels, .chunks = 2,
                                                 .rows = is_few ? 70 : is_axis ? 2 : 4 };
     const size_t batches = (lines + p.chunks - 1) / p.chunks, at = batches * p.channels;
     p.n = lines * p.channels;

@@ -31,7 +31,7 @@ KERNEL3(unary_grad_wide, IN(float, from), IN(float, slope), OUT(float, to))
     const uint end = min(p.n - first, p.each) + first;
     uint i = first;
     for (; i + 16 <= end; i += 16)
-        vstore16(slope_of(vload16(0, from + i), vload16(0, slope + i), p.alpha, p.beta), 0, to + i);
+        store16(slope_of(load16(from + i), load16(slope + i), p.alpha, p.beta), to + i);
     if (i < end)
         store_part(slope_of(load_part(from, i, end), load_part(slope, i, end), p.alpha, p.beta), to, i, end);
 }

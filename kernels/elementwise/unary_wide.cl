@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* unary for CPUs with wide vectors: one invocation computes `each` elements, 16 at a time, with the text of unary. Products
-   and sums may be fused. */
+/* unary for CPUs with wide vectors: one invocation computes `each` elements, 16 at a time, with the text of unary but for
+   gelu (gelu_wide.clh). Products and sums may be fused. */
 GROUP(1, 1)
 SPEC(0, OP)
 PARAMS(uint n; float alpha; float beta; uint each;)
@@ -32,7 +32,7 @@ KERNEL2(unary_wide, IN(float, from), OUT(float, to))
     const uint end = min(p.n - first, p.each) + first;
     uint i = first;
     for (; i + 16 <= end; i += 16)
-        vstore16(function(vload16(0, from + i), p.alpha, p.beta), 0, to + i);
+        store16(function(load16(from + i), p.alpha, p.beta), to + i);
     if (i < end)
         store_part(function(load_part(from, i, end), p.alpha, p.beta), to, i, end);
 }

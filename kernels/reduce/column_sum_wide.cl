@@ -31,8 +31,8 @@ KERNEL2(column_sum_wide, IN(float, x), OUT(float, y))
 #pragma unroll
                     for (uint t = 0; t < 4; t++) {
                         __global const float *from = x + (size_t)(i + t) * p.cols + col;
-                        sum[t][0] += vload16(0, from);
-                        sum[t][1] += vload16(1, from);
+                        sum[t][0] += load16(from);
+                        sum[t][1] += load16(from + 16);
                     }
             }
             for (; i < i1; i++) {

@@ -7,6 +7,8 @@ GROUP(1, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint channels; uint size; uint second; uint each;)
 
+#include "vector_wide.clh"
+
 KERNEL7(channel_norm_wide, IN(float, x), IN(float, mean), IN(float, inverse), IN(float, scale), IN(float, b),
         IN(float, shares), OUT(float, y))
 {
@@ -18,21 +20,21 @@ KERNEL7(channel_norm_wide, IN(float, x), IN(float, mean), IN(float, inverse), IN
     const size_t step = p.channels, line_at = (size_t)batch * p.size + first * step;
     for (uint strip = 0; strip < p.channels; strip += 16) {
         const uint c = min(strip, p.channels - 16), at = batch * p.channels + c;
-        const float16 centre = vload16(0, mean + at), rest = vload16(0, mean + p.second + at);
-        const float16 factor = vload16(0, inverse + at), times = vload16(0, scale + c);
+        const float16 centre = load16(mean + at), rest = load16(mean + p.second + at);
+        const float16 factor = load16(inverse + at), times = load16(scale + c);
         __global const float *px = x + line_at + c, *pd = b + line_at + c;
         __global float *py = y + line_at + c;
         if (OP == 0) {
-            const float16 offset = vload16(0, b + c);
+            const float16 offset = load16(b + c);
             for (uint k = 0; k < count; k++, px += step, py += step) {
-                const float16 u = ((vload16(0, px) - centre) - rest) * factor;
-                vstore16(u * times + offset, 0, py);
+                const float16 u = ((load16(px) - centre) - rest) * factor;
+                store16(u * times + offset, py);
             }
         } else {
-            const float16 share = vload16(0, shares + at), along = vload16(0, shares + p.second + at);
+            const float16 share = load16(shares + at), along = load16(shares + p.second + at);
             for (uint k = 0; k < count; k++, px += step, pd += step, py += step) {
-                const float16 u = ((vload16(0, px) - centre) - rest) * factor;
-                vstore16(((times * vload16(0, pd) - share) - u * along) * factor, 0, py);
+                const float16 u = ((load16(px) - centre) - rest) * factor;
+                store16(((times * load16(pd) - share) - u * along) * factor, py);
             }
         }
     }

@@ -7,6 +7,8 @@ GROUP(1, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint places; uint channels; uint chunks; uint rows; uint second;)
 
+#include "vector_wide.clh"
+
 #define MEAN 0
 #define SPREAD 1
 #define CHAIN 64u
@@ -15,7 +17,7 @@ PARAMS(uint n; uint places; uint channels; uint chunks; uint rows; uint second;)
 /* s and t = the sum of 16 channels of the chunk and its rounding errors (two_sum.clh). */
 #define SUM()                                                                                      \
     for (uint k = first; k < end; k++, px += step) {                                               \
-        const float16 value = vload16(0, px);                                                      \
+        const float16 value = load16(px);                                                          \
         const float16 sum = s + value, part_of = sum - s;                                          \
         t += (s - (sum - part_of)) + (value - part_of);                                            \
         s = sum;                                                                                   \
@@ -39,8 +41,8 @@ KERNEL5(channel_sums_wide, IN(float, x), IN(float, slope), IN(float, mean), IN(f
         if (OP == MEAN) {
             SUM()
         } else {
-            const float16 centre = vload16(0, mean + at), factor = vload16(0, inverse + at);
-            const float16 rest = OP > SPREAD ? vload16(0, mean + p.second + at) : (float16)(0.0f);
+            const float16 centre = load16(mean + at), factor = load16(inverse + at);
+            const float16 rest = OP > SPREAD ? load16(mean + p.second + at) : (float16)(0.0f);
             for (uint k2 = first; k2 < end; k2 += CHAIN * CHAIN) {
                 const uint end2 = min(end, k2 + CHAIN * CHAIN);
                 float16 s1 = (float16)(0.0f), t1 = (float16)(0.0f);
@@ -48,12 +50,12 @@ KERNEL5(channel_sums_wide, IN(float, x), IN(float, slope), IN(float, mean), IN(f
                     const uint end1 = min(end2, k1 + CHAIN);
                     float16 s0 = (float16)(0.0f), t0 = (float16)(0.0f);
                     for (uint k = k1; k < end1; k++, px += step, pd += step) {
-                        const float16 d = vload16(0, px) - centre;
+                        const float16 d = load16(px) - centre;
                         if (OP == SPREAD) {
                             s0 += d * d;
                             t0 += d;
                         } else {
-                            const float16 dy = vload16(0, pd);
+                            const float16 dy = load16(pd);
                             s0 += dy;
                             t0 += dy * ((d - rest) * factor);
                         }
@@ -66,7 +68,7 @@ KERNEL5(channel_sums_wide, IN(float, x), IN(float, slope), IN(float, mean), IN(f
             }
         }
         const size_t to = (size_t)line * p.channels + c;
-        vstore16(s, 0, sums + to);
-        vstore16(t, 0, sums + p.n + to);
+        store16(s, sums + to);
+        store16(t, sums + p.n + to);
     }
 }

@@ -26,8 +26,8 @@ KERNEL5(cross_entropy_grad_wide, IN(float, x), IN(int, labels), IN(float, stats)
         const float m = stats[2 * r], t = stats[2 * r + 1];
         const float factor = label < cols ? 1.0f / (1.0f + t) : NAN_;
         for (uint k = 0; k < whole; k += 16) {
-            DERIVATIVE(vload16(0, x + base + k), k)
-            vstore16(y, 0, to + base + k);
+            DERIVATIVE(load16(x + base + k), k)
+            store16(y, to + base + k);
         }
         if (whole < cols) {
             DERIVATIVE(load_tail(x, base + whole, end_of_x), whole)

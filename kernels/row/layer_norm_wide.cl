@@ -34,7 +34,7 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
             for (uint k1 = k2; k1 < min(cols, k2 + RUN); k1 += BLOCK) {                            \
                 float16 s0 = (float16)(0.0f), t0 = (float16)(0.0f);                                \
                 for (uint k = k1; k < min(whole, k1 + BLOCK); k += 16) {                           \
-                    TERMS(vload16(0, px + k), vload16(0, a + k), vload16(0, pb + k))               \
+                    TERMS(load16(px + k), load16(a + k), load16(pb + k))                           \
                     s0 += term_s;                                                                  \
                     t0 += term_t;                                                                  \
                 }                                                                                  \
@@ -66,7 +66,7 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
     {                                                                                              \
         float16 s2 = (float16)(0.0f), t2 = (float16)(0.0f);                                        \
         for (uint k = 0; k < whole; k += 16)                                                       \
-            TWO_SUM(float16, s2, t2, vload16(0, px + k))                                           \
+            TWO_SUM(float16, s2, t2, load16(px + k))                                               \
         if (whole < cols)                                                                          \
             TWO_SUM(float16, s2, t2, tail_x)                                                       \
         float8 s1 = s2.lo, t1 = t2.lo + t2.hi;                                                     \
@@ -82,7 +82,7 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
 
 #define STORE_ROW(VALUE)                                                                           \
     for (uint k = 0; k < whole; k += 16)                                                           \
-        vstore16(VALUE(vload16(0, px + k), vload16(0, a + k), vload16(0, pb + k)), 0, py + k);     \
+        store16(VALUE(load16(px + k), load16(a + k), load16(pb + k)), py + k);                     \
     if (whole < cols)                                                                              \
         store_tail(VALUE(tail_x, tail_a, tail_b), y, base + whole, cols - whole, end_of_y);
 

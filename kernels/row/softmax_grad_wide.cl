@@ -21,7 +21,7 @@ KERNEL3(softmax_grad_wide, IN(float, y), IN(float, slope), OUT(float, to))
         const size_t base = (size_t)r * cols;
         __global const float *py = y + base, *pd = slope + base;
         float16 tail_y = (float16)(0.0f), tail_d = (float16)(0.0f);
-        SUM_WHOLE(sum, { term = TERM(vload16(0, py + k), vload16(0, pd + k)); })
+        SUM_WHOLE(sum, { term = TERM(load16(py + k), load16(pd + k)); })
         if (whole < cols) {
             tail_y = load_tail(y, base + whole, end_of_x);
             tail_d = load_tail(slope, base + whole, end_of_x);
@@ -29,7 +29,7 @@ KERNEL3(softmax_grad_wide, IN(float, y), IN(float, slope), OUT(float, to))
         }
         const float s = add_up(sum);
         for (uint k = 0; k < whole; k += 16)
-            vstore16(VALUE(vload16(0, py + k), vload16(0, pd + k)), 0, to + base + k);
+            store16(VALUE(load16(py + k), load16(pd + k)), to + base + k);
         if (whole < cols)
             store_tail(VALUE(tail_y, tail_d), to, base + whole, cols - whole, end_of_y);
     }

@@ -10,7 +10,7 @@ PARAMS(uint rows; uint cols; uint each;)
 
 #define STORE_VECTOR(k, e)                                                                         \
     if (!LOGARITHM)                                                                                \
-        vstore16(e, 0, py + (k));
+        store16(e, py + (k));
 #define KEEP_TAIL(e) tail_e = e;
 
 KERNEL2(softmax_wide, IN(float, from), OUT(float, to))
@@ -28,13 +28,13 @@ KERNEL2(softmax_wide, IN(float, from), OUT(float, to))
         if (LOGARITHM) {
             const float shift = m_log1p(t);
             for (uint k = 0; k < whole; k += 16)
-                vstore16((vload16(0, px + k) - m) - shift, 0, py + k);
+                store16((load16(px + k) - m) - shift, py + k);
             if (whole < cols)
                 store_tail((tail - m) - shift, to, base + whole, cols - whole, end_of_y);
         } else {
             const float factor = 1.0f / (1.0f + t);
             for (uint k = 0; k < whole; k += 16)
-                vstore16(vload16(0, py + k) * factor, 0, py + k);
+                store16(load16(py + k) * factor, py + k);
             if (whole < cols)
                 store_tail(tail_e * factor, to, base + whole, cols - whole, end_of_y);
         }

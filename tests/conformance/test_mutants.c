@@ -54,7 +54,7 @@ static const struct mutant {
       "channel_sums_wide", NULL, COPSE_CONFORM_QUICK, "mean: many groups, mixed", false },
     { "places past a block", "row/channel_norm_wide", "min(p.each, places - first)", "p.each", "channel_norm_wide", NULL,
       COPSE_CONFORM_QUICK, "forward: many groups, mixed", false },
-    { "examples are counted beyond 2^32", "random/dropout_wide", "behind, i >= wrap", "behind, i >= wrap + 7", "dropout_wide",
+    { "examples are counted beyond 2^32", "random/dropout_wide", "behind, a >= wrap", "behind, a >= wrap + 7", "dropout_wide",
       NULL, COPSE_CONFORM_QUICK, "examples around 2^32: many groups, mixed", false },
     { "a column past the end", "reduce/column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
