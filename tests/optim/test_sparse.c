@@ -554,6 +554,7 @@ static copse_status resume_in_worker(struct worker *w, copse_strategy *st)
 {
     const struct sparse_job *job = w->job;
     struct table m = { .looks_twice = false };
+    struct copse_step_result result;
     copse_trainer *t;
     char path[64];
     snprintf(path, sizeof path, "test_sparse_%u.safetensors", w->size);
@@ -564,6 +565,8 @@ static copse_status resume_in_worker(struct worker *w, copse_strategy *st)
         s = copse_trainer_checkpoint(t, path, NULL);
     if (!s)
         s = run_steps(t, job, 2, 4); /* is lost */
+    for (int i = 0; i < 4 && !s; i++)
+        s = copse_trainer_result(t, true, &result);
     if (!s)
         s = copse_trainer_restore(t, path, NULL, NULL);
     if (!s)
