@@ -145,12 +145,14 @@ static void plan_row_find(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)LISTS * p.each, p.n, (size_t)LISTS * p.n);
 }
 
-/* List k has multiples of 2 (k + 1), each twice, and then no row. */
+/* The first list is full, and the second begins behind its rows; the third has rows of both. */
 static void arrange_row_find(const struct copse_launch *l, uint32_t *const *words)
 {
-    for (size_t i = 0; i < l->counts[0]; i++) {
-        const size_t row = i % l->range / 2 * 2 * (i / l->range + 1);
-        words[0][i] = row < l->range ? (uint32_t)row : l->range;
+    const uint32_t each = l->range;
+    for (uint32_t i = 0; i < each; i++) {
+        words[0][i] = i / 2;
+        words[0][each + i] = i < each / 4 * 3 ? (each + 1) / 2 + i / 3 : each;
+        words[0][2 * each + i] = i / 3 * 4 < each ? i / 3 * 4 : each;
     }
 }
 

@@ -100,11 +100,9 @@ void copse__row_exchange_release(copse_row_exchange **at)
 copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count)
 {
     const uint32_t room = (uint32_t)copse__round_up(count, COPSE_UNIT);
-    if (room <= x->room)
-        return COPSE_OK;
-    copse_status s = copse__row_record_lists(x, room);
-    if (!s && !copse__row_has_workers(x)) /* else all workers decide how long the lists are */
-        s = copse__row_record_join(x, room);
+    copse_status s = room > x->room ? copse__row_record_lists(x, room) : COPSE_OK;
+    if (!s && !copse__row_has_workers(x) && x->each != x->room) /* else all workers decide how long the lists are */
+        s = copse__row_record_join(x, x->room);
     return copse_note(s, "while making memory for %u rows of '%s'", count, x->params.name);
 }
 
@@ -137,7 +135,7 @@ copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *read
     x->reducer->user = user;
     if (copse__row_has_workers(x))
         return copse_note(copse__row_workers_run(x), "in the exchange of rows of '%s'", x->params.name);
-    if (x->each == 0) /* no loss depends on the variable */
+    if (x->room == 0) /* no loss depends on the variable */
         return COPSE_OK;
     return copse_note(run(x, ready, stop), "in the exchange of rows of '%s'", x->params.name);
 }
@@ -161,7 +159,7 @@ copse_status copse__row_exchange_queue(copse_row_exchange *x)
 {
     if (!x->is_one_queue)
         return copse_fail(COPSE_ERR_INTERNAL, "exchange: rows of '%s' need the host", x->params.name);
-    return x->each == 0 ? COPSE_OK : copse__segment_replay(x->update);
+    return x->room == 0 ? COPSE_OK : copse__segment_replay(x->update);
 }
 
 /* ---- measures ---- */

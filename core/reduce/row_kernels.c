@@ -18,7 +18,7 @@ void copse_host_row_find(const void *params, const int32_t *spec, const struct c
     (void)spec;
     for (uint32_t i = 0; i < p->n; i++) {
         const uint32_t list = i / p->each, row = rows[i];
-        bool is_first = row < p->rows && (i % p->each == 0 || rows[i - 1] != row);
+        bool is_first = i % p->each == 0 || rows[i - 1] != row;
         for (uint32_t k = 0; k < p->lists; k++) {
             const uint32_t end = (k + 1) * p->each;
             if (i % p->each == 0)

@@ -196,18 +196,32 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
     return text;
 }
 
+/* "sgd, momentum": those with a sparse form. */
+static void list_sparse(char *text, size_t room)
+{
+    size_t at = 0;
+    const struct copse_rule_row *row;
+    for (int kind = 0; at < room && (row = copse__rule_row((copse_optimizer_kind)kind)); kind++)
+        if (row->rows != COPSE_ROWS_NONE)
+            at += (size_t)snprintf(text + at, room - at, "%s%s", at > 0 ? ", " : "", row->info.name);
+}
+
 copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *name)
 {
     const struct copse_optimizer_params *p = &rule->params;
-    const char *what = p->weight_decay > 0.0f ? "weight_decay" : p->average > 0.0f ? "average" : NULL;
-    if (rule->row->rows == COPSE_ROWS_NONE)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: %s has no sparse form, and variable '%s' is sparse: use sgd, "
-                                                 "momentum, nesterov, adagrad or adam, or a variable that is not sparse",
-                          rule->row->info.name, name);
-    return what ? copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: %s is not for sparse variables, as '%s' is: set it to 0%s",
-                             what, name, p->weight_decay > 0.0f ? ", for this variable by `groups`"
-                                                                : ", or use a variable that is not sparse")
-                : COPSE_OK;
+    char rules[256] = "";
+    if (rule->row->rows == COPSE_ROWS_NONE) {
+        list_sparse(rules, sizeof rules);
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: %s has no sparse form, and variable '%s' is sparse: use one of %s, or "
+                                                 "a variable that is not sparse", rule->row->info.name, name, rules);
+    }
+    if (p->weight_decay > 0.0f)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: weight_decay is %g, and variable '%s' is sparse: give it a parameter "
+                                                 "group with decay=0", (double)p->weight_decay, name);
+    if (p->average > 0.0f)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: average is %g, and variable '%s' is sparse: set it to 0, or use a "
+                                                 "variable that is not sparse", (double)p->average, name);
+    return COPSE_OK;
 }
 
 const char *copse__rule_name(const struct copse_rule *rule)

@@ -9,7 +9,7 @@ KERNEL3(row_find, IN(int, rows), OUT(int, leads), OUT(uint, places))
     const uint i = INDEX();
     if (i < p.n) {
         const uint row = TO_U32(rows[i]);
-        bool is_first = row < p.rows;
+        bool is_first = true;
         for (uint k = 0u; k < p.lists; k++) {
             const uint end = (k + 1u) * p.each;
             uint low = k * p.each, high = end, place = 0xffffffffu;

@@ -13,7 +13,7 @@ KERNEL4(row_heads, IN(int, indices), IN(uint, order), OUT(int, rows), OUT(uint, 
         if (k < p.n)
             row = MIN(TO_U32(indices[order[k]]), p.rows);
         if (k > 0u)
-            before = MIN(TO_U32(indices[order[k - 1u]]), p.rows);
+            before = TO_U32(indices[order[k - 1u]]);
         const bool is_head = row < p.rows && (k == 0u || before != row);
         const uint above = MIN(row + 1u, p.rows); /* search for this row, or one above it */
         uint low = k, high = p.n;
@@ -21,7 +21,7 @@ KERNEL4(row_heads, IN(int, indices), IN(uint, order), OUT(int, rows), OUT(uint, 
             low = 0u;
         while (low < high && !is_head) {
             const uint middle = (low + high) / 2u;
-            const bool is_below = MIN(TO_U32(indices[order[middle]]), p.rows) < above;
+            const bool is_below = TO_U32(indices[order[middle]]) < above;
             low = SELECT(is_below, middle + 1u, low);
             high = SELECT(is_below, high, middle);
         }

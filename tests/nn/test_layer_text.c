@@ -193,6 +193,7 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
                                          "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5", "embedding in 5",
+                                         "embedding 4 5 init=zeros sparse=yes",
                                          "batch_norm momentum=0.99", "conv 7 3x5 relu stride=2 padding=no", "conv out 3 dilation=1x2 groups=4",
                                          "conv_transposed out 3x5 silu stride=2 padding=no init=he", "resize factor=2",
                                          "resize linear size=3x5", "adaptive_pool 2", "pixel_shuffle 2", "prelu slope=-0.1",

@@ -48,7 +48,7 @@ struct table {
 struct sparse_job {
     struct copse_optimizer_params optimizer;
     bool is_sparse, looks_twice;
-    int examples; /* of a batch */
+    int examples; /* of a batch; 0: 2, then 37, then 5, ... */
 };
 
 struct sparse_result {
@@ -109,8 +109,9 @@ static copse_status table_step(copse_trainer *t, int batch, int examples)
 
 static copse_status run_steps(copse_trainer *t, const struct sparse_job *job, int from, int to)
 {
+    static const int turns[] = { 2, EXAMPLES, 5 };
     for (int i = from; i < to; i++)
-        COPSE_TRY(table_step(t, i % BATCHES, job->examples));
+        COPSE_TRY(table_step(t, i % BATCHES, job->examples ? job->examples : turns[i % 3]));
     return copse_trainer_fed(t) > 0 ? copse_trainer_run(t) : COPSE_OK;
 }
 
@@ -198,16 +199,18 @@ static void one_device_has_the_dense_bits(void **state)
         on_each_device(&(struct sparse_job){ exact_rules[k], true, false, EXAMPLES }, compare_on);
 }
 
-/* Also with shares of different sizes, and with replicas that have no example. */
+/* Also with shares of different sizes, with replicas that have no example, and with lists that grow from step to step. */
 static void every_strategy_has_the_dense_bits(void **state)
 {
     static struct sparse_result is, want;
-    static const int examples[] = { EXAMPLES, 2 };
+    static const int examples[] = { EXAMPLES, 2, 0 };
     (void)state;
     for (size_t k = 0; k < sizeof exact_rules / sizeof *exact_rules; k++)
-        for (size_t e = 0; e < 2; e++)
+        for (size_t e = 0; e < 3; e++)
             for (int i = 0; i < SETUPS; i++) {
                 struct sparse_job job = { exact_rules[k], false, false, examples[e] };
+                if (setups[i].kind == CORES && examples[e] == 0) /* all batches of its runs have one size */
+                    continue;
                 run_with(&setups[i], &job, &want);
                 job.is_sparse = true;
                 run_with(&setups[i], &job, &is);
@@ -236,7 +239,7 @@ static void workers_have_the_bits_of_one_process(void **state)
 {
     static struct sparse_result want;
     static const struct { uint32_t workers, replicas; int examples; } sizes[] = {
-        { 2, 1, EXAMPLES }, { 2, 2, EXAMPLES }, { 3, 1, EXAMPLES }, { 4, 2, 2 }, { 4, 1, 2 },
+        { 2, 1, EXAMPLES }, { 2, 2, EXAMPLES }, { 3, 1, EXAMPLES }, { 4, 2, 2 }, { 4, 1, 2 }, { 2, 1, 0 }, { 4, 2, 0 },
     };
     (void)state;
     for (size_t k = 0; k < sizeof exact_rules / sizeof *exact_rules; k++)
@@ -545,6 +548,55 @@ static void sparse_variables_are_tables(void **state)
     copse_strategy_release(&st);
 }
 
+/* ---- several workers and slots: they are at one worker, and all read and restore them ---- */
+
+static copse_status resume_in_worker(struct worker *w, copse_strategy *st)
+{
+    const struct sparse_job *job = w->job;
+    struct table m = { .looks_twice = false };
+    struct copse_step_result result;
+    copse_trainer *t;
+    char path[64];
+    snprintf(path, sizeof path, "test_sparse_%u.safetensors", w->size);
+    COPSE_TRY(make_table(st, true, TABLE_ROWS, &m));
+    COPSE_TRY(make_trainer(&m, job, &t));
+    copse_status s = run_steps(t, job, 0, 2);
+    if (!s)
+        s = copse_trainer_checkpoint(t, path, NULL);
+    if (!s)
+        s = run_steps(t, job, 2, 4); /* is lost */
+    for (int i = 0; i < 4 && !s; i++)
+        s = copse_trainer_result(t, true, &result);
+    if (!s)
+        s = copse_trainer_restore(t, path, NULL, NULL);
+    if (!s)
+        s = run_steps(t, job, 2, STEPS);
+    if (!s)
+        s = read_replicas(&m, &of_rank[w->rank]);
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void workers_resume_lazy_rules(void **state)
+{
+    static const struct sparse_job job = { { .kind = COPSE_ADAM, .learning_rate = 0.01f }, true, false, EXAMPLES };
+    static struct sparse_result want;
+    const char *ids[] = { "host:0", "host:0", "host:0", "host:0" };
+    struct worker w[2];
+    copse_strategy *st;
+    (void)state;
+    host_alone(); /* roots are rounded by devices */
+    OK(copse_mirrored_create(ctx, ids, 4, NULL, &st));
+    OK(run_job(st, &job, &want));
+    copse_strategy_release(&st);
+    run_workers_over(&copse__transport_local, w, 2, 2, &job, resume_in_worker);
+    devices_back();
+    assert_all_ok(w, 2);
+    same_bits("worker 0", &of_rank[0], &want);
+    same_bits("worker 1", &of_rank[1], &want);
+    remove("test_sparse_2.safetensors");
+}
+
 /* ---- checkpoints ---- */
 
 static void a_resumed_run_has_the_same_bits(void **state)
@@ -593,6 +645,7 @@ int main(void)
         cmocka_unit_test(what_has_no_sparse_form_is_refused),
         cmocka_unit_test(a_group_may_have_no_decay),
         cmocka_unit_test(sparse_variables_are_tables),
+        cmocka_unit_test(workers_resume_lazy_rules),
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
     };
     make_batches();

@@ -186,6 +186,23 @@ class Layers(unittest.TestCase):
             losses.append([trainer.step({"x": x, "y": y}).loss for _ in range(5)])
         self.assertEqual(losses[0], losses[1])
 
+    def test_sparse_embedding_has_the_values_of_the_dense_one(self):
+        ids, y = np.arange(24, dtype=np.int32).reshape(8, 3) * 5 % 40, np.arange(8, dtype=np.int32) % 2
+        tables = []
+        for sparse in (False, True):
+            strategy = copse.Strategy("host:0,host:0")
+            network = copse.nn.sequential(copse.nn.embedding(40, 4, sparse=sparse), copse.nn.flatten(), copse.nn.dense(2))
+            network.build(strategy, shape=(3,), dtype="int32", seed=3)
+            trainer = copse.Trainer(strategy, lambda inputs: ops.sparse_cross_entropy(network(inputs, inputs["x"]), inputs["y"]),
+                                    optimizer="sgd", learning_rate=0.5)
+            for _ in range(3):
+                trainer.step({"x": ids, "y": y})
+            tables.append(strategy.variables()[0].numpy())
+        np.testing.assert_array_equal(*tables)
+        table = strategy.variable("table", (5, 2), sparse=True)
+        with self.assertRaisesRegex(copse.errors.UnsupportedError, "lion has no sparse form"):
+            copse.Trainer(strategy, lambda inputs: ops.sum(ops.gather(table, inputs["x"])), optimizer="lion")
+
     def test_description(self):
         layers = copse.nn.Layers("mlp:16,8")
         layers.build(copse.Strategy("host"), shape=(2, 2), outputs=3)
