@@ -75,6 +75,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--resize", s->resize ? s->resize : "");
     add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
+    if (s->loss)
+        add(t, "--loss", s->loss);
     add(t, "--optimizer", s->optimizer.at->name);
     if (s->rule)
         add(t, "--optimizer-settings", s->rule);
