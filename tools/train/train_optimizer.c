@@ -31,7 +31,7 @@ void train_optimizer_settle(struct train_settings *s, const float *rate)
     if (s->momentum == UNSET_MOMENTUM)
         s->momentum = kind == COPSE_RMSPROP ? 0.0f : 0.9f;
     s->lr = rate                                                                            ? *rate
-            : kind == COPSE_ADAM || kind == COPSE_ADAMW                                     ? 0.002f
+            : kind == COPSE_ADAM || kind == COPSE_ADAMW || kind == COPSE_ADAM8              ? 0.002f
             : kind == COPSE_SGD || kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV ? 0.05f
                                                                                             : rule->learning_rate;
 }
