@@ -21,6 +21,18 @@ struct copse_model_target {
     double mean, scale;
 };
 
+/* A loss by name (model_loss.c). */
+#define COPSE_MODEL_WEIGHTS 256
+struct copse_model_loss_row;
+struct copse_model_loss {
+    const struct copse_model_loss_row *row; /* NULL: cross-entropy, or mean squared error */
+    float value;                            /* the number of the loss: smoothing, positive weight, delta or beta */
+    bool ignores;
+    int32_t ignored;
+    uint32_t weight_count; /* 0: all are 1 */
+    float weights[COPSE_MODEL_WEIGHTS];
+};
+
 struct copse_model {
     copse_refs refs;
     copse_strategy *strategy;
@@ -38,6 +50,7 @@ struct copse_model {
     size_t variable_count;
     char seed_text[24];
     struct copse_metadata lines[COPSE_MODEL_LINES];
+    struct copse_model_loss loss;
     struct copse_predictor predictor; /* without a strategy until the first prediction */
 };
 
@@ -64,5 +77,11 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
 copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **y);
 /* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most three axes. */
 copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **out);
+
+/* ---- model_loss.c ---- */
+
+/* The loss that was set, of outputs [examples, outputs] and labels or targets; a scalar. */
+copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y,
+                                    copse_tensor **out);
 
 #endif

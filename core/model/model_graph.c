@@ -34,14 +34,14 @@ copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **o
     return copse_reshape(g, last, all.rank == 3 ? COPSE_SHAPE(all.dims[0], all.dims[2]) : COPSE_SHAPE(all.dims[0]), out);
 }
 
-static copse_status classification(copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
+static copse_status classification(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
 {
     copse_tensor *guess, *is_right, *accuracy;
     COPSE_TRY(copse_argmax(g, h, 1, &guess));
     COPSE_TRY(copse_equal(g, guess, y, &is_right));
     COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
     COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
+    return m->loss.row ? copse__model_make_loss(m, g, h, y, loss) : copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
 }
 
 /* The mean over the tokens: of each position, or those behind the windows. */
@@ -50,11 +50,11 @@ static copse_status sequence(const copse_model *m, copse_graph *g, copse_tensor 
     const uint32_t rows = copse_tensor_shape(y).dims[0];
     if (m->positions == 1) {
         COPSE_TRY(copse__model_last(g, y, &y));
-        return classification(g, h, y, loss);
+        return classification(m, g, h, y, loss);
     }
     COPSE_TRY(copse_reshape(g, h, COPSE_SHAPE(rows * m->positions, m->is.outputs), &h));
     COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(rows * m->positions), &y));
-    return classification(g, h, y, loss);
+    return classification(m, g, h, y, loss);
 }
 
 static copse_status regression(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
@@ -65,7 +65,7 @@ static copse_status regression(const copse_model *m, copse_graph *g, copse_tenso
     COPSE_TRY(copse_mean(g, error, NULL, 0, false, &error));
     COPSE_TRY(copse_multiply_by(g, error, m->is.outputs == 1 ? (float)m->targets[0].scale : 1.0f, &error));
     COPSE_TRY(copse_report(g, "mae", error));
-    return copse_mean_squared_error(g, h, y, loss);
+    return m->loss.row ? copse__model_make_loss(m, g, h, y, loss) : copse_mean_squared_error(g, h, y, loss);
 }
 
 copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model, copse_tensor **loss)
@@ -77,5 +77,5 @@ copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model
     COPSE_TRY(copse__model_apply(m, g, in, &h));
     return m->targets                            ? regression(m, g, h, y, loss)
            : m->is.task == COPSE_TASK_SEQUENCE ? sequence(m, g, h, y, loss)
-                                               : classification(g, h, y, loss);
+                                               : classification(m, g, h, y, loss);
 }

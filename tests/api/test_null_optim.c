@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and copse/train/average.h. */
+/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and of some of copse/train/. */
 #include "copse/context.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
 #include "copse/train/average.h"
+#include "copse/train/model_loss.h"
 
 #include "tests/rig/null_rig.h"
 
 static copse_context *ctx;
 static copse_schedule *schedule;
 static copse_trainer *trainer; /* no row needs it: each call has NULL for it */
+static copse_model *model;
 
 static void all_rows(struct probe *p)
 {
@@ -21,6 +23,8 @@ static void all_rows(struct probe *p)
     ROW(copse_schedule_create, ctx, &(struct copse_schedule_params){ .text = NEED("constant"), .rate = 1 }, &made);
     ROW(copse_schedule_check, NEED("constant"));
     ROW(copse_parameter_groups_check, NEED("a: frozen"));
+    ROW(copse_model_check_loss, NEED("huber"));
+    ROW(copse_model_set_loss, NEED(model), NEED("huber"));
     ROW(copse_trainer_average_begin, NEED(trainer));
     ROW(copse_trainer_average_end, NEED(trainer));
     ROW(copse_schedule_observe, NEED(schedule), 1.0);

@@ -11,6 +11,7 @@
 #include "copse/distribute/collective.h"
 #include "copse/train/audit.h"
 #include "copse/train/model_file.h"
+#include "copse/train/model_loss.h"
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
@@ -143,6 +144,8 @@ static copse_status make_trainer(struct run *r)
     r->progress.steps = run_steps(r);
     COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
                              s->network ? s->network : s->model, s->dropout, s->seed));
+    if (s->loss)
+        COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
     COPSE_TRY(make_schedule(r));
     if (s->average > 0.0f && run_is_served(r))
         return session_set_error(COPSE_ERR_ARGUMENT, "--average: parameter servers have the variables, and other workers would "

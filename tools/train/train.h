@@ -34,6 +34,7 @@ struct train_settings {
         precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
+    const char *loss; /* its description; NULL: the model's own */
     const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
     float average;      /* decay of the averages of the variables that evaluations use; 0: none */

@@ -9,6 +9,7 @@
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
+#include "copse/train/model_loss.h"
 
 #include "tools/train/train.h"
 
@@ -30,7 +31,7 @@ void train_optimizer_settle(struct train_settings *s, const float *rate)
     if (s->momentum == UNSET_MOMENTUM)
         s->momentum = kind == COPSE_RMSPROP ? 0.0f : 0.9f;
     s->lr = rate                                                                            ? *rate
-            : kind == COPSE_ADAM || kind == COPSE_ADAMW                                     ? 0.002f
+            : kind == COPSE_ADAM || kind == COPSE_ADAMW || kind == COPSE_ADAM8              ? 0.002f
             : kind == COPSE_SGD || kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV ? 0.05f
                                                                                             : rule->learning_rate;
 }
@@ -81,6 +82,8 @@ const char *train_optimizer_check(const struct train_settings *s)
         return "--average: a number from 0 to 1 is needed, and less than 1";
     if (s->saves_average && (s->average == 0.0f || !s->save))
         return "--save-average belongs to --average and --save";
+    if (s->loss && copse_model_check_loss(s->loss) != COPSE_OK)
+        return session_error();
     if ((s->groups && copse_parameter_groups_check(s->groups) != COPSE_OK) || copse_schedule_check(s->schedule) != COPSE_OK)
         return session_error();
     return s->rule && !take_all(s->rule, &p)

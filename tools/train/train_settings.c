@@ -342,6 +342,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
+        { "loss", OPTION_TEXT, &s->loss, "SPEC", "\"cross_entropy smoothing=0.1\", huber, ...: docs/optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: docs/optimizers.md" },
@@ -540,6 +541,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->epochs = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "--seed") == 0)
         s->seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--loss") == 0)
+        s->loss = *value ? value : NULL;
     else if (strcmp(name, "--optimizer") == 0)
         return take_choice(&s->optimizer, value);
     else if (strcmp(name, "--optimizer-settings") == 0)

@@ -75,6 +75,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--resize", s->resize ? s->resize : "");
     add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
+    if (s->loss || !is_for_file) /* files without it have the loss of the task */
+        add(t, "--loss", s->loss ? s->loss : "");
     add(t, "--optimizer", s->optimizer.at->name);
     if (s->rule)
         add(t, "--optimizer-settings", s->rule);
@@ -148,14 +150,14 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     /* of versions without these options */
     static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    static const char precision[] = "--precision=f32\n";
-    char then[sizeof now.bytes + sizeof before + sizeof precision];
+    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n";
+    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss];
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(describe(r, false, &now));
-    snprintf(then, sizeof then, "%s%s%s", found, strstr(found, "--scale=") ? "" : before,
-             strstr(found, "--precision=") ? "" : precision);
+    snprintf(then, sizeof then, "%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
+             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss);
     return compare(path, then, now.bytes);
 }
 

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `copse train --loss` and the optimizers lars, lamb and adam8: runs on the digits, resumed runs, wrong names.
+# usage: losses.sh COPSE
+set -u
+copse=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+. "$here/expect.sh"
+host="--devices host:0 --model mlp:32 --batch 96"
+
+# run OPTIONS: the result on the held-out examples
+run() {
+    "$copse" train --quiet $host "$@" | head -1
+}
+
+# accuracy LEAST NAME OPTIONS: in percent
+accuracy() {
+    least=$1 name=$2
+    shift 2
+    is=$(run --epochs 20 "$@" | sed -n 's/^\([0-9]*\)\..*/\1/p')
+    [ "${is:-0}" -ge "$least" ] && passed=$((passed + 1)) || no "$name: ${is:-no} of 100, $least are needed"
+}
+
+accuracy 85 'label smoothing' --loss 'cross_entropy smoothing=0.1'
+accuracy 85 'binary cross-entropy' --loss 'binary_cross_entropy positive=3'
+accuracy 85 'lars' --optimizer lars --optimizer-settings trust=0.02
+accuracy 85 'lamb' --optimizer lamb --lr 0.02
+accuracy 85 'adam8' --optimizer adam8
+[ "$(run --epochs 2)" = "$(run --epochs 2 --loss cross_entropy)" ] && passed=$((passed + 1)) || no 'cross_entropy is another loss'
+[ "$(run --epochs 2)" != "$(run --epochs 2 --loss 'cross_entropy ignore=3')" ] && passed=$((passed + 1)) || no 'ignore=3 changes nothing'
+
+bad 'a name that is no loss' 'it is one of cross_entropy, binary_cross_entropy' train $host --loss crossentropy
+bad 'a setting of another loss' 'it has smoothing=' train $host --loss 'cross_entropy delta=1'
+bad 'a loss of numbers' 'huber is not one for classes' train $host --loss huber
+bad 'a setting that lamb lacks' 'lamb has no such setting' train $host --optimizer lamb --optimizer-settings trust=1
+
+# A resumed run needs the loss that it began with.
+run --epochs 1 --loss binary_cross_entropy --checkpoint "$work/c" >/dev/null
+bad 'a resumed run without its loss' 'was made with --loss=binary_cross_entropy' train $host --epochs 2 --checkpoint "$work/c" --resume
+printf "%d passed, %d failed\n" $passed $failed
+[ $failed -eq 0 ]
