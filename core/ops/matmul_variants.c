@@ -282,7 +282,7 @@ static copse_status lower_half(struct copse_lowering *l, const void *work)
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_half, spec, params, groups, p->a, p->b, bias_of(p), copse__of(p->c)));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_half, spec, params, groups, p->a, p->b, bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }

@@ -212,7 +212,7 @@ copse_status copse__norms_read(struct copse_optimizer *o)
         const bool has = o->buckets.at[b].rows && is_kept(o, (uint32_t)b);
         const float *parts = has ? copse__row_exchange_measures(o->buckets.at[b].rows, &count) : NULL;
         if (count > 0)
-            copse__squares_add(sum_of(o, o->buckets.at[b].variable), parts, count);
+            copse__squares_add(sum_of(o, o->buckets.at[b].variable, 0), parts, count);
     }
     return join(o);
 }

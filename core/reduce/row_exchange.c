@@ -125,7 +125,7 @@ static copse_status run(copse_row_exchange *x, const uint64_t *ready, const atom
             COPSE_TRY(copse__reducer_wait(x->reducer, r, ready[r], "computing its gradients", stop));
     COPSE_TRY(copse__row_send(x, &x->gather));
     COPSE_TRY(copse__row_play(x, copse__row_first(x), x->owner));
-    return x->params.rule.measure ? COPSE_OK : spread(x);
+    return x->params.rule.measures > 0 ? COPSE_OK : spread(x);
 }
 
 copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready, copse_busy_fn *busy, void *user,

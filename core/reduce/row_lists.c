@@ -16,7 +16,7 @@ copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, cons
     }
     if (count == x->room)
         return COPSE_OK;
-    if (x->params.rule.measure) /* all elements are measured */
+    if (x->params.rule.measures > 0) /* all elements are measured */
         COPSE_TRY(copse_queue_fill(q, x->terms[rank], copse__row_bytes(x, count), copse__row_bytes(x, x->room - count), 0));
     return copse_queue_fill(q, x->rows[rank], bytes, COPSE_WORD_BYTES * (size_t)(x->room - count), x->params.rows);
 }

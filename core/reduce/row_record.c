@@ -36,7 +36,7 @@ static copse_status make_join(copse_row_exchange *x)
     COPSE_TRY(make(q, COPSE_WORD_BYTES * entries * x->all, &j->places));
     COPSE_TRY(make(q, COPSE_WORD_BYTES * entries, &j->leads));
     COPSE_TRY(make(q, copse__row_bytes(x, entries), &j->values));
-    if (x->params.rule.measure) {
+    if (x->params.rule.measures > 0) {
         const size_t bytes = COPSE_MEASURE_BYTES * (size_t)(entries * x->params.width / COPSE_UNIT);
         COPSE_TRY(make(q, bytes, &j->measures));
         COPSE_TRY(copse__reducer_host(x->reducer, &x->measures, bytes));
@@ -194,7 +194,7 @@ static struct copse_update update_of(const copse_row_exchange *x)
     struct copse_update u = { .values = all_of(x->join.values), .gradients = all_of(x->join.sums),
                               .step = x->ranks[x->owner].step, .count = copse__row_entries(x) * x->params.width };
     if (x->join.measures)
-        u.measures = all_of(x->join.measures);
+        u.measures[0] = all_of(x->join.measures);
     return u;
 }
 
@@ -233,9 +233,10 @@ static copse_status record_commands(struct recorder *r)
         r->queue = x->ranks[x->owner].queue;
         const struct copse_update u = update_of(x);
         COPSE_TRY(join(r));
-        COPSE_TRY(call(r, &u, x->params.rule.measure));
-        if (x->params.rule.measure)
+        if (x->params.rule.measures > 0) {
+            COPSE_TRY(call(r, &u, x->params.rule.measure));
             COPSE_TRY(end(r, &x->sum));
+        }
         COPSE_TRY(update(r));
         COPSE_TRY(end(r, &x->update));
     }

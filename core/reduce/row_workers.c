@@ -155,7 +155,7 @@ static copse_status spread(copse_row_exchange *x, const struct copse_worker_slic
 static copse_status exchange(copse_row_exchange *x)
 {
     struct copse_worker_slice lists[COPSE_MAX_WORKERS] = { { 0, 0 } }, results[COPSE_MAX_WORKERS] = { { 0, 0 } };
-    const bool measures = x->params.rule.measure;
+    const bool measures = x->params.rule.measures > 0;
     uint32_t each;
     COPSE_TRY(agree(x, &each));
     if (each == 0)
