@@ -415,6 +415,12 @@ const struct copse_family copse_family_matmul = {
     .build = build,
 };
 
+/* Scratch memory has floats. */
+static copse_type type_of(const struct copse_operand *x)
+{
+    return x->kind == COPSE_OPERAND_TENSOR ? x->tensor->type : COPSE_F32;
+}
+
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *product)
 {
     const struct copse_product_items all = { 1, product->batch };
@@ -422,7 +428,7 @@ copse_status copse__lower_product(struct copse_lowering *l, const struct copse_p
     const struct copse_variant *v;
     p.of_a = p.of_a.count ? p.of_a : all;
     p.of_b = p.of_b.count ? p.of_b : all;
-    p.type = p.a.tensor->type == p.b.tensor->type ? p.a.tensor->type : COPSE_F32;
+    p.type = type_of(&p.a) == type_of(&p.b) ? type_of(&p.a) : COPSE_F32;
     COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
     if (p.m == 0 || p.n == 0 || p.batch == 0)
         return COPSE_OK;

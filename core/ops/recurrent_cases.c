@@ -47,9 +47,11 @@ static copse_status layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_t
 static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
 {
     const struct settings *s = user;
-    const uint32_t batch = in[0]->shape.dims[0];
     struct copse_recurrent_params p = { .bias = NULL };
     copse_tensor *w = in[1], *part[3];
+    if (!in[0] || !in[1] || !in[2] || (!s->is_plain && !in[3])) /* mode args */
+        return layer(g, s->kind, in[0], in[1], NULL, &p, &part[0], &part[1], &part[2]);
+    const uint32_t batch = in[0]->shape.dims[0];
     if (!s->is_plain) {
         COPSE_TRY(weights_of(g, in[1], &p, &w));
         COPSE_TRY(state_of(g, in[3], &p));

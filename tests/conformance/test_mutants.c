@@ -70,17 +70,41 @@ static const struct mutant {
 
 static copse_context *ctx;
 
-static char *read_kernel(const char *name)
+#define ROOM 65536
+
+static char *read_file(const char *name)
 {
     char path[128];
-    snprintf(path, sizeof path, "kernels/%s.cl", name);
+    snprintf(path, sizeof path, "kernels/%s", name);
     FILE *f = fopen(path, "rb");
     if (!f)
         fail_msg("cannot open %s: run from the top of the source tree", path);
-    char *text = calloc(1, 65536);
+    char *text = calloc(1, ROOM);
     assert_non_null(text);
-    assert_true(fread(text, 1, 65535, f) < 65535);
+    assert_true(fread(text, 1, ROOM - 1, f) < ROOM - 1);
     fclose(f);
+    return text;
+}
+
+/* With the texts of the files that it includes. */
+static char *read_kernel(const char *kernel)
+{
+    static const char include[] = "#include \"";
+    char name[96];
+    snprintf(name, sizeof name, "%s.cl", kernel);
+    char *text = read_file(name);
+    for (char *at; (at = strstr(text, include)) != NULL;) {
+        char *out = calloc(1, ROOM);
+        const size_t length = strcspn(at + strlen(include), "\"");
+        assert_non_null(out);
+        snprintf(name, sizeof name, "%.*s", (int)length, at + strlen(include));
+        char *inner = read_file(name);
+        const int n = snprintf(out, ROOM, "%.*s%s%s", (int)(at - text), text, inner, at + strlen(include) + length + 1);
+        assert_true(n >= 0 && n < ROOM);
+        free(inner);
+        free(text);
+        text = out;
+    }
     return text;
 }
 
