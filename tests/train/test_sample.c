@@ -114,7 +114,8 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
 }
 
 /* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention
-   has its own part of the keys, a recurrent layer has a launch for each step. The others are small. */
+   has its own part of the keys, a recurrent layer has a launch for each step. Updates with blocks have parts where the last
+   block of a slot is whole, as in a trainer; in these launches it is not. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
@@ -131,6 +132,9 @@ static bool has_no_parts(uint32_t kernel)
     case COPSE_KERNEL_attention_grad_key:
     case COPSE_KERNEL_recurrent:
     case COPSE_KERNEL_recurrent_grad:
+    case COPSE_KERNEL_trust:
+    case COPSE_KERNEL_lamb_sum:
+    case COPSE_KERNEL_adam8:
     case COPSE_KERNEL_channel_merge:
     case COPSE_KERNEL_step_scalar:
     case COPSE_KERNEL_digest:
