@@ -50,6 +50,8 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     struct copse_recurrent_params p = { .bias = NULL };
     copse_tensor *w = in[1], *part[3];
     const bool has_state = s->is_plain || in[3];
+    if (y)
+        *y = NULL;
     if (!y || !in[0] || !in[1] || !in[2] || !has_state) /* mode args */
         return layer(g, s->kind, in[0], in[1], has_state ? in[2] : NULL, &p, y, &part[1], &part[2]);
     const uint32_t batch = in[0]->shape.dims[0];
