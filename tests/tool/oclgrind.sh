@@ -27,8 +27,10 @@ mkdir "$work/good" "$work/bad"
 failed=0
 check() {
     family=$1 && shift
-    cp "$source/kernels/$family/$1.cl" "$work/good/$1.cl"
-    awk '/BARRIER\(\);/ && ++n == 2 { sub(/BARRIER\(\);/, "") } { print }' "$source/kernels/$family/$1.cl" >"$work/bad/$1.cl"
+    awk -v top="$source/kernels/" -F '"' '
+        /^#include "/ { while ((getline line < (top $2)) > 0) print line; close(top $2); next }
+        { print }' "$source/kernels/$family/$1.cl" >"$work/good/$1.cl"
+    awk '/BARRIER\(\);/ && ++n == 2 { sub(/BARRIER\(\);/, "") } { print }' "$work/good/$1.cl" >"$work/bad/$1.cl"
     cmp -s "$work/good/$1.cl" "$work/bad/$1.cl" && { echo "$1: the fault was not planted"; failed=1; }
     run good "$1" "$2" || { echo "$1: the good kernel: exit code $?"; cat "$work/out"; failed=1; }
     [ -s "$work/log" ] && { echo "$1: the good kernel is reported:"; head -20 "$work/log"; failed=1; }
