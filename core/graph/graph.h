@@ -101,8 +101,7 @@ struct copse_program_params {
     const struct copse_choice *choices;
     size_t choice_count;
     uint32_t max_groups; /* split longer dispatches [0 = never] */
-    size_t budget;       /* bytes of device memory for its values; results of the forward pass are recomputed to keep it
-                            [0 = no limit] */
+    size_t budget;       /* bytes of device memory for its values, for copse__recompute_fit [0 = no limit] */
 };
 
 typedef struct copse_program copse_program;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled and recorded in
    segments. See graph.h. This file is the last of three passes; recorder.h lists them. */
-#include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
@@ -323,7 +322,6 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     const copse_device *dev = params->queue->dev;
     struct copse_recorder r;
     *out = NULL;
-    COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s", dev->info.id));
     copse_program *p = copse__alloc(mem, 1, sizeof *p);
     if (!p)
         return copse_no_memory("program");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "copse/ops.h"
+#include "core/graph/recompute.h"
 #include "core/graph/type.h"
 
 static copse_status no_memory(const struct copse_recording *r)
@@ -151,6 +152,7 @@ copse_status copse__recording_compile(struct copse_recording *r, struct copse_pr
     params->graph = r->graph;
     params->placements = r->placements.at;
     params->placement_count = r->placements.count;
+    COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s", params->queue->dev->info.id));
     COPSE_TRY(copse__program_create(params, &r->program));
     for (uint32_t i = 0; i < r->input_count; i++) { /* an input that no result depends on has no location */
         struct copse_recorded_input *input = &r->inputs[i];

@@ -81,7 +81,7 @@ struct copse_trainer_params {
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
     copse_type precision;           /**< of products: docs/half-precision.md */
-    uint64_t memory_budget;         /**< bytes on each device: docs/memory.md [0 = no limit] */
+    uint64_t memory_budget;         /**< bytes per device: docs/memory.md [0 = none] */
     uint64_t reserved[6]; /**< 0 */
 };
 

@@ -359,12 +359,13 @@ static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint6
     return !*fault;
 }
 
-/* The floor of most kernels, and those of the kernels whose groups keep more: matmul in registers, attention a tile of
+/* The floor of most kernels, and those of the kernels whose groups keep more: matmul and matmul_half in registers, attention a tile of
    scores of each invocation in group memory (2, and 1 in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
 {
     switch (id) {
     case COPSE_KERNEL_matmul:
+    case COPSE_KERNEL_matmul_half:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
