@@ -96,6 +96,7 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
         .prefetch = p->prefetch,
         .recordings = p->recordings,
         .precision = p->precision,
+        .memory_budget = p->memory_budget,
     };
 }
 

@@ -79,7 +79,8 @@ struct copse_train_step_params {
                                        with a batch of NULL          [0 = none] */
     uint32_t recordings;          /**< see copse/trainer.h            [0 = 32] */
     copse_type precision;         /**< see copse/trainer.h            [0 = COPSE_F32] */
-    uint64_t reserved[2]; /**< 0 */
+    uint64_t memory_budget;       /**< see copse/trainer.h            [0 = none] */
+    uint64_t reserved[1]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.
