@@ -409,8 +409,21 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     return COPSE_OK;
 }
 
+/* Before anything is restored, and before the warnings of a restore. Several workers read the file once, in the restore. */
+static copse_status check_alone(const struct run *r, const char *path)
+{
+    copse_checkpoint *file;
+    if (r->job || copse_checkpoint_read(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
+        return COPSE_OK;
+    const copse_status s = check_settings(r, file, path);
+    copse_checkpoint_release(&file);
+    return s;
+}
+
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file)
 {
+    *file = NULL;
+    COPSE_TRY(check_alone(r, path));
     copse_status s = copse_trainer_restore(r->trainer, path, at, file);
     if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* naming a setting helps more than naming an array */
         char text[600];
