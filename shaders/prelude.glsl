@@ -43,6 +43,7 @@
 #define BARRIER() barrier()
 
 #define FN
+#define INLINE_FN
 #define EXACT precise
 #define TO_F32(x) float(x)
 #define TO_U32(x) uint(x)
