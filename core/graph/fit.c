@@ -17,6 +17,7 @@ struct fit {
     uint64_t *bytes;   /* by node of the forward pass: of its result; 0: a leaf or a view */
     uint64_t *crosses; /* the bytes that cross the place behind a node */
     uint32_t *last;    /* by root: the last node of the forward pass that reads it, or UINT32_MAX: it is kept anyway */
+    bool *stays;       /* by root: no choice drops it */
     bool *kept;        /* by root, of the choice at hand */
     bool *drop;        /* by node, of the choice at hand */
     uint32_t *cuts;    /* nodes that cuts are behind */
@@ -33,11 +34,18 @@ static copse_status no_memory(void)
     return copse_no_memory("recomputation");
 }
 
+/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its caller. */
+static bool must_stay(const struct fit *f, const copse_tensor *root)
+{
+    return copse__is_leaf(root) || root->op->crosses || root->is_backward ||
+           copse__placement_find(f->params->placements, f->params->placement_count, root) != NULL;
+}
+
 static void fini(struct fit *f)
 {
     copse__free(f->mem, f->bytes);
     copse__free(f->mem, f->last);
-    copse__free(f->mem, f->kept);
+    copse__free(f->mem, f->stays);
 }
 
 static copse_status init(struct fit *f, const struct copse_program_params *params)
@@ -46,20 +54,16 @@ static copse_status init(struct fit *f, const struct copse_program_params *param
     *f = (struct fit){ .params = params, .g = g, .mem = &g->ctx->base.mem, .forward = copse__forward_count(g) };
     f->bytes = copse__alloc(f->mem, f->forward, 2 * sizeof *f->bytes);
     f->last = copse__alloc(f->mem, f->forward, 2 * sizeof *f->last);
-    f->kept = copse__alloc(f->mem, f->forward, 2 * sizeof *f->kept);
-    if (!f->bytes || !f->last || !f->kept)
+    f->stays = copse__alloc(f->mem, f->forward, 3 * sizeof *f->stays);
+    if (!f->bytes || !f->last || !f->stays)
         return no_memory();
     f->crosses = f->bytes + f->forward;
     f->cuts = f->last + f->forward;
+    f->kept = f->stays + f->forward;
     f->drop = f->kept + f->forward;
+    for (size_t n = 0; n < f->forward; n++)
+        f->stays[n] = must_stay(f, g->nodes.at[n]);
     return COPSE_OK;
-}
-
-/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its caller. */
-static bool must_stay(const struct fit *f, const copse_tensor *root)
-{
-    return copse__is_leaf(root) || root->op->crosses || root->is_backward ||
-           copse__placement_find(f->params->placements, f->params->placement_count, root) != NULL;
 }
 
 /* Drop the nodes before `end` whose roots are not kept. */
@@ -67,7 +71,7 @@ static void drop_before(struct fit *f, size_t end)
 {
     for (size_t n = 0; n < f->forward; n++) {
         const copse_tensor *root = copse__root(f->g->nodes.at[n]);
-        f->drop[n] = n < end && !f->kept[root->id] && !must_stay(f, root);
+        f->drop[n] = n < end && !f->kept[root->id] && !f->stays[root->id];
     }
 }
 
@@ -100,7 +104,7 @@ static void find_lifetimes(struct fit *f)
 {
     for (size_t n = 0; n < f->forward; n++) {
         const copse_tensor *t = f->g->nodes.at[n];
-        f->bytes[n] = copse__root(t) == t && !must_stay(f, t) ? bytes_of(t) : 0;
+        f->bytes[n] = copse__root(t) == t && !f->stays[n] ? bytes_of(t) : 0;
         f->last[n] = (uint32_t)n;
         for (uint32_t i = 0; i < t->in_count; i++)
             f->last[copse__root(t->in[i])->id] = (uint32_t)n;
