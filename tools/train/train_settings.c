@@ -115,7 +115,7 @@ enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
 
 /* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
-static const char *default_data(void)
+const char *settings_default_data(void)
 {
     static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
     const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
@@ -442,7 +442,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return check(s, every);
 }
@@ -491,7 +491,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
     const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
                         : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
