@@ -68,7 +68,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--label", s->label ? s->label : "");
     add(t, "--ignore", s->ignore ? s->ignore : "");
     if (settings_are_text(s)) {
-        add(t, "--tokens", s->tokens.at->name);
+        add(t, "--tokens", text_tokens_name(s));
         add_count(t, "--context", s->context);
         add_count(t, "--stride", s->stride);
     }
