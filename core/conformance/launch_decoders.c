@@ -22,12 +22,19 @@ static void plan_rotary(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n + PAIRS, 2 * ROWS * PAIRS, p.n);
 }
 
-/* Two rows to an invocation; elements behind the pairs. */
+/* Rows to an invocation of the kernels for wide vectors. */
+static uint32_t each_of(const struct copse_launch *l)
+{
+    return l->want > COPSE_AXIS_GROUPS ? 1 : 2;
+}
+
+/* Elements behind the pairs. Of many groups each has one row of one head. */
 static void plan_rotary_wide(struct copse_launch *l)
 {
-    enum { WIDTH = 35, PAIRS = 16, EACH = 2 };
-    const struct copse_params_rotary_wide p = { (uint32_t)copse__launch_extent(l, EACH) * HEADS * WIDTH, WIDTH, HEADS, ROWS, TURNED,
-                                                PAIRS, 1, EACH };
+    enum { WIDTH = 35, PAIRS = 16 };
+    const uint32_t each = each_of(l), heads = each == 1 ? 1 : HEADS;
+    const struct copse_params_rotary_wide p = { (uint32_t)copse__launch_extent(l, each) * heads * WIDTH, WIDTH, heads, ROWS,
+                                                COPSE_MIN(heads, TURNED), PAIRS, 1, each };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * ROWS * PAIRS, p.n);
 }
 
@@ -55,17 +62,22 @@ enum {
     UNARY_none = -1
 };
 
-/* Elements of a row: more than one vector; of two tensors, one vector. */
-enum { COLS = 21, VECTOR = 16, ROWS_EACH = 2 };
+/* Elements of a row: more than one vector; of two tensors, one vector; of many groups, few. */
+enum { COLS = 21, VECTOR = 16, FEW = 3 };
 
 static uint32_t of_group(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
 
+static uint32_t cols_of(const struct copse_launch *l, uint32_t cols)
+{
+    return each_of(l) == 1 ? FEW : cols;
+}
+
 static uint32_t of_rows(const struct copse_launch *l, uint32_t cols)
 {
-    return (uint32_t)copse__launch_extent(l, ROWS_EACH) * cols;
+    return (uint32_t)copse__launch_extent(l, each_of(l)) * cols;
 }
 
 #define PACKED(n) (2 * (size_t)(n) + 2 * COLS) /* words of whole rows */
@@ -86,13 +98,15 @@ static void plan_glu_two(struct copse_launch *l)
 
 static void plan_glu_wide(struct copse_launch *l)
 {
-    const struct copse_params_glu_wide p = { of_rows(l, COLS), COLS, 2 * COLS, COLS, ROWS_EACH };
+    const uint32_t cols = cols_of(l, COLS);
+    const struct copse_params_glu_wide p = { of_rows(l, cols), cols, 2 * cols, cols, each_of(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, 2 * (size_t)p.n, 2 * (size_t)p.n, p.n);
 }
 
 static void plan_glu_wide_two(struct copse_launch *l)
 {
-    const struct copse_params_glu_wide p = { of_rows(l, VECTOR), VECTOR, VECTOR, 0, ROWS_EACH };
+    const uint32_t cols = cols_of(l, VECTOR);
+    const struct copse_params_glu_wide p = { of_rows(l, cols), cols, cols, 0, each_of(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 
@@ -115,14 +129,15 @@ static void plan_glu_grad_two(struct copse_launch *l)
 
 static void plan_glu_grad_wide(struct copse_launch *l)
 {
-    const struct copse_params_glu_grad_wide p = { of_rows(l, COLS), COLS, 2 * COLS, COLS, 2 * COLS, COLS, ROWS_EACH };
+    const uint32_t cols = cols_of(l, COLS);
+    const struct copse_params_glu_grad_wide p = { of_rows(l, cols), cols, 2 * cols, cols, 2 * cols, cols, each_of(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, 2 * (size_t)p.n, 2 * (size_t)p.n, p.n, 2 * (size_t)p.n);
 }
 
 static void plan_glu_grad_wide_two(struct copse_launch *l)
 {
-    const uint32_t n = of_rows(l, VECTOR);
-    const struct copse_params_glu_grad_wide p = { n, VECTOR, VECTOR, 0, VECTOR, n, ROWS_EACH };
+    const uint32_t cols = cols_of(l, VECTOR), n = of_rows(l, cols);
+    const struct copse_params_glu_grad_wide p = { n, cols, cols, 0, cols, n, each_of(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, 2 * (size_t)p.n);
 }
 
