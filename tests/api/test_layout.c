@@ -28,6 +28,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
+#include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"

@@ -126,6 +126,11 @@ static const struct numbered_network *numbered(const char *spec)
     return NULL;
 }
 
+bool network_is_text(const char *spec)
+{
+    return numbered(spec) != NULL;
+}
+
 static const char *named_text(const char *spec)
 {
     if (numbered(spec))
