@@ -79,6 +79,12 @@ def attended(scores, lengths):
     return shares / np.maximum(shares.sum(-1, keepdims=True), 1e-30)
 
 
+def turned(x, angles):
+    """Pairs turned by these angles."""
+    c, s = np.cos(angles), np.sin(angles)
+    return np.stack([x[..., 0] * c - x[..., 1] * s, x[..., 1] * c + x[..., 0] * s], -1)
+
+
 erf = np.vectorize(math.erf)
 ADDED = np.array([[0.5, 1, 2], [-np.inf, 0.25, 0], [-np.inf, -1, 0.5]], np.float32)
 GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
@@ -201,6 +207,13 @@ CASES = {
     "self_attention": (lambda x, y, i: ops.self_attention(ops.concat([x, y], -1), 2, 1, window=2),
                        lambda x, y, i: np.concatenate([softmax(x[..., h:h + 1] * y[:, None, :, 0] + FAR) @ y[..., 1:]
                                                        for h in (0, 1)], -1)),
+    "glu": (lambda x, y, i: ops.glu(x, y, "silu") + ops.glu(ops.concat([x, y], -1)),
+            lambda x, y, i: (x + 1) * y / (1 + np.exp(-x))),
+    "rotary": (lambda x, y, i: ops.reshape(ops.rotary(ops.reshape(x, (-1, 3, 1, 2)), 100, 5), (-1, 3, 2)),
+               lambda x, y, i: turned(x, np.arange(5, 8))),
+    "rotary_by": (lambda x, y, i: ops.reshape(ops.rotary_by(ops.reshape(x, (-1, 3, 1, 2)), ops.constant(np.stack(
+        [np.cos([1, 2, 3]), np.sin([1, 2, 3])], -1).astype("f4")), interleaved=True), (-1, 3, 2)),
+        lambda x, y, i: turned(x, np.arange(1, 4))),
     "gru": (lambda x, y, i: with_last(*ops.gru(x, ops.constant(GATES[:2, :6]), ops.constant(GATES[2:4, :6]), ops.constant(GATES[4, :6]),
                                                ops.constant(GATES[5, :6]), first_of(y), i)),
             lambda x, y, i: recurrent(gru_step, x, GATES[:, :6], y[:, 0], i)),

@@ -423,6 +423,29 @@ def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, cau
                  _attention_params(causal, window, scale, lengths, mask))
 
 
+def glu(gate: Operand, value: Optional[Operand] = None, activation: str = "sigmoid") -> Tensor:
+    """activation(gate) * value. Without a value the last axis of gate has gates and then values; "silu" gives SwiGLU."""
+    return _call(lib.copse_glu, _pointer(gate), ffi.NULL if value is None else _pointer(value),
+                 choice("the activation", activation, ACTIVATIONS))
+
+
+def _rotary_params(base: float, offset: int, width: int, heads: int, interleaved: bool) -> Any:
+    return ffi.new("struct copse_rotary_params *", {"base": base, "offset": offset, "width": width, "heads": heads,
+                                                    "is_interleaved": interleaved})
+
+
+def rotary(x: Operand, base: float = 10000.0, offset: int = 0, width: int = 0, heads: int = 0,
+           interleaved: bool = False) -> Tensor:
+    """Rotary positions of x [..., length, heads, width]: pair k of R / 2 at position t turns by (t + offset) base^(-2 k / R).
+    The first `width` (0: all) numbers R of the first `heads` (0: all) heads turn; pairs are k and k + R / 2, or adjacent."""
+    return _call(lib.copse_rotary, _pointer(x), _rotary_params(base, offset, width, heads, interleaved))
+
+
+def rotary_by(x: Operand, turns: Operand, width: int = 0, heads: int = 0, interleaved: bool = False) -> Tensor:
+    """rotary with given cosines and sines: turns [..., length, R] has R / 2 cosines, then R / 2 sines."""
+    return _call(lib.copse_rotary_by, _pointer(x), _pointer(turns), _rotary_params(0, 0, width, heads, interleaved))
+
+
 def _recurrent(name: str, x: Operand, w: Operand, r: Operand, cells: int, **parts: Optional[Operand]) -> tuple[Tensor, ...]:
     g, out = graph(), [ffi.new("copse_tensor **") for _ in range(2 + cells)]
     params = ffi.new("struct copse_recurrent_params *", {k: _pointer(t) for k, t in parts.items() if t is not None})
