@@ -46,14 +46,6 @@ struct copse_layout {
     struct { struct copse_layout_update *at; size_t count, room; } updates;
 };
 
-/* ---- gradients of rows (row_gradients.c) ---- */
-
-/* Where a recording leaves the gradient of a sparse variable. */
-struct copse_row_place {
-    uint32_t bucket, count;           /* the latter of places */
-    struct copse_block *list, *sums;  /* see core/ops/row_gradient.h */
-};
-
 /* ---- recordings (recording.c) ---- */
 
 /* The recording of one replica for one shard of a batch. Lifetime: until a later `use` of the trainer makes another

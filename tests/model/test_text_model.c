@@ -110,6 +110,7 @@ static void the_shape_of_the_outputs_decides_what_a_text_model_learns(void **sta
         OK(copse_model_evaluate(loaded, data, &(struct copse_evaluation_params){ .worst = &worst_found, .worst_count = 1 }, &found));
         rig_near(found.loss, loss / (double)info.rows, 1e-5);
         rig_near(found.accuracy, right / (double)(info.rows * positions), 1e-9);
+        rig_near(found.bits_per_byte, found.loss / log(2.0), 1e-9); /* ASCII */
         assert_int_equal(worst_found, worst);
         /* what training reports, on two replicas */
         copse_batches *batches = NULL;

@@ -83,15 +83,15 @@ while [ $i -lt 60 ]; do
 done >tale.txt
 run="train --devices host:0 --data $work/tale.txt --tokens characters --context 8"
 good train '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' $run --epochs 4 --save m.safetensors
-grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perplexity [0-9.]+\)$' stdout || no "train: $(tail -4 stdout)"
+grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits per byte\)$' stdout || no "train: $(tail -4 stdout)"
 grep -q 'held out: the end of the text' stdout || no "train: $(head -3 stdout)"
-grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
+grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+  bits/byte [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
 mv out/m.safetensors .
 gzip -c tale.txt >tale.gz
 good gzip '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' train --devices host:0 --data "$work/tale.gz" \
     --tokens characters --context 8 --epochs 1
-good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"test_loss"' $run --epochs 1 --json
-grep -q '"event":"epoch",.*"test_perplexity":' stdout || no "json: $(cat stdout)"
+good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"bits_per_byte":[0-9.]+,"test_loss"' $run --epochs 1 --json
+grep -q '"event":"epoch",.*"test_perplexity":.*"test_bits_per_byte":' stdout || no "json: $(cat stdout)"
 good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 40 --model 'embedding in 4; dense out' --save every.safetensors
 grep -qE '^[0-9.]+ % of the (6|7).. held-out tokens' stdout || no "every: $(tail -3 stdout)"
 awk '/^epoch  40/ { exit !($6 > 15 && $6 - $12 < 10 && $12 - $6 < 10) }' stdout || no "every: $(grep '^epoch  40' stdout)"
@@ -109,10 +109,10 @@ mv out/b.safetensors .
 good info '^tokens +25: "\\t\\n ' info "$work/m.safetensors"
 grep -q '"' stdout && grep -qE '^input +8 bytes: windows of characters, one every 1$' stdout || no "info: $(cat stdout)"
 grep -qE '^task +sequence of text data$' stdout || no "info: $(cat stdout)"
-good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
+good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits per byte.$' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
 [ "$(grep -cE '^  [0-9]+, [0-9]+ \([0-9.]+\): ".*" then ".*"$' stdout)" -eq 10 ] || no "worst windows: $(cat stdout)"
 grep -q '"evaluated"' stdout && no 'evaluate prints events'
-good 'evaluate json' '"perplexity":.*"worst":\[\{"row":[0-9]+,"loss":[0-9.]+,"line":[0-9]+,"column":[0-9]+,"window":"' \
+good 'evaluate json' '"perplexity":.*"bits_per_byte":[0-9.]+.*"worst":\[\{"row":[0-9]+,"loss":[0-9.]+,"line":[0-9]+,"column":[0-9]+,"window":"' \
     evaluate "$work/every.safetensors" "$work/tale.txt" --devices host:0 --json
 grep -qE '"rows":4..,.*"tokens":3' stdout || no "tokens: $(cat stdout)"
 good 'evaluate bytes' 'tokens are right' evaluate "$work/b.safetensors" "$work/tale.txt" --devices host:0

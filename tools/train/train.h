@@ -98,6 +98,8 @@ void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer
 const char *text_check(struct train_settings *s);
 /* Decide --context and --stride. A network that predicts the token behind the window alone gets windows at every token. */
 copse_status text_settle(struct train_settings *s, const char *network);
+/* "bytes", or "bpe:1024". Lifetime: until the next call. */
+const char *text_tokens_name(const struct train_settings *s);
 /* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
 bool text_take(struct train_settings *s, const char *name, const char *value);
 
@@ -139,10 +141,13 @@ struct score {
     double loss;
     double accuracy; /* of a regression the coefficient of determination, R2 */
     double mae;      /* of a regression: mean absolute error in the unit of the target */
+    double token_bytes; /* of a text: mean size of the tokens that are predicted */
     bool is_regression, is_sequence;
 };
 /* e to the loss: of a text. */
 double score_perplexity(const struct score *s);
+/* The loss in bits for each byte of the text. */
+double score_bits(const struct score *s);
 /* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. `examples`: of a text the
    tokens that were predicted. */
 void score_print(const struct score *s, size_t examples);
