@@ -31,6 +31,7 @@
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/ops/recurrent.h"
+#include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -187,6 +188,8 @@ static void devices(void)
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
     REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
+    REFUSED(copse_rotary_params, copse_rotary(g, x, &p, &y), .offset = 1);
+    REFUSED(copse_rotary_params, copse_rotary_by(g, x, x, &p, &y), .offset = 1);
     REFUSED(copse_recurrent_params, copse_gru(g, x, x, x, &p, &y, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_lstm(g, x, x, x, &p, &y, NULL, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_rnn(g, x, x, x, &p, &y, NULL), .lengths = NULL);
