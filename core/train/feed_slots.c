@@ -167,8 +167,7 @@ copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch 
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(t, batch, s, r, slot),
-                                 "while uploading replica %u's part of a batch ahead", r));
+            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
     fill(t, slot, batch, s);
     return COPSE_OK;
 }

@@ -68,8 +68,7 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
 
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
-    memcpy((void *)t->outputs.newest, (void *)s->recordings,
-           t->strategy->replica_count * sizeof *t->outputs.newest);
+    memcpy((void *)t->outputs.newest, (void *)s->recordings, t->strategy->replica_count * sizeof *t->outputs.newest);
     t->outputs.is_newest = true;
 }
 

@@ -107,8 +107,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
     return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
 }
 
-static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch,
-                             struct copse_step_result *out)
+static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch, struct copse_step_result *out)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse_need("trainer", out));

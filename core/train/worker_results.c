@@ -20,8 +20,7 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
     for (size_t row = 0; row < (size_t)slot->parts * st->replica_count; row++)
         for (uint32_t i = 0; i < COPSE_MESSAGE_VALUES; i++) {
             const float value = copse__slot_value(slot, row, i);
-            memcpy(own + COPSE_MESSAGE_HEAD + (row * COPSE_MESSAGE_VALUES + i) * sizeof value, &value,
-                   sizeof value);
+            memcpy(own + COPSE_MESSAGE_HEAD + (row * COPSE_MESSAGE_VALUES + i) * sizeof value, &value, sizeof value);
         }
     for (uint32_t v = 0; v < t->strategy->group.workers; v++) {
         if (v == t->strategy->group.worker)
