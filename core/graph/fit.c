@@ -17,8 +17,10 @@ struct fit {
     uint64_t *bytes;   /* by node of the forward pass: of its result; 0: a leaf or a view */
     uint64_t *crosses; /* the bytes that cross the place behind a node */
     uint32_t *last;    /* by root: the last node of the forward pass that reads it, or UINT32_MAX: it is kept anyway */
+    bool *stays;       /* by root: no choice drops it */
     bool *kept;        /* by root, of the choice at hand */
     bool *drop;        /* by node, of the choice at hand */
+    uint64_t lengths[LENGTHS]; /* of segments, bytes; 0 behind the last */
     uint32_t *cuts;    /* nodes that cuts are behind */
     size_t cut_count;
 };
@@ -33,11 +35,18 @@ static copse_status no_memory(void)
     return copse_no_memory("recomputation");
 }
 
+/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its caller. */
+static bool must_stay(const struct fit *f, const copse_tensor *root)
+{
+    return copse__is_leaf(root) || root->op->crosses || root->is_backward ||
+           copse__placement_find(f->params->placements, f->params->placement_count, root) != NULL;
+}
+
 static void fini(struct fit *f)
 {
     copse__free(f->mem, f->bytes);
     copse__free(f->mem, f->last);
-    copse__free(f->mem, f->kept);
+    copse__free(f->mem, f->stays);
 }
 
 static copse_status init(struct fit *f, const struct copse_program_params *params)
@@ -46,20 +55,16 @@ static copse_status init(struct fit *f, const struct copse_program_params *param
     *f = (struct fit){ .params = params, .g = g, .mem = &g->ctx->base.mem, .forward = copse__forward_count(g) };
     f->bytes = copse__alloc(f->mem, f->forward, 2 * sizeof *f->bytes);
     f->last = copse__alloc(f->mem, f->forward, 2 * sizeof *f->last);
-    f->kept = copse__alloc(f->mem, f->forward, 2 * sizeof *f->kept);
-    if (!f->bytes || !f->last || !f->kept)
+    f->stays = copse__alloc(f->mem, f->forward, 3 * sizeof *f->stays);
+    if (!f->bytes || !f->last || !f->stays)
         return no_memory();
     f->crosses = f->bytes + f->forward;
     f->cuts = f->last + f->forward;
+    f->kept = f->stays + f->forward;
     f->drop = f->kept + f->forward;
+    for (size_t n = 0; n < f->forward; n++)
+        f->stays[n] = must_stay(f, g->nodes.at[n]);
     return COPSE_OK;
-}
-
-/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its caller. */
-static bool must_stay(const struct fit *f, const copse_tensor *root)
-{
-    return copse__is_leaf(root) || root->op->crosses || root->is_backward ||
-           copse__placement_find(f->params->placements, f->params->placement_count, root) != NULL;
 }
 
 /* Drop the nodes before `end` whose roots are not kept. */
@@ -67,7 +72,7 @@ static void drop_before(struct fit *f, size_t end)
 {
     for (size_t n = 0; n < f->forward; n++) {
         const copse_tensor *root = copse__root(f->g->nodes.at[n]);
-        f->drop[n] = n < end && !f->kept[root->id] && !must_stay(f, root);
+        f->drop[n] = n < end && !f->kept[root->id] && !f->stays[root->id];
     }
 }
 
@@ -98,9 +103,11 @@ static copse_status recompute_marked(struct fit *f)
 
 static void find_lifetimes(struct fit *f)
 {
+    uint64_t all = 0;
     for (size_t n = 0; n < f->forward; n++) {
         const copse_tensor *t = f->g->nodes.at[n];
-        f->bytes[n] = copse__root(t) == t && !must_stay(f, t) ? bytes_of(t) : 0;
+        f->bytes[n] = copse__root(t) == t && !f->stays[n] ? bytes_of(t) : 0;
+        all += f->bytes[n];
         f->last[n] = (uint32_t)n;
         for (uint32_t i = 0; i < t->in_count; i++)
             f->last[copse__root(t->in[i])->id] = (uint32_t)n;
@@ -110,6 +117,8 @@ static void find_lifetimes(struct fit *f)
         for (size_t k = 0; k <= n; k++)
             f->crosses[n] += f->last[k] > n ? f->bytes[k] : 0;
     }
+    for (int i = 0; i < LENGTHS; i++, all = all * 5 / 7)
+        f->lengths[i] = all;
 }
 
 /* Cuts so that the results of a segment have about `length` bytes: each at the place that the fewest bytes cross, in the
@@ -119,7 +128,7 @@ static void place_cuts(struct fit *f, uint64_t length)
     uint64_t sum = 0;
     size_t best = SIZE_MAX;
     f->cut_count = 0;
-    for (size_t n = 0; n < f->forward; n++) {
+    for (size_t n = 0; n < f->forward && length > 0; n++) {
         sum += f->bytes[n];
         if (sum >= length / 2 && (best == SIZE_MAX || f->crosses[n] <= f->crosses[best]))
             best = n;
@@ -143,105 +152,149 @@ static void choose(struct fit *f, size_t count)
     drop_before(f, count > 0 ? f->cuts[count - 1] + (size_t)1 : 0);
 }
 
-/* ---- the budget ---- */
+/* ---- choices ---- */
 
 struct choice {
     uint64_t length, work;
-    size_t segments;
-    bool fits;
+    size_t segments, bytes;
+    bool is_set;
 };
 
-/* Memory and work where the first `segments` segments are recomputed. */
-static copse_status try_choice(struct fit *f, size_t segments, size_t *bytes, uint64_t *work)
+/* Memory and work of a choice. If it needs more than `limit`, `bytes` may be less than its buffers have. */
+static copse_status try_choice(struct fit *f, size_t limit, struct choice *c)
 {
     struct copse_arena arena = { .mem = f->mem };
+    struct copse_program_memory memory;
     struct copse_recomputed r;
-    choose(f, segments);
+    choose(f, c->segments);
     copse_status s = copse__recompute(f->g, f->drop, &arena, &r);
     if (s == COPSE_OK) {
-        *work = r.bytes;
-        s = copse__program_measure(f->params, bytes);
+        c->work = r.bytes;
+        s = copse__program_measure(f->params, limit, &memory);
+        c->bytes = memory.bytes;
         copse__recompute_undo(f->g, &r);
     }
     copse__arena_fini(&arena);
     return s;
 }
 
-/* The fewest segments of this length that are enough. */
-static copse_status try_length(struct fit *f, uint64_t length, struct choice *best, size_t *least)
+static copse_status take_choice(struct fit *f, const struct choice *c)
 {
-    size_t bytes, low = 0, high;
-    uint64_t work;
-    place_cuts(f, length);
-    if (f->cut_count == 0)
-        return COPSE_OK;
-    COPSE_TRY(try_choice(f, high = f->cut_count, &bytes, &work));
-    *least = COPSE_MIN(*least, bytes);
-    if (bytes > f->params->budget)
-        return COPSE_OK;
-    while (high - low > 1) { /* `high` segments are enough, `low` are not */
-        const size_t middle = low + (high - low) / 2;
-        uint64_t some;
-        COPSE_TRY(try_choice(f, middle, &bytes, &some));
-        if (bytes > f->params->budget) {
-            low = middle;
-        } else {
-            high = middle;
-            work = some;
-        }
-    }
-    if (!best->fits || work < best->work)
-        *best = (struct choice){ length, work, high, true };
+    struct copse_recomputed r;
+    place_cuts(f, c->length);
+    choose(f, c->segments);
+    COPSE_TRY(copse__recompute(f->g, f->drop, &f->g->arena, &r));
+    copse__recompute_keep(f->g, &r);
     return COPSE_OK;
+}
+
+/* The choice with the least memory. */
+static copse_status find_least(struct fit *f, struct choice *best)
+{
+    best->bytes = SIZE_MAX;
+    for (int i = 0; i < LENGTHS; i++) {
+        struct choice c = { .length = f->lengths[i], .is_set = true };
+        place_cuts(f, c.length);
+        c.segments = f->cut_count;
+        if (c.segments > 0)
+            COPSE_TRY(try_choice(f, best->bytes, &c));
+        if (c.segments > 0 && c.bytes < best->bytes)
+            *best = c;
+    }
+    return COPSE_OK;
+}
+
+/* The fewest segments of this length that keep the budget. */
+static copse_status try_length(struct fit *f, uint64_t length, struct choice *best)
+{
+    const size_t budget = f->params->budget;
+    struct choice c = { .length = length, .is_set = true };
+    size_t low = 0;
+    place_cuts(f, length);
+    c.segments = f->cut_count;
+    if (c.segments == 0)
+        return COPSE_OK;
+    COPSE_TRY(try_choice(f, budget, &c));
+    if (c.bytes > budget)
+        return COPSE_OK;
+    while (c.segments - low > 1) { /* c.segments are enough, `low` are not */
+        struct choice fewer = c;
+        fewer.segments = low + (c.segments - low) / 2;
+        COPSE_TRY(try_choice(f, budget, &fewer));
+        if (fewer.bytes > budget)
+            low = fewer.segments;
+        else
+            c = fewer;
+    }
+    if (!best->is_set || c.work < best->work)
+        *best = c;
+    return COPSE_OK;
+}
+
+/* ---- the budget ---- */
+
+static copse_status too_much(struct fit *f, size_t without)
+{
+    struct choice least = { .is_set = false };
+    COPSE_TRY(find_least(f, &least));
+    return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY,
+                      "program: its values need %zu bytes, and %zu bytes where the results of the forward pass are computed "
+                      "again; the memory budget leaves %zu", without, COPSE_MIN(least.bytes, without), f->params->budget);
 }
 
 static copse_status keep_budget(struct fit *f)
 {
-    struct choice best = { .fits = false };
-    struct copse_recomputed r;
-    size_t without, least;
-    uint64_t all = 0, length;
-    COPSE_TRY(copse__program_measure(f->params, &without));
-    if (without <= f->params->budget)
+    struct choice best = { .is_set = false };
+    struct copse_program_memory without;
+    COPSE_TRY(copse__program_measure(f->params, SIZE_MAX, &without));
+    if (without.bytes <= f->params->budget)
         return COPSE_OK;
-    least = without;
     find_lifetimes(f);
-    for (size_t n = 0; n < f->forward; n++)
-        all += f->bytes[n];
-    length = all;
-    for (int i = 0; i < LENGTHS && length > 0; i++, length = length * 5 / 7)
-        COPSE_TRY(try_length(f, length, &best, &least));
-    if (!best.fits)
-        return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY,
-                          "program: its values need %zu bytes, and %zu bytes where the results of the forward pass are computed "
-                          "again; the memory budget leaves %zu", without, least, f->params->budget);
-    place_cuts(f, best.length);
-    choose(f, best.segments);
-    COPSE_TRY(copse__recompute(f->g, f->drop, &f->g->arena, &r));
-    copse__recompute_keep(f->g, &r);
+    for (int i = 0; i < LENGTHS; i++)
+        COPSE_TRY(try_length(f, f->lengths[i], &best));
+    if (!best.is_set)
+        return too_much(f, without.bytes);
+    COPSE_TRY(take_choice(f, &best));
     copse__log(&f->g->ctx->base.log, COPSE_LOG_DEBUG,
                "program: %zu bytes are over the budget of %zu: %zu of %zu segments are recomputed, %llu bytes read and written",
-               without, f->params->budget, best.segments, f->cut_count, (unsigned long long)r.bytes);
+               without.bytes, f->params->budget, best.segments, f->cut_count, (unsigned long long)best.work);
     return COPSE_OK;
+}
+
+static copse_status use_least(struct fit *f)
+{
+    struct choice best = { .is_set = false };
+    struct copse_program_memory without;
+    COPSE_TRY(copse__program_measure(f->params, SIZE_MAX, &without));
+    find_lifetimes(f);
+    COPSE_TRY(find_least(f, &best));
+    return best.bytes < without.bytes ? take_choice(f, &best) : COPSE_OK;
+}
+
+static copse_status run(const struct copse_program_params *params, copse_status (*fn)(struct fit *f))
+{
+    struct fit f;
+    copse_status s = init(&f, params);
+    if (s == COPSE_OK)
+        s = fn(&f);
+    fini(&f);
+    return s;
 }
 
 copse_status copse__recompute_fit(const struct copse_program_params *params)
 {
-    struct fit f;
-    copse_status s = COPSE_OK;
     if (copse__forward_count(params->graph) == 0)
         return COPSE_OK;
-    if (params->graph->segments > 0) {
-        s = init(&f, params);
-        if (s == COPSE_OK)
-            s = recompute_marked(&f);
-        fini(&f);
-    }
-    if (s != COPSE_OK || params->budget == 0)
-        return s;
-    s = init(&f, params);
-    if (s == COPSE_OK)
-        s = keep_budget(&f);
-    fini(&f);
-    return s;
+    if (params->graph->segments > 0)
+        COPSE_TRY(run(params, recompute_marked));
+    return params->budget > 0 ? run(params, keep_budget) : COPSE_OK;
+}
+
+copse_status copse__recompute_least(const struct copse_program_params *params)
+{
+    if (copse__forward_count(params->graph) == 0)
+        return COPSE_OK;
+    if (params->graph->segments > 0)
+        COPSE_TRY(run(params, recompute_marked));
+    return run(params, use_least);
 }

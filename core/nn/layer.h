@@ -97,7 +97,7 @@ struct copse_layer_kind {
 };
 
 extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_shortcut, copse__layer_dense, copse__layer_embedding,
-    copse__layer_positions, copse__layer_attention, copse__layer_gru, copse__layer_lstm, copse__layer_rnn,
+    copse__layer_positions, copse__layer_attention, copse__layer_glu, copse__layer_gru, copse__layer_lstm, copse__layer_rnn,
     copse__layer_flatten, copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_group_norm, copse__layer_instance_norm,
     copse__layer_conv, copse__layer_conv_transposed, copse__layer_max_pool, copse__layer_average_pool,

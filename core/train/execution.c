@@ -216,8 +216,11 @@ static copse_status verify(struct copse_execution *e)
                                   .segments = (uint32_t)e->layout->events.count,
                                   .report_names = e->t->reports.names, .report_count = e->t->reports.count };
     for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
-        m->programs[r] = e->shards->recordings[r]->base.program;
-        m->is_checked[r] = &e->shards->recordings[r]->is_checked;
+        struct copse_step_recording *rec = e->shards->recordings[r];
+        m->programs[r] = rec->base.program;
+        m->is_checked[r] = &rec->is_checked;
+        m->rows[r] = rec->rows.at;
+        m->row_counts[r] = rec->rows.count;
     }
     const copse_status s = copse__verify_first(v, m);
     e->t->is_failed |= v->is_torn;

@@ -74,6 +74,8 @@ static inline bool settings_want_windows(const struct train_settings *s)
    files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
+/* The digits set, which is the data if none is named. Static. */
+const char *settings_default_data(void);
 /* Decide the defaults that depend on the number of rows for training. */
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
 
@@ -114,6 +116,8 @@ bool train_settings_take(struct train_settings *s, char *text);
 copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
 /* Whether a description is mlp:..., which --dropout is for. */
 bool network_is_mlp(const char *text);
+/* Whether --model is gpt:..., gru:... or lstm:..., which are for texts. */
+bool network_is_text(const char *spec);
 
 /* The network and what it is trained for. */
 struct network {

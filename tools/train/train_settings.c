@@ -116,7 +116,7 @@ enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define TOKENS ((struct option_choice){ .names = text_tokens, .at = text_tokens, .numbered = "bpe" })
 
 /* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
-static const char *default_data(void)
+const char *settings_default_data(void)
 {
     static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
     const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
@@ -334,7 +334,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
-          "mlp:WIDTHS, cnn, resnet20, gpt:L,W,H, gru|lstm:L,W, a file [mlp:128,64]" },
+          "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
@@ -443,7 +443,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return check(s, every);
 }
@@ -492,7 +492,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
     const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
                         : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
