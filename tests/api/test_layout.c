@@ -38,6 +38,7 @@
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/ops/recurrent.h"
+#include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
 #include "copse/train/weights.h"
 #include "copse/loop/monitor.h"

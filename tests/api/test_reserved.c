@@ -31,6 +31,7 @@
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/ops/recurrent.h"
+#include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -183,10 +184,13 @@ static void devices(void)
     REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
+    REFUSED(copse_cross_entropy_params, copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
     REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
+    REFUSED(copse_rotary_params, copse_rotary(g, x, &p, &y), .offset = 1);
+    REFUSED(copse_rotary_params, copse_rotary_by(g, x, x, &p, &y), .offset = 1);
     REFUSED(copse_recurrent_params, copse_gru(g, x, x, x, &p, &y, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_lstm(g, x, x, x, &p, &y, NULL, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_rnn(g, x, x, x, &p, &y, NULL), .lengths = NULL);

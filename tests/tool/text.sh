@@ -54,6 +54,9 @@ hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 
 hostile gpt_sizes "'gpt:4,128': write gpt:LAYERS,WIDTH,HEADS with 1 to 24 layers" 'abcdefghijklabcdefghijkl' $chars --model gpt:4,128
 hostile gpt_more "'gpt:25,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:25,8,1
 hostile gpt_end "'gpt:1,8,1,': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,1,
+hostile decoder_sizes "'decoder:4,128': write decoder:LAYERS,WIDTH,HEADS with 1 to 24 layers" 'abcdefghijklabcdefghijkl' $chars --model decoder:4,128
+hostile decoder_end "'decoder:1,8,1x': write decoder:" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,1x
+hostile decoder_odd "'attention 8 causal=yes rotary=yes.*rotary positions turn pairs" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,8
 hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. is not that of 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
 hostile gru_sizes "'gru:2,8,1': write gru:LAYERS,WIDTH with 1 to 24 layers, such as gru:2,256" 'abcdefghijklabcdefghijkl' $chars --model gru:2,8,1
 hostile lstm_more "'lstm:25,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:25,8
@@ -99,6 +102,8 @@ mv out/every.safetensors .
 # A transformer learns the letters of a line in their places; a bare embedding gets 15 % to 25 %.
 good gpt ' tokens are right' $run --epochs 20 --model gpt:1,16,2 --lr 0.01 --batch 16
 awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "gpt: $(grep '^epoch  20' stdout)"
+good decoder ' tokens are right' $run --epochs 20 --model decoder:1,16,2 --lr 0.01 --batch 16
+awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "decoder: $(grep '^epoch  20' stdout)"
 for net in gru:1,24 lstm:1,24; do
     good "$net" ' tokens are right' $run --epochs 20 --model $net --lr 0.01 --batch 16
     awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "$net: $(grep '^epoch  20' stdout)"

@@ -334,7 +334,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
-          "mlp:WIDTHS, cnn, resnet20, gpt:L,W,H, gru|lstm:L,W, a file [mlp:128,64]" },
+          "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
