@@ -197,6 +197,18 @@ static void what_does_not_fit_says_what_would(void **state)
     open_job(&j, c, &id, 1, 0);
     FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole), "with recomputation (memory_budget, --memory) it needs");
     printf("  %s\n", copse_last_error());
+    smaller = strstr(copse_last_error(), "; a batch of ");
+    assert_true(smaller && sscanf(smaller, "; a batch of %lu needs", &batch) == 1 && batch < ROWS / 2);
+    const struct copse_host_batch few = batch_of(batch);
+    OK(copse_trainer_step(j.t, &few));
+    OK(copse_trainer_result(j.t, true, &done));
+    close_job(&j);
+
+    copse_device_release(&dev);
+    dev = lend(c, allocated(&m) + 4096); /* nothing fits */
+    id = copse_device_describe(dev)->id;
+    open_job(&j, c, &id, 1, 0);
+    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole), "; no smaller batch fits; with recomputation");
     close_job(&j);
     copse_device_release(&dev);
     copse_context_release(&c);
