@@ -323,7 +323,7 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
     enum { HEADS = 4, WIDTH = 32 };
     const struct copse_attention_params params = { .is_causal = true };
     const struct copse_choice choice = { "attention", variant };
-    size_t bytes = 0;
+    struct copse_program_memory memory = { .bytes = 0 };
     copse_graph *g;
     copse_queue *queue;
     copse_buffer *buffer;
@@ -339,13 +339,13 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
     const struct copse_placement at = { .tensor = dx, .at = { buffer, 0, room } };
     const struct copse_program_params program = { .graph = g, .queue = queue, .placements = &at, .placement_count = 1,
                                                   .choices = &choice, .choice_count = 1 };
-    const copse_status status = copse__program_measure(&program, &bytes);
+    const copse_status status = copse__program_measure(&program, SIZE_MAX, &memory);
     if (status != COPSE_ERR_UNSUPPORTED)
         OK(status);
     copse_buffer_release(&buffer);
     copse_graph_release(&g);
     copse_queue_release(&queue);
-    return bytes;
+    return memory.bytes;
 }
 
 /* Twice the length has twice the bytes. They are the sum of the shapes, and at most what the device's memory classes round up. */
