@@ -190,12 +190,31 @@ class Texts(InFolder):
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model")
         np.testing.assert_array_equal(again.predict(self.folder / "b.txt"), model.predict(self.folder / "b.txt"))
 
+    def test_byte_pairs_and_generate(self):
+        data = copse.Dataset.text(self.TEXT, tokens="bpe", vocabulary=257, context=4, stride=1)
+        self.assertEqual(data.classes, 257)  # "ab" is one token: of equal counts the smallest pair
+        np.testing.assert_array_equal(data.column("x", [0]), [[256, ord("c"), ord("d"), 256]])
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "embedding in 8; dense out", seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.1).fit(data.batches(50, seed=1), 5)
+        self.assertEqual(model.generate("ab", 6, temperature=0), "cdabcdab")
+        self.assertEqual(model.generate(b"ab", 6, temperature=0), b"cdabcdab")
+        evaluation = model.evaluate(data)
+        self.assertAlmostEqual(evaluation.bits_per_byte, evaluation.loss / np.log(2) * 3 / 4, places=4)  # 3 tokens are 4 bytes
+        drawn = [model.generate("ab", 40, temperature=3.0, seed=s) for s in (1, 1, 2)]
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "length is 0"):
+            model.generate("ab", 0)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "a vocabulary has 256"):
+            copse.Dataset.text("abc", tokens="bpe", vocabulary=20)
+
     def test_bytes_and_wrong_settings(self):
         data = copse.Dataset.text(bytes(range(256)), tokens="bytes", context=8)
         self.assertEqual(len(data), 31)
         with self.assertRaisesRegex(copse.errors.FormatError, "line 1"):
             copse.Dataset.text(b"ab\xff" * 20)
-        with self.assertRaisesRegex(copse.errors.ArgumentError, "bytes, characters"):
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "bpe, bytes, characters"):
             copse.Dataset.text("abc", tokens="words")
         with self.assertRaisesRegex(copse.errors.ArgumentError, "belong to texts"):
             copse.Dataset.open("a", context=4)

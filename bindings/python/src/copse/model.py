@@ -112,6 +112,24 @@ class Model:
         check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
         return out
 
+    def generate(self, prompt: Union[str, bytes] = "", length: int = 200, *, temperature: float = 1.0, top_k: int = 0,
+                 top_p: float = 1.0, seed: int = 1) -> Union[str, bytes]:
+        """Continue a text by `length` tokens, without the prompt: bytes after bytes, otherwise a string, in which U+FFFD is in the
+        place of bytes that are no character. temperature: 0 takes the most likely token always. top_k: 0 keeps all tokens. The
+        same seed gives the same text."""
+        start = prompt.encode() if isinstance(prompt, str) else bytes(prompt)
+        written = bytearray()
+
+        def take(_user: Any, _token: int, token_bytes: Any, size: int) -> int:
+            written.extend(ffi.buffer(token_bytes, size))
+            return lib.COPSE_OK
+
+        params = ffi.new("struct copse_generate_params *", {
+            "length": length, "seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k})
+        callback = ffi.callback("copse_token_fn", take, error=lib.COPSE_ERR_INTERNAL)
+        check(lib.copse_model_generate(self._pointer, ffi.from_buffer("char[]", start), len(start), params, callback, ffi.NULL))
+        return written.decode(errors="replace") if isinstance(prompt, str) else bytes(written)
+
     def evaluate(self, data: Union[Dataset, str, os.PathLike]) -> Evaluation:
         """Compare predictions with the labels of a data set or a file."""
         rows = data if isinstance(data, Dataset) else self.read(data)
