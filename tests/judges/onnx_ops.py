@@ -280,7 +280,7 @@ REDUCTIONS = {
 @operator(*REDUCTIONS)
 def reduction(node):
     x, axes, a = node.x[0], reduced_axes(node), np.abs(node.host[0].astype(np.float64))
-    if whole(x) and node.type in ("ReduceMax", "ReduceMin") and small(node.host[0]):
+    if whole(x) and node.type in ("ReduceMax", "ReduceMin") and x.shape.count(0) == 0 and small(node.host[0]):
         x = o.cast(x, "float32")
     if whole(x):
         raise NotRun(f"type missing: {node.type} of {node.host[0].dtype.name}")
