@@ -2,7 +2,8 @@
 /* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a shard
    of a batch, and its gradients are placed in the flat store. */
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
+#include "core/recording/shard_inputs.h"
 #include "core/train/trainer.h"
 
 /* The first graph gives the names of the reports. Later graphs must have the same. */
@@ -141,26 +142,6 @@ static const struct copse_recording_table table = {
     .is_needed = is_needed,
     .release = release,
 };
-
-copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
-                                     struct copse_recording_key *key)
-{
-    key->input_count = 0;
-    if (examples == 0)
-        return COPSE_OK;
-    if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu", user,
-                          COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
-    for (size_t i = 0; i < batch->column_count; i++) {
-        const struct copse_column *c = &batch->columns[i];
-        if (!c->name || c->shape.rank >= COPSE_MAX_RANK)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: input %zu of the batch has no name, or its examples have "
-                                                  "more than %d dimensions", user, i, COPSE_MAX_RANK - 1);
-        key->inputs[key->input_count++] =
-            (struct copse_input_type){ c->name, c->type, copse__shape_of_rows(examples, c->shape) };
-    }
-    return COPSE_OK;
-}
 
 /* The key for a shard; it points to `words`. */
 static copse_status make_key(const struct copse_host_batch *batch, size_t examples, enum copse_pass pass, uint64_t words[2],

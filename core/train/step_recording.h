@@ -69,9 +69,6 @@ struct copse_trainer_recordings {
 };
 
 void copse__recordings_init(copse_trainer *t);
-/* The inputs of a shard of `examples` of a batch like this one, in a key; none for 0. `user` begins error texts. */
-copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
-                                     struct copse_recording_key *key);
 /* The recording for a shard of `examples` of a batch like this one. Does not read the data of the batch. */
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out);

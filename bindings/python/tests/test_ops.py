@@ -73,6 +73,12 @@ def with_last(y, *last):
     return ops.concat([y] + [ops.reshape(t, (-1, 1, 2)) for t in last], 1)
 
 
+def attended(scores, lengths):
+    scores = np.where(np.arange(3) < lengths[:, None, None], scores, -np.inf)
+    shares = np.exp(scores)
+    return shares / np.maximum(shares.sum(-1, keepdims=True), 1e-30)
+
+
 def turned(x, angles):
     """Pairs turned by these angles."""
     c, s = np.cos(angles), np.sin(angles)
@@ -80,6 +86,7 @@ def turned(x, angles):
 
 
 erf = np.vectorize(math.erf)
+ADDED = np.array([[0.5, 1, 2], [-np.inf, 0.25, 0], [-np.inf, -1, 0.5]], np.float32)
 GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
 PLAIN = np.array([1, 1, 1, 1, 0, 0], np.float32)[:, None]  # without biases
 FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
@@ -195,8 +202,8 @@ CASES = {
                      lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
     "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
     "attention": (lambda x, y, i: ops.reshape(ops.attention(*(ops.reshape(t, (-1, 3, 1, 2)) for t in (x, y, x)), causal=True,
-                                                            scale=0.5), (-1, 3, 2)),
-                  lambda x, y, i: softmax(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -1e9), 1)) @ x),
+                                                            scale=0.5, lengths=i, mask=ops.constant(ADDED)), (-1, 3, 2)),
+                  lambda x, y, i: attended(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -np.inf), 1) + ADDED, i) @ x),
     "self_attention": (lambda x, y, i: ops.self_attention(ops.concat([x, y], -1), 2, 1, window=2),
                        lambda x, y, i: np.concatenate([softmax(x[..., h:h + 1] * y[:, None, :, 0] + FAR) @ y[..., 1:]
                                                        for h in (0, 1)], -1)),

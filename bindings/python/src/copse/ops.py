@@ -401,21 +401,26 @@ def gather(table: Operand, indices: Operand) -> Tensor:
     return _call(lib.copse_gather, _pointer(table), _pointer(indices))
 
 
-def _attention_params(causal: bool, window: int, scale: float) -> Any:
-    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale})
+def _attention_params(causal: bool, window: int, scale: float, lengths: Optional[Operand], mask: Optional[Operand]) -> Any:
+    parts = {k: _pointer(t) for k, t in (("lengths", lengths), ("mask", mask)) if t is not None}
+    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale, **parts})
 
 
-def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0) -> Tensor:
+def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0,
+              lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
     """Scaled dot-product attention of q [n, queries, heads, width] over k and v [n, keys, kv_heads, width]. With a window a
-    query sees nearer keys only; scale 0 is 1 / sqrt(width)."""
-    return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v), _attention_params(causal, window, scale))
+    query sees nearer keys only, with int32 lengths [n] the first keys of its item; scale 0 is 1 / sqrt(width). A float32 mask,
+    broadcast to [n, heads, queries, keys], is added to the scores; -inf hides a key."""
+    return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v),
+                 _attention_params(causal, window, scale, lengths, mask))
 
 
 def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, causal: bool = False, window: int = 0,
-                   scale: float = 0.0) -> Tensor:
-    """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row."""
+                   scale: float = 0.0, lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
+    """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row. Positions
+    from the length of an item on have results of 0."""
     return _call(lib.copse_self_attention, _pointer(qkv), heads, heads if kv_heads is None else kv_heads,
-                 _attention_params(causal, window, scale))
+                 _attention_params(causal, window, scale, lengths, mask))
 
 
 def glu(gate: Operand, value: Optional[Operand] = None, activation: str = "sigmoid") -> Tensor:
