@@ -51,6 +51,7 @@ static const struct limit limits[] = {
     SUM(softmax_grad, 16, .size = copse__size_softmax_grad), SUM(softmax_grad_wide, 16, .size = copse__size_softmax_grad),
     ULP(cross_entropy, 4, .floor = 8),
     ULP(cross_entropy_grad, 16, .ratio = 16, .size = copse__size_cross_entropy_grad),
+    ULP(logits_grad, 16, .ratio = 16, .size = copse__size_logits_grad),
     SUM(class_loss, 16, .size = copse__size_class_loss), SUM(class_loss_grad, 16, .size = copse__size_class_loss_grad),
     SUM(pair_loss, 16, .size = copse__size_pair_loss), SUM(pair_loss_grad, 16, .size = copse__size_pair_loss_grad),
     ULP(cross_entropy_grad_wide, 16, .ratio = 16, .size = copse__size_cross_entropy_grad_wide),

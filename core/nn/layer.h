@@ -185,5 +185,7 @@ copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph
                                  copse_tensor **y);
 /* Variable `i` as an operand; NULL: the layer has none. */
 copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i);
+/* COPSE_ERR_ARGUMENT if the layers are not built, COPSE_ERR_SHAPE if they were built for other inputs. */
+copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *x);
 
 #endif

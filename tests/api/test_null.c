@@ -28,6 +28,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
+#include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
@@ -626,6 +627,7 @@ static void layers(struct probe *p)
     ROW(copse_nn_mlp, NEED(ctx), NEED(widths), 1, COPSE_RELU, NEED(&made));
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
+    ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
     ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));

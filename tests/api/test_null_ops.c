@@ -127,6 +127,7 @@ static void logic(struct probe *p)
 static void losses(struct probe *p)
 {
     ROW(copse_cross_entropy, NEED(g), NEED(x), NEED(labels), NULL, NEED(&y));
+    ROW(copse_dense_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, NEED(labels), NULL, NEED(&y), NULL);
     ROW(copse_binary_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, COPSE_MEAN, NEED(&y));
     ROW(copse_huber_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
     ROW(copse_smooth_l1_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));

@@ -184,6 +184,7 @@ static void devices(void)
     REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
+    REFUSED(copse_cross_entropy_params, copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);

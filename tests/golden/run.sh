@@ -326,7 +326,7 @@ digest() {
         last=$(tail -n 1 "$work/losses")
     else
         "$digest_tool" losses "$work/checkpoint.safetensors" >"$work/losses" 2>>"$work/err.0" || return 1
-        sed -n '/"event":"epoch"/{s/,"samples_per_s.*//;p;}' "$work/out.0" >>"$work/losses"
+        sed -n '/"event":"epoch"/{s/,"\(test_perplexity\|samples_per_s\).*//;p;}' "$work/out.0" >>"$work/losses"
         last=$(sed -n '/"event":"done"/s/.*"loss":\([^,]*\),"acc.*/\1/p' "$work/out.0" | tail -n 1)
     fi
     [ "$last" ] && vars=$(tensors "$work/save") && state=$(tensors "$work"/checkpoint*.safetensors) || return 1

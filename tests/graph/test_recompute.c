@@ -212,6 +212,7 @@ static void marked_segments_change_no_bit(void **state)
 
 static void a_budget_is_kept(void **state)
 {
+    static const size_t parts[] = { 90, 60, 30, 22 }; /* of the values without a budget, percent; the last one: parts of segments */
     static struct result plain, small;
     (void)state;
     for (uint32_t d = 0; d < found_count; d++)
@@ -219,8 +220,8 @@ static void a_budget_is_kept(void **state)
             struct how how = { .devices = { found[d] }, .count = 1, .has_many_batches = many };
             OK(run(&how, &plain));
             size_t before = plain.bytes + 1;
-            for (int part = 9 - 3 * many; part >= 3; part -= 3) { /* of the values without a budget, in tenths */
-                how.budget = plain.bytes * (size_t)part / 10 + plain.others;
+            for (size_t i = (size_t)many; i < COPSE_COUNT(parts) - (size_t)many; i++) {
+                how.budget = plain.bytes * parts[i] / 100 + plain.others;
                 OK(run(&how, &small));
                 same(found[d], &small, &plain);
                 if (small.bytes + small.others > how.budget || small.bytes > before)

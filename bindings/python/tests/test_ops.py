@@ -90,6 +90,7 @@ ADDED = np.array([[0.5, 1, 2], [-np.inf, 0.25, 0], [-np.inf, -1, 0.5]], np.float
 GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
 PLAIN = np.array([1, 1, 1, 1, 0, 0], np.float32)[:, None]  # without biases
 FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
+COLUMNS = np.random.default_rng(4).uniform(-1, 1, (6, 5)).astype(np.float32)
 WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
 KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
@@ -233,6 +234,10 @@ CASES = {
     "cross_entropy": (
         lambda x, y, i: ops.reshape(ops.cross_entropy(ops.reshape(x, (-1, 6)), i, "none", 0.3, ops.constant(WEIGHTS), 1), (-1, 1)),
         lambda x, y, i: smoothed(x.reshape(4, 6), i, 0.3, WEIGHTS, 1)[:, None]),
+    "dense_cross_entropy": (
+        lambda x, y, i: ops.reshape(ops.dense_cross_entropy(ops.reshape(x, (-1, 6)), ops.constant(COLUMNS), i,
+                                                            ops.constant(COLUMNS[0]), "none", 2), (-1, 1)),
+        lambda x, y, i: smoothed(x.reshape(4, 6) @ COLUMNS + COLUMNS[0], i, 0.0, np.ones(5), 2)[:, None]),
     "binary_cross_entropy": (lambda x, y, i: ops.binary_cross_entropy(x, ops.sigmoid(y), ops.constant(SCALE), "none"),
                              lambda x, y, i: binary_loss(x, 1 / (1 + np.exp(-y)), SCALE)),
     "huber_loss": (lambda x, y, i: ops.huber_loss(x, y, 0.5, "none"),

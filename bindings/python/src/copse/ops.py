@@ -274,6 +274,16 @@ def cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean", lab
                  ffi.new("struct copse_cross_entropy_params *", settings))
 
 
+def dense_cross_entropy(x: Operand, w: Operand, labels: Operand, bias: Optional[Operand] = None, reduction: str = "mean",
+                        ignored_label: Optional[int] = None) -> Tensor:
+    """cross_entropy of the logits x w + bias, x [n, width] and w [width, classes], which are not kept."""
+    settings = {"averaging": choice("the reduction", reduction, REDUCTIONS), "ignores": ignored_label is not None,
+                "ignored_label": ignored_label or 0}
+    params = ffi.new("struct copse_cross_entropy_params *", settings)
+    return _call(lambda g, *rest: lib.copse_dense_cross_entropy(g, *rest, ffi.NULL), _pointer(x), _pointer(w),
+                 ffi.NULL if bias is None else _pointer(bias), _pointer(labels), params)
+
+
 def binary_cross_entropy(logits: Operand, targets: Operand, positive_weight: Optional[Operand] = None,
                          reduction: str = "mean") -> Tensor:
     """Binary cross-entropy of sigmoid(logits) and targets from 0 to 1; positive_weight is that of targets of 1."""
