@@ -43,14 +43,17 @@ class Graph:
         self.inputs = []
 
     def input(self, values):
-        """An input of the graph for an array; whole numbers and truth values become i32."""
+        """An input of the graph for an array; whole numbers and truth values become i32, numbers of double precision f32,
+        if these have all values."""
         types = {"float32": lib.COPSE_F32, "int32": lib.COPSE_I32, "uint8": lib.COPSE_U8, "float16": lib.COPSE_F16,
                  "bfloat16": lib.COPSE_BF16}
         a = np.ascontiguousarray(values).reshape(np.shape(values))
         if a.dtype == bool:
             a = a.astype(np.int32)
-        elif a.dtype == np.int64 and (a == a.astype(np.int32)).all():
+        elif a.dtype.kind in "iu" and a.dtype != np.uint8 and (a == a.astype(np.int32)).all():
             a = a.astype(np.int32)
+        elif a.dtype == np.float64 and (np.isnan(a) | (a == a.astype(np.float32))).all():
+            a = a.astype(np.float32)
         if a.dtype.name not in types:
             raise NotRun(f"type missing: {a.dtype.name}")
         if a.ndim > lib.COPSE_MAX_RANK:

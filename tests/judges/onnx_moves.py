@@ -78,12 +78,16 @@ def tile(node):
 
 @operator("Pad")
 def pad(node):
-    if node.attribute("mode", b"constant") != b"constant":
-        raise NotRun(f"op missing: Pad in mode {node.attribute('mode', b'').decode()}")
-    x = node.x[0]
+    x, mode = node.x[0], node.attribute("mode", b"constant").decode()
     axes = [a % x.ndim for a in node.host[3].tolist()] if node.has(3) else list(range(x.ndim))
     before, after = np.zeros(x.ndim, int), np.zeros(x.ndim, int)
     before[axes], after[axes] = np.split(node.host[1], 2)
+    if mode != "constant":
+        y = x
+        for axis, sides in enumerate(zip(before, after)):
+            places = np.pad(np.arange(x.shape[axis]), sides, mode=mode).astype(np.int32)
+            y = taken_along(y, o.constant(places), axis)
+        return y, exact
     return o.pad(x, before.tolist(), after.tolist(), float(node.host[2]) if node.has(2) else 0), exact
 
 
@@ -131,8 +135,7 @@ def space_to_depth(node):
 
 def taken_along(x, indices, axis):
     """Elements of an axis by index: its dimensions become those of the indices."""
-    if whole(x):
-        raise NotRun("type missing: gather of int32")
+    x = o.cast(x, "float32") if whole(x) else x  # the comparison finds whole numbers that this changes
     order = [axis] + [i for i in range(x.ndim) if i != axis]
     y = o.gather(o.transpose(x, order), indices)
     more, left = indices.ndim, list(range(indices.ndim, indices.ndim + x.ndim - 1))
@@ -196,6 +199,8 @@ def cast(node):
     x = node.x[0]
     if to == "bool":
         return o.equal(o.equal(o.cast(x, "float32"), 0), 0), exact
+    if to in ("float16", "bfloat16") and x.dtype == "float32":
+        return o.cast(o.cast(x, to), "float32"), exact
     if to not in ("float32", "int32", "int64"):
         raise NotRun(f"type missing: Cast to {to}")
     return o.cast(o.reshape(x, a.shape) if x.dtype == to else x, "float32" if to == "float32" else "int32"), exact

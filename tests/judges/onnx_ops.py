@@ -47,8 +47,18 @@ def absolute(node):
 
 def one(name, function, bound):
     def op(node):
+        if whole(node.x[0]) and name not in TAKES_WHOLE:
+            raise NotRun(f"type missing: {name} of {node.host[0].dtype.name}")
         return function(node.x[0]), bound
     OPERATORS[name] = op
+
+
+TAKES_WHOLE = {"Identity", "Not"}
+
+
+def small(a):
+    """Whether whole numbers keep their values in single precision."""
+    return np.abs(a.astype(np.int64)).max(initial=0) <= 2 ** 24
 
 
 def with_alpha(name, function, bound, **defaults):
@@ -120,6 +130,12 @@ def is_inf(node):
 @operator("Clip")
 def clip(node):
     x = node.x[0]
+    if whole(x):
+        low, high = (np.int32(node.host[i]) if node.has(i) else None for i in (1, 2))
+        for bound, is_out in ((low, lambda y, b: o.less(y, b)), (high, lambda y, b: o.less(b, y))):
+            if bound is not None:
+                x = o.where(is_out(x, o.constant(bound)), o.constant(bound), x)
+        return o.reshape(x, x.shape), exact
     low, high = (float(node.host[i]) if node.has(i) else bound for i, bound in ((1, -np.inf), (2, np.inf)))
     return o.clip(x, low, high), exact
 
@@ -264,6 +280,8 @@ REDUCTIONS = {
 @operator(*REDUCTIONS)
 def reduction(node):
     x, axes, a = node.x[0], reduced_axes(node), np.abs(node.host[0].astype(np.float64))
+    if whole(x) and node.type in ("ReduceMax", "ReduceMin") and x.shape.count(0) == 0 and small(node.host[0]):
+        x = o.cast(x, "float32")
     if whole(x):
         raise NotRun(f"type missing: {node.type} of {node.host[0].dtype.name}")
     if axes is None:

@@ -42,6 +42,47 @@ def one_direction(node, d, is_backward, layer, order, states):
     return [turned(y) if is_backward else y] + last
 
 
+def unrolled(node, gates, step):
+    """Steps written out as ops, forward: every state, and the last ones. step(a, p, c): of the products of the input, of a
+    function that gives those of a state, and of the state."""
+    is_first = node.attribute("layout", 0)
+    x = o.transpose(node.x[0], (1, 0, 2)) if is_first else node.x[0]
+    (time, batch), make, units = x.shape[:2], node.x.graph.input, node.host[2].shape[2]
+    if node.attribute("direction", b"forward") != b"forward" or (node.has(4) and (node.host[4] != time).any()):
+        raise NotRun("setting missing: cells of other forms in other orders")
+    of_input, of_hidden = np.split(node.host[3][0], 2) if node.has(3) else (np.zeros(gates * units, np.float32),) * 2
+    w, b, r = (make(a) for a in (np.ascontiguousarray(node.host[1][0].T), of_input, np.ascontiguousarray(node.host[2][0].T)))
+    r, c = o.split(r, gates, -1), o.split(make(of_hidden), gates, 0)
+    state = [make(node.host[i][:, 0] if is_first else node.host[i][0]) if node.has(i) else o.fill((batch, units), 0) for i in (5, 6)]
+    states = []
+    for part in o.split(x, time, 0):
+        a = o.split(o.dense(o.reshape(part, (batch, -1)), w, b), gates, -1)
+        state = step(a, lambda h, k: o.dense(h, r[k], c[k]), state)
+        states.append(state[0])
+    y = o.reshape(o.stack(states, 1 if is_first else 0), (batch, time, 1, units) if is_first else (time, 1, batch, units))
+    return [y] + [o.reshape(s, (batch, 1, units) if is_first else (1, batch, units)) for s in state], bound
+
+
+def reset_before(a, p, state):
+    """A GRU that resets the state before its product; the gates are z, r, h."""
+    h = state[0]
+    z, r = (o.sigmoid(a[k] + p(h, k)) for k in (0, 1))
+    n = o.tanh(a[2] + p(r * h, 2))
+    return [n + z * (h - n), state[1]]
+
+
+def with_peepholes(node):
+    """An LSTM whose gates read the cell; the gates are i, o, f, c."""
+    looks = o.split(node.x.graph.input(node.host[7][0]), 3, 0)
+
+    def step(a, p, state):
+        h, c = state
+        i, f = (o.sigmoid(a[k] + p(h, k) + looks[k] * c) for k in (0, 2))
+        c = f * c + i * o.tanh(a[3] + p(h, 3))
+        return [o.sigmoid(a[1] + p(h, 1) + looks[1] * c) * o.tanh(c), c]
+    return step
+
+
 def recurrent(node, layer, activations, order, states):
     is_first, direction = node.attribute("layout", 0), node.attribute("direction", b"forward")
     given = node.attribute("activations", activations)
@@ -63,14 +104,14 @@ def gru(node):
     units = node.host[2].shape[2]
     resets_nothing = steps == 1 and not node.has(5) and not (node.has(3) and node.host[3][:, 5 * units:].any())
     if not node.attribute("linear_before_reset", 0) and not resets_nothing:
-        raise NotRun("setting missing: a GRU that resets before the product")
+        return unrolled(node, 3, reset_before)
     return recurrent(node, o.gru, [b"Sigmoid", b"Tanh"], (1, 0, 2), ["hidden"])
 
 
 @operator("LSTM")
 def lstm(node):
     if node.has(7) and node.host[7].any():
-        raise NotRun("setting missing: peepholes")
+        return unrolled(node, 4, with_peepholes(node))
     return recurrent(node, o.lstm, [b"Sigmoid", b"Tanh", b"Tanh"], (0, 2, 3, 1), ["hidden", "cell"])
 
 

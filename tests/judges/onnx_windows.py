@@ -7,7 +7,7 @@ import numpy as np
 from copse import ops as o
 
 from judge import NotRun, exact, ratio, ulp
-from onnx_ops import axis_of, operator, to_last
+from onnx_ops import axis_of, operator, small, to_last
 
 
 def channels_last(x):
@@ -177,6 +177,8 @@ def resize(node):
 def cumsum(node):
     a, axis = node.host[0], int(node.host[1].reshape(()))
     x = node.x[0] if a.dtype != np.float64 or (a != a.astype(np.float32)).any() else node.x.graph.input(a.astype(np.float32))
+    if x.dtype == "int32" and small(a):
+        x = o.cast(x, "float32")
     if x.dtype != "float32":
         raise NotRun(f"type missing: CumSum of {a.dtype.name}")
     y = o.cumsum(x, axis, bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0)))
@@ -187,6 +189,8 @@ def cumsum(node):
 @operator("TopK")
 def top_k(node):
     x, back = to_last(node.x[0], axis_of(node, node.host[0].ndim, -1))
+    if x.dtype == "int32" and small(node.host[0]):
+        x = o.cast(x, "float32")
     if x.dtype != "float32":
         raise NotRun(f"type missing: TopK of {node.host[0].dtype.name}")
     turn = (lambda t: t) if node.attribute("largest", 1) else o.neg
