@@ -37,6 +37,9 @@ static const struct limit limits[] = {
     SUM(attention_wide, 16, .size = copse__size_attention_wide),
     SUM(attention_grad_query_wide, 16, .size = copse__size_attention_grad_query_wide),
     SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
+    SUM(attention_texel, 16, .size = copse__size_attention_texel),
+    SUM(attention_grad_query_texel, 16, .size = copse__size_attention_grad_query_texel),
+    SUM(attention_grad_key_texel, 16, .size = copse__size_attention_grad_key_texel),
     SUM(recurrent, 16, .size = copse__size_recurrent), SUM(recurrent_grad, 16, .size = copse__size_recurrent_grad),
     SUM(rotary, 4, .has_terms = true), SUM(rotary_wide, 4, .has_terms = true),
     ULP(glu, 2), ULP(glu_wide, 2), ULP(glu_grad, 2, .has_terms = true), ULP(glu_grad_wide, 2, .has_terms = true),
@@ -247,6 +250,18 @@ uint64_t copse__bound_work(const struct copse_command *c)
     case COPSE_KERNEL_attention_grad_key_wide: {
         const struct copse_params_attention_grad_key_wide *p = params;
         return words + product(p->blocks * 16, p->queries * p->share, p->width, 4);
+    }
+    case COPSE_KERNEL_attention_texel: {
+        const struct copse_params_attention_texel *p = params;
+        return words + product(p->lines * p->queries, COPSE_MIN(p->count, p->keys), p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_query_texel: {
+        const struct copse_params_attention_grad_query_texel *p = params;
+        return words + product(p->lines * p->queries, COPSE_MIN(p->count, p->keys), p->width, 3);
+    }
+    case COPSE_KERNEL_attention_grad_key_texel: {
+        const struct copse_params_attention_grad_key_texel *p = params;
+        return words + product(p->lines * p->keys, COPSE_MIN(p->count, p->queries), p->width, 4);
     }
     default:
         return words;

@@ -39,7 +39,8 @@ copse_host_fn copse__size_norm, copse__size_norm_wide, copse__size_adam, copse__
     copse__size_pair_loss_grad, copse__size_cross_entropy_grad_wide, copse__size_logits_grad, copse__size_softmax_grad,
     copse__size_channel_sums, copse__size_channel_norm, copse__size_channel_norm_wide, copse__size_attention,
     copse__size_attention_grad_query, copse__size_attention_grad_key, copse__size_attention_wide,
-    copse__size_attention_grad_query_wide, copse__size_attention_grad_key_wide, copse__size_recurrent,
+    copse__size_attention_grad_query_wide, copse__size_attention_grad_key_wide, copse__size_attention_texel,
+    copse__size_attention_grad_query_texel, copse__size_attention_grad_key_texel, copse__size_recurrent,
     copse__size_recurrent_grad;
 
 #endif

@@ -192,3 +192,28 @@ void copse__size_attention_grad_key_wide(const void *params, const int32_t *spec
     for (; p.head < p.share; p.head++)
         copse__size_attention_grad_key(&p, spec, args);
 }
+
+/* ---- the kernels for fast texels ---- */
+
+void copse__size_attention_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_texel *t = params;
+    const struct copse_params_attention p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
+    copse__size_attention(&p, spec, args);
+}
+
+void copse__size_attention_grad_query_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query_texel *t = params;
+    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
+                                                         .to_first = t->to_first, .to_stride = t->to_stride };
+    copse__size_attention_grad_query(&p, spec, args);
+}
+
+void copse__size_attention_grad_key_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key_texel *t = params;
+    const struct copse_params_attention_grad_key p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head,
+                                                       .to_k = t->to_k, .to_v = t->to_v, .to_stride = t->to_stride };
+    copse__size_attention_grad_key(&p, spec, args);
+}

@@ -25,11 +25,11 @@ struct sizes {
 /* Of items in all: the words of a mask, of each query or, with heads of 4 numbers, one row for each item; and the lengths. */
 static size_t mask_words(struct sizes z, size_t items)
 {
-    return items * (z.width % 2 ? HEADS * z.queries : 1) * z.keys;
+    return items * (z.width == 4 ? 1 : HEADS * z.queries) * z.keys;
 }
 #define MASK_OF(z)                                                                                                         \
-    .mask_item = (z).width % 2 ? HEADS * (z).queries * (z).keys : (z).keys, .mask_head = (z).width % 2 ? (z).queries * (z).keys : 0, \
-    .mask_query = (z).width % 2 ? (z).keys : 0
+    .mask_item = (z).width == 4 ? (z).keys : HEADS * (z).queries * (z).keys, .mask_head = (z).width == 4 ? 0 : (z).queries * (z).keys, \
+    .mask_query = (z).width == 4 ? 0 : (z).keys
 
 /* Lengths from 0 to all keys; those of the class of edges are also behind. */
 static size_t lengths_of(struct copse_launch *l, struct sizes z, size_t items)
@@ -42,7 +42,7 @@ static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
 {
     const bool is_few = l->regime == COPSE_REGIME_FEW;
     return (struct sizes){ (uint32_t)copse__launch_extent(l, copse__launch_group(l)), is_few ? 150 : 7, is_few ? 140 : 4, width,
-                           width % 2 ? UINT32_MAX : 3, HEADS * width, HEADS / SHARE * width };
+                           width == 4 ? 3 : UINT32_MAX, HEADS * width, HEADS / SHARE * width };
 }
 
 #define PARAMS_OF(z)                                                                                                       \
@@ -161,6 +161,67 @@ PLAN(plan_attention_grad_query_wide_window, plan_wide_query, 4)
 PLAN(plan_attention_grad_key_wide, plan_wide_key, 5)
 PLAN(plan_attention_grad_key_wide_window, plan_wide_key, 4)
 
+/* ---- for fast texels: four queries or keys of a line to an invocation, whole texels ---- */
+
+/* In the regime of few groups each of the heads of one item has several blocks, the last one partly used by heads of 8 numbers. */
+static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width, uint32_t lines_of_item)
+{
+    struct sizes z = sizes_of(l, width);
+    const uint32_t extent = (uint32_t)copse__launch_extent(l, copse__launch_group(l));
+    z.queries = z.keys = l->regime == COPSE_REGIME_AXIS ? 1 : width == 4 ? 4 : 3;
+    z.rows = extent; /* lines */
+    if (l->regime == COPSE_REGIME_FEW) {
+        z.rows = lines_of_item;
+        z.queries = z.keys = extent / lines_of_item * 4 - (width == 4 ? 0 : 2);
+    }
+    return z;
+}
+
+#define TEXEL_PARAMS_OF(z)                                                                                                 \
+    .lines = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,       \
+    .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = 4 * Q_FIRST,                      \
+    .k_first = 4 * K_FIRST, .v_first = 4 * V_FIRST, .count = 1024, .scale = 0.5f, MASK_OF(z)
+
+static void plan_texel(struct copse_launch *l, uint32_t width, uint32_t first)
+{
+    const struct sizes z = texel_sizes_of(l, width, HEADS);
+    const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(z), .first = first };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST, mask_words(z, items),
+                      lengths_of(l, z, items), STATE * (size_t)z.rows * z.queries, l->spec[1] ? q : 1);
+}
+
+static void plan_texel_query(struct copse_launch *l, uint32_t width, uint32_t first)
+{
+    const struct sizes z = texel_sizes_of(l, width, HEADS);
+    const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(z), .first = first, .to_first = 3,
+                                                               .to_stride = z.q_stride };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST, mask_words(z, items), q, q,
+                      STATE * (size_t)z.rows * z.queries, q + p.to_first);
+}
+
+static void plan_texel_key(struct copse_launch *l, uint32_t width, uint32_t first, uint32_t head)
+{
+    const uint32_t lines = HEADS / SHARE;
+    const struct sizes z = texel_sizes_of(l, width, lines);
+    const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(z), .first = first, .head = head, .to_v = z.k_stride,
+                                                             .to_stride = 2 * z.k_stride };
+    const size_t items = (z.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST, mask_words(z, items), q,
+                      STATE * items * HEADS * z.queries, 2 * k);
+}
+
+PLAN(plan_attention_texel, plan_texel, 8, 0)
+PLAN(plan_attention_texel_window, plan_texel, 4, 0)
+PLAN(plan_attention_texel_last, plan_texel, 8, 8)
+PLAN(plan_attention_grad_query_texel, plan_texel_query, 8, 0)
+PLAN(plan_attention_grad_query_texel_window, plan_texel_query, 4, 0)
+PLAN(plan_attention_grad_query_texel_later, plan_texel_query, 8, 8)
+PLAN(plan_attention_grad_key_texel, plan_texel_key, 8, 0, 0)
+PLAN(plan_attention_grad_key_texel_window, plan_texel_key, 4, 0, 0)
+PLAN(plan_attention_grad_key_texel_later, plan_texel_key, 8, 8, 1)
+
 /* The sums of exponentials before the launch are positive. */
 static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
 {
@@ -168,12 +229,19 @@ static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
         words[5][i] &= 0x7fffffffu;
 }
 
-/* The fourth word of a query is the length of its item, or 0 behind it. */
+/* Among usual numbers the first item has all keys, as a launch with one item would prove little without any. */
+static void arrange_items(const struct copse_launch *l, uint32_t *const *words)
+{
+    if (l->values == COPSE_VALUES_USUAL)
+        words[4][0] = l->range - 1;
+}
+
+/* The fourth word of a query is the length of its item, or 0 behind it. Most items have at least half of the keys. */
 static void arrange_lengths(const struct copse_launch *l, const struct copse_attention_map *m, size_t count, uint32_t *state)
 {
     for (size_t row = 0; row < count / STATE; row++) {
         const size_t item = row / m->queries / m->heads;
-        const size_t length = (item * 2654435761u + l->seed) % (m->keys + 1);
+        const size_t length = item % 8 == 3 ? 0 : m->keys - (item * 2654435761u + l->seed) % (m->keys / 2 + 1);
         const float keys = (float)copse__attention_keys(m, length, row % m->queries);
         memcpy(&state[row * STATE + 3], &keys, sizeof keys);
     }
@@ -191,6 +259,8 @@ ARRANGE(arrange_query, attention_grad_query, 6)
 ARRANGE(arrange_key, attention_grad_key, 5)
 ARRANGE(arrange_query_wide, attention_grad_query_wide, 6)
 ARRANGE(arrange_key_wide, attention_grad_key_wide, 5)
+ARRANGE(arrange_query_texel, attention_grad_query_texel, 6)
+ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 
 /* ---- the forms ---- */
 
@@ -209,12 +279,12 @@ ARRANGE(arrange_key_wide, attention_grad_key_wide, 5)
 
 #define FORWARD(kernel_, label, plan_, ...)                                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
-      .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_,                                \
+      .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, .arrange = arrange_items,      \
       .size = copse__size_##kernel_, LIMITS }
-#define FORWARD_LAST(label, plan_, ...)                                                                                    \
-    { .kernel = COPSE_KERNEL_attention, .name = label, SPEC_OF(__VA_ARGS__),                                               \
+#define FORWARD_LAST(kernel_, label, plan_, ...)                                                                           \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
       .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,      \
-      .size = copse__size_attention, LIMITS, LATER }
+      .size = copse__size_##kernel_, LIMITS, LATER }
 #define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                           \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,    \
@@ -226,34 +296,50 @@ ARRANGE(arrange_key_wide, attention_grad_key_wide, 5)
 #define QUERY(label, plan_, ...)      { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) }
 #define QUERY_LATER(label, plan_, ...) { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define QUERY_WIDE(label, plan_, ...) { QUERY_FORM(attention_grad_query_wide, arrange_query_wide, label, plan_, RESULT, __VA_ARGS__) }
+#define QUERY_TEXEL(label, plan_, ...) { QUERY_FORM(attention_grad_query_texel, arrange_query_texel, label, plan_, RESULT, __VA_ARGS__) }
+#define KEY_TEXEL(label, plan_, ...)  { KEY_FORM(attention_grad_key_texel, arrange_key_texel, label, plan_, RESULT, __VA_ARGS__) }
 #define KEY(label, plan_, ...)        { KEY_FORM(attention_grad_key, arrange_key, label, plan_, RESULT, __VA_ARGS__) }
 #define KEY_LATER(label, plan_, ...)  { KEY_FORM(attention_grad_key, arrange_key, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define KEY_WIDE(label, plan_, ...)   { KEY_FORM(attention_grad_key_wide, arrange_key_wide, label, plan_, RESULT, __VA_ARGS__) }
 
-/* Forms with windows have masks with a row for each item. */
-#define FORWARDS(kernel_, plan_)                                                                                           \
-    FORWARD(kernel_, "every key", plan_, 0, 1, NO_MASK), FORWARD(kernel_, "causal", plan_, 1, 1, NO_MASK),                 \
-    FORWARD(kernel_, "window", plan_##_window, 0, 1, NO_MASK), FORWARD(kernel_, "causal, window", plan_##_window, 1, 1, NO_MASK), \
-    FORWARD(kernel_, "state alone", plan_, 1, 0, NO_MASK), FORWARD(kernel_, "mask", plan_, 0, 1, A_MASK),                  \
-    FORWARD(kernel_, "lengths", plan_, 0, 1, OF_KEYS), FORWARD(kernel_, "lengths of both, causal", plan_, 1, 1, OF_BOTH),  \
-    FORWARD(kernel_, "window, mask, lengths", plan_##_window, 0, 1, A_MASK_OF_BOTH)
-#define GRADS(form, plan_, all)                                                                                            \
-    form(all, plan_, 0, NO_MASK), form("causal", plan_, 1, NO_MASK), form("window", plan_##_window, 0, NO_MASK),           \
-    form("causal, window", plan_##_window, 1, NO_MASK), form("mask", plan_, 0, A_MASK), form("lengths", plan_, 0, OF_KEYS), \
-    form("lengths of both, causal", plan_, 1, OF_BOTH), form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH)
+/* Forms with windows have masks with a row for each item. The constants of `more` are behind those of all variants: texels of 8
+   numbers, and of 4 with windows. */
+#define FORWARDS(kernel_, plan_, more, more_window)                                                                        \
+    FORWARD(kernel_, "every key", plan_, 0, 1, NO_MASK, more), FORWARD(kernel_, "causal", plan_, 1, 1, NO_MASK, more),     \
+    FORWARD(kernel_, "window", plan_##_window, 0, 1, NO_MASK, more_window),                                                \
+    FORWARD(kernel_, "causal, window", plan_##_window, 1, 1, NO_MASK, more_window),                                        \
+    FORWARD(kernel_, "state alone", plan_, 1, 0, NO_MASK, more), FORWARD(kernel_, "mask", plan_, 0, 1, A_MASK, more),      \
+    FORWARD(kernel_, "lengths", plan_, 0, 1, OF_KEYS, more),                                                               \
+    FORWARD(kernel_, "lengths of both, causal", plan_, 1, 1, OF_BOTH, more),                                               \
+    FORWARD(kernel_, "window, mask, lengths", plan_##_window, 0, 1, A_MASK_OF_BOTH, more_window)
+#define GRADS(form, plan_, all, more, more_window)                                                                         \
+    form(all, plan_, 0, NO_MASK, more), form("causal", plan_, 1, NO_MASK, more),                                           \
+    form("window", plan_##_window, 0, NO_MASK, more_window),                                                               \
+    form("causal, window", plan_##_window, 1, NO_MASK, more_window), form("mask", plan_, 0, A_MASK, more),                 \
+    form("lengths", plan_, 0, OF_KEYS, more), form("lengths of both, causal", plan_, 1, OF_BOTH, more),                    \
+    form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH, more_window)
 
 static const struct copse_launch_form forms[] = {
-    FORWARDS(attention_wide, plan_attention_wide),
-    GRADS(QUERY_WIDE, plan_attention_grad_query_wide, "every key"),
-    GRADS(KEY_WIDE, plan_attention_grad_key_wide, "every query"),
-    FORWARDS(attention, plan_attention),
-    FORWARD_LAST("later keys", plan_attention_last, 0, 1, NO_MASK),
-    FORWARD_LAST("later keys, causal, window", plan_attention_window_last, 1, 1, NO_MASK),
-    FORWARD_LAST("later keys, mask, lengths", plan_attention_last, 0, 1, A_MASK_OF_BOTH),
-    GRADS(QUERY, plan_attention_grad_query, "every key"),
+    FORWARDS(attention_wide, plan_attention_wide, 0, 0),
+    GRADS(QUERY_WIDE, plan_attention_grad_query_wide, "every key", 0, 0),
+    GRADS(KEY_WIDE, plan_attention_grad_key_wide, "every query", 0, 0),
+    FORWARDS(attention, plan_attention, 0, 0),
+    FORWARD_LAST(attention, "later keys", plan_attention_last, 0, 1, NO_MASK),
+    FORWARD_LAST(attention, "later keys, causal, window", plan_attention_window_last, 1, 1, NO_MASK),
+    FORWARD_LAST(attention, "later keys, mask, lengths", plan_attention_last, 0, 1, A_MASK_OF_BOTH),
+    FORWARDS(attention_texel, plan_attention_texel, 2, 1),
+    FORWARD_LAST(attention_texel, "later keys", plan_attention_texel_last, 0, 1, NO_MASK, 2),
+    FORWARD_LAST(attention_texel, "later keys, causal, mask, lengths", plan_attention_texel_last, 1, 1, A_MASK_OF_BOTH, 2),
+    GRADS(QUERY_TEXEL, plan_attention_grad_query_texel, "every key", 2, 1),
+    { QUERY_FORM(attention_grad_query_texel, arrange_query_texel, "later keys, mask, lengths",
+                 plan_attention_grad_query_texel_later, VALUES, 0, A_MASK_OF_BOTH, 2), LATER },
+    GRADS(KEY_TEXEL, plan_attention_grad_key_texel, "every query", 2, 1),
+    { KEY_FORM(attention_grad_key_texel, arrange_key_texel, "later queries, another head, mask, lengths",
+               plan_attention_grad_key_texel_later, VALUES, 0, A_MASK_OF_BOTH, 2), LATER },
+    GRADS(QUERY, plan_attention_grad_query, "every key", 0, 0),
     QUERY_LATER("later keys", plan_attention_grad_query_later, 0, NO_MASK),
     QUERY_LATER("later keys, mask, lengths", plan_attention_grad_query_later, 0, A_MASK_OF_BOTH),
-    GRADS(KEY, plan_attention_grad_key, "every query"),
+    GRADS(KEY, plan_attention_grad_key, "every query", 0, 0),
     KEY_LATER("later queries", plan_attention_grad_key_later, 0, NO_MASK),
     KEY_LATER("later queries, mask, lengths", plan_attention_grad_key_later, 0, A_MASK_OF_BOTH),
     KEY_LATER("another head", plan_attention_grad_key_head, 0, NO_MASK),

@@ -31,6 +31,13 @@ struct copse_attention_map {
     .q_stride = (w)->q_stride, .k_stride = (w)->k_stride, .mask_item = (w)->mask_item, .mask_head = (w)->mask_head,        \
     .mask_query = (w)->mask_query, .count = UINT32_MAX, .scale = (w)->scale
 
+/* Those of a kernel for fast texels. */
+#define COPSE_ATTENTION_TEXEL(t)                                                                                           \
+    .queries = (t)->queries, .keys = (t)->keys, .heads = (t)->heads, .share = (t)->share, .width = (t)->width,             \
+    .window = (t)->window, .q_first = (t)->q_first, .k_first = (t)->k_first, .v_first = (t)->v_first,                      \
+    .q_stride = (t)->q_stride, .k_stride = (t)->k_stride, .mask_item = (t)->mask_item, .mask_head = (t)->mask_head,        \
+    .mask_query = (t)->mask_query, .first = (t)->first, .count = (t)->count, .scale = (t)->scale
+
 /* The first element of query i or key j of head h of an item. */
 static inline size_t copse__attention_q(const struct copse_attention_map *m, size_t item, size_t h, size_t i)
 {

@@ -164,6 +164,31 @@ static void wide_key(const void *params, const int32_t *spec, const struct copse
         copse_host_attention_grad_key(&p, spec, args);
 }
 
+/* ---- the kernels for fast texels ---- */
+
+static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_texel *t = params;
+    const struct copse_params_attention p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
+    copse_host_attention(&p, spec, args);
+}
+
+static void texel_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query_texel *t = params;
+    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
+                                                         .to_first = t->to_first, .to_stride = t->to_stride };
+    copse_host_attention_grad_query(&p, spec, args);
+}
+
+static void texel_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key_texel *t = params;
+    const struct copse_params_attention_grad_key p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head,
+                                                       .to_k = t->to_k, .to_v = t->to_v, .to_stride = t->to_stride };
+    copse_host_attention_grad_key(&p, spec, args);
+}
+
 /* ---- self-tests ---- */
 
 #define QUERIES 5u
@@ -245,4 +270,47 @@ void copse_self_test_attention_grad_key_wide(const struct copse_kernel *k, struc
     memcpy(t->params, &p, sizeof p);
     t->groups = p.blocks;
     t->truth = wide_key;
+}
+
+/* Their heads are whole texels, as many as the kernel was made for. */
+#define TEXEL_PARAMS_OF(width_)                                                                             \
+    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_, .window = 4,         \
+    .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, .mask_query = KEYS,      \
+    .count = 64, .scale = 0.0625f / (float)(width_)
+
+static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
+{
+    return 4 * (uint32_t)COPSE_MAX(k->spec[spec], 1);
+}
+
+void copse_self_test_attention_texel(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t width = texel_width(k, 4);
+    const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
+                    STATE * ROWS, ROWS * width);
+    t->slack = COPSE_SELF_TEST_SLACK;
+    t->truth = texel;
+}
+
+void copse_self_test_attention_grad_query_texel(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t width = texel_width(k, 3);
+    const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS, .to_stride = HEADS * width };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, ROWS * width,
+                    ROWS * width, STATE * ROWS, ROWS * width);
+    set_state(t, 6);
+    t->slack = COPSE_SELF_TEST_SLACK;
+    t->truth = texel_query;
+}
+
+void copse_self_test_attention_grad_key_texel(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t width = texel_width(k, 3);
+    const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1, .to_v = KEYS * width, .to_stride = width };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, ROWS * width,
+                    STATE * ROWS, 2 * KEYS * width);
+    set_state(t, 5);
+    t->slack = COPSE_SELF_TEST_SLACK;
+    t->truth = texel_key;
 }

@@ -122,3 +122,54 @@ copse_status copse__attention_wide(struct copse_lowering *l, const void *work)
                            w->dx));
     return COPSE_LAUNCH(l, attention_grad_key_wide, spec, k, k.blocks, w->q, w->k, w->v, w->mask, w->dy, w->state, w->dx);
 }
+
+/* ---- texels: four queries or keys to an invocation, a launch of at most 1,024 keys or queries ---- */
+
+#define TEXEL_ROWS  4u
+#define TEXEL_COUNT 1024u
+
+static uint32_t texel_blocks(uint32_t length)
+{
+    return (length + TEXEL_ROWS - 1) / TEXEL_ROWS;
+}
+
+static copse_status texel_forward(struct copse_lowering *l, const struct copse_attention_launch *w, bool has_values)
+{
+    const struct copse_attention_sizes *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask, w->attr.lengths,
+                                            (int32_t)(x->width / 4) };
+    struct copse_params_attention_texel p = { FIELDS(x, &w->attr), .lines = x->items * x->heads, .count = TEXEL_COUNT };
+    const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_attention_texel, (uint64_t)p.lines * texel_blocks(x->queries));
+    struct copse_operand y;
+    COPSE_TRY(values_of(l, w, has_values, &y));
+    for (; p.first < p.keys; p.first += p.count)
+        COPSE_TRY(COPSE_LAUNCH(l, attention_texel, spec, p, groups, w->q, w->k, w->v, w->mask, w->lengths, w->state, y));
+    return COPSE_OK;
+}
+
+copse_status copse__attention_texel(struct copse_lowering *l, const void *work)
+{
+    const struct copse_attention_work *a = work;
+    const struct copse_attention_launch *w = a->of;
+    const struct copse_attention_sizes *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths, (int32_t)(x->width / 4) };
+    COPSE_TRY(texel_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD));
+    if (a->kind == COPSE_ATTENTION_FORWARD)
+        return COPSE_OK;
+    struct copse_params_attention_grad_query_texel q = { FIELDS(x, &w->attr), .lines = x->items * x->heads, .count = TEXEL_COUNT,
+                                                         .to_first = w->to.q, .to_stride = w->to.q_stride };
+    const uint64_t of_q = copse__groups_for(l, COPSE_KERNEL_attention_grad_query_texel,
+                                            (uint64_t)q.lines * texel_blocks(x->queries));
+    for (; q.first < q.keys; q.first += q.count)
+        COPSE_TRY(COPSE_LAUNCH(l, attention_grad_query_texel, spec, q, of_q, w->q, w->k, w->v, w->mask, w->y, w->dy, w->state,
+                               w->dx));
+    struct copse_params_attention_grad_key_texel k = { FIELDS(x, &w->attr), .lines = x->items * x->kv_heads, .count = TEXEL_COUNT,
+                                                       .to_k = w->to.k, .to_v = w->to.v, .to_stride = w->to.k_stride };
+    const uint64_t of_k = copse__groups_for(l, COPSE_KERNEL_attention_grad_key_texel,
+                                            (uint64_t)k.lines * texel_blocks(x->keys));
+    for (; k.head < k.share; k.head++)
+        for (k.first = 0; k.first < k.queries; k.first += k.count)
+            COPSE_TRY(COPSE_LAUNCH(l, attention_grad_key_texel, spec, k, of_k, w->q, w->k, w->v, w->mask, w->dy, w->state,
+                                   w->dx));
+    return COPSE_OK;
+}

@@ -67,11 +67,23 @@ static copse_status bind(struct copse_lowering *l, copse_tensor *const *in, stru
 static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_attention_grad_query, COPSE_KERNEL_attention_grad_key };
 static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_attention_grad_query_wide,
                                                    COPSE_KERNEL_attention_grad_key_wide };
+static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_attention_grad_query_texel,
+                                                    COPSE_KERNEL_attention_grad_key_texel };
+
+/* Heads are whole texels, and at most 16 of them. Texel views have a maximum size. */
+static bool fits_texels(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_attention_work *w = work;
+    return w->width % 4 == 0 && w->width <= 64 &&
+           w->words <= COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
+}
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_attention, { 0, 1, 0 }, NULL, copse__attention_plain, plain_needs, COPSE_COUNT(plain_needs) },
-    { "wide", COPSE_KERNEL_attention_wide, { 1, 0, 1 }, NULL, copse__attention_wide, wide_needs, COPSE_COUNT(wide_needs) },
+    { "plain", COPSE_KERNEL_attention, { 0, 1, 1 }, NULL, copse__attention_plain, plain_needs, COPSE_COUNT(plain_needs) },
+    { "wide", COPSE_KERNEL_attention_wide, { 1, 0, 2 }, NULL, copse__attention_wide, wide_needs, COPSE_COUNT(wide_needs) },
+    { "texel", COPSE_KERNEL_attention_texel, { 2, 2, 0 }, fits_texels, copse__attention_texel, texel_needs,
+      COPSE_COUNT(texel_needs) },
 };
 
 static const uint32_t sizes[] = { 32, 128, 512 };
@@ -88,7 +100,7 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 static void job(size_t index, struct copse_tune_job *j)
 {
     const struct copse_attention_work w = { index % 2 ? COPSE_ATTENTION_GRADIENT : COPSE_ATTENTION_FORWARD, sizes[index / 2],
-                                            JOB_WIDTH, NULL };
+                                            JOB_WIDTH, 16 * JOB_WIDTH * sizes[index / 2], NULL };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
     snprintf(j->name, sizeof j->name, "4 x %u x 4 x %d, causal%s", (unsigned)w.keys, JOB_WIDTH,
@@ -124,6 +136,15 @@ const struct copse_family copse_family_attention = {
     .build = build,
 };
 
+static copse_status choose(struct copse_lowering *l, uint32_t kind, const struct copse_attention_launch *w)
+{
+    const struct copse_attention_sizes *x = &w->at;
+    const uint64_t q = (uint64_t)x->items * x->queries * x->q_stride, k = (uint64_t)x->items * x->keys * x->k_stride;
+    const uint64_t state = (uint64_t)COPSE_ATTENTION_STATE * x->items * x->heads * x->queries, most = COPSE_MAX(q, k);
+    return copse__lower_variant(l, &copse_family_attention,
+                                &(struct copse_attention_work){ kind, x->keys, x->width, COPSE_MAX(most, state), w });
+}
+
 /* ---- the derivatives: of y, dy and the operands, in one tensor ---- */
 
 static copse_status grad_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
@@ -153,8 +174,7 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
         return copse__lower_fill(l, dx, 0.0);
     COPSE_TRY(bind(l, dx->in + 2, &w));
     COPSE_TRY(copse__widen(l, &w.y));
-    return copse__lower_variant(l, &copse_family_attention,
-                                &(struct copse_attention_work){ COPSE_ATTENTION_GRADIENT, x->keys, x->width, &w });
+    return choose(l, COPSE_ATTENTION_GRADIENT, &w);
 }
 
 static const struct copse_op op_grad = {
@@ -272,8 +292,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     if (x->keys == 0)
         return copse__lower_fill(l, y, 0.0);
     COPSE_TRY(bind(l, y->in, &w));
-    return copse__lower_variant(l, &copse_family_attention,
-                                &(struct copse_attention_work){ COPSE_ATTENTION_FORWARD, x->keys, x->width, &w });
+    return choose(l, COPSE_ATTENTION_FORWARD, &w);
 }
 
 #define OP(name_)                                                                                                          \

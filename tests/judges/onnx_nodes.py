@@ -2,7 +2,8 @@
 """onnx_nodes.py [PATTERN]: the node tests of the ONNX package, run on host:0, opencl:0 and vulkan:0.
 
 The package generates cases with inputs and expected outputs (onnx.backend.test.case.node). Those of one node whose operator
-is an op of Copse, or a short composition (onnx_ops.py, onnx_indices.py, onnx_moves.py, onnx_recurrent.py, onnx_windows.py), are run through the Python package.
+is an op of Copse, or a short composition (onnx_ops.py, onnx_attention.py, onnx_indices.py, onnx_moves.py, onnx_recurrent.py,
+onnx_windows.py), are run through the Python package.
 Results that are moved, compared or whole numbers must be equal. Others may differ by twice the bound of docs/conformance.md:
 the expected outputs are single-precision results themselves. Exit code 0: all agree, or differ as onnx_known.txt says; 1; 77: skipped.
 """
@@ -21,14 +22,15 @@ try:
 except ImportError as missing:
     print(f"skipped: {sys.executable} lacks a package ({missing}): name a Python with onnx, numpy and cffi in COPSE_ONNX_PYTHON")
     sys.exit(77)
-import onnx_indices  # noqa: F401  these add their operators
+import onnx_attention  # noqa: F401  these add their operators
+import onnx_indices  # noqa: F401
 import onnx_moves  # noqa: F401
 import onnx_recurrent  # noqa: F401
 import onnx_windows  # noqa: F401
 from onnx_ops import OPERATORS
 
 HERE = Path(__file__).resolve().parent
-CASTS = {"Cast", "CastLike"}
+CASTS = {"Cast", "CastLike", "Attention"}  # these take operands of stored types
 CONVERTED = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min", "IsInf", "IsNaN"}
 
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer of attention: variables, the same bits as its operations, refusals; a transformer that learns what needs attention. */
+/* The layer of attention: variables, the same bits as its operations, refusals; a transformer that learns what needs
+   attention, in 16 bits as well, which take less memory. */
 #include <math.h>
 
 #include "copse/distribute/replica.h"
 #include "copse/ops/attention.h"
 #include "core/base/base.h"
 #include "core/base/random.h"
+#include "core/train/trainer.h"
 #include "tests/nn/layer_rig.h"
 
 enum { LENGTH = 12, PERIOD = 4, TOKENS = 6, EXAMPLES = 32 };
@@ -40,7 +42,8 @@ static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, c
     return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
 }
 
-static double loss_after(const char *device, const char *text, int steps)
+/* `bytes`: of the values of a step; NULL: not wanted. */
+static double loss_after(const char *device, const char *text, int steps, copse_type precision, size_t *bytes)
 {
     static int32_t x[EXAMPLES * LENGTH], y[EXAMPLES * LENGTH];
     struct copse_stream s;
@@ -53,6 +56,7 @@ static double loss_after(const char *device, const char *text, int steps)
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(LENGTH), .outputs = TOKENS,
                                                               .tokens = TOKENS, .seed = 5 }));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss_of, .user = l,
+                                                                .precision = precision,
                                                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } }, &t));
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_I32, COPSE_SHAPE(LENGTH), x },
                                                           { "y", COPSE_I32, COPSE_SHAPE(LENGTH), y }), .count = EXAMPLES };
@@ -61,6 +65,8 @@ static double loss_after(const char *device, const char *text, int steps)
         OK(copse_trainer_step(t, &batch));
         OK(copse_trainer_result(t, true, &r));
     }
+    if (bytes)
+        *bytes = copse__program_bytes(t->recordings.of[0].at[0]->program);
     copse_trainer_release(&t);
     copse_layer_release(&l);
     copse_strategy_release(&st);
@@ -80,7 +86,7 @@ static void a_transformer_learns_to_repeat(void **state)
 {
     static const char *const devices[] = { "host:0", "opencl:0", "vulkan:0" };
     (void)state;
-    assert_true(loss_after("host:0", BEGIN "residual { layer_norm; dense 32 gelu; dense 16 }; " END, 80) > 1.0);
+    assert_true(loss_after("host:0", BEGIN "residual { layer_norm; dense 32 gelu; dense 16 }; " END, 80, COPSE_F32, NULL) > 1.0);
     for (size_t d = 0; d < COPSE_COUNT(devices); d++) {
         copse_device *dev;
         if (copse_device_open(ctx, devices[d], NULL, &dev) != COPSE_OK) {
@@ -88,9 +94,31 @@ static void a_transformer_learns_to_repeat(void **state)
             continue;
         }
         copse_device_release(&dev);
-        const double loss = loss_after(devices[d], BEGIN BLOCK END, 80), later = loss_after(devices[d], LATER, 80);
+        const double loss = loss_after(devices[d], BEGIN BLOCK END, 80, COPSE_F32, NULL);
+        const double later = loss_after(devices[d], LATER, 80, COPSE_F32, NULL);
         print_message("%s: loss %.4f, of rotary positions %.4f\n", devices[d], loss, later);
         assert_true(loss < 0.2 && later < 0.2);
+    }
+}
+
+static void sixteen_bits_learn_with_less_memory(void **state)
+{
+    static const copse_type types[] = { COPSE_F16, COPSE_BF16 };
+    copse_device *dev;
+    size_t whole, bytes;
+    (void)state;
+    if (copse_device_open(ctx, "opencl:0", NULL, &dev) != COPSE_OK) {
+        print_message("opencl:0 is not here: not trained\n");
+        return;
+    }
+    copse_device_release(&dev);
+    loss_after("opencl:0", BEGIN BLOCK BLOCK BLOCK BLOCK END, 1, COPSE_F32, &whole);
+    for (size_t i = 0; i < COPSE_COUNT(types); i++) {
+        const double loss = loss_after("opencl:0", BEGIN BLOCK END, 80, types[i], NULL);
+        loss_after("opencl:0", BEGIN BLOCK BLOCK BLOCK BLOCK END, 1, types[i], &bytes);
+        print_message("type %d: loss %.4f, %zu bytes of %zu\n", (int)types[i], loss, bytes, whole);
+        assert_true(loss < 0.2);
+        assert_true(bytes < whole);
     }
 }
 
@@ -175,6 +203,7 @@ int main(void)
         cmocka_unit_test(the_layer_is_its_operations),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(a_transformer_learns_to_repeat),
+        cmocka_unit_test(sixteen_bits_learn_with_less_memory),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -202,7 +202,7 @@ static void texts_force_variants(void **state)
     assert_non_null(strstr(parsed("matmul=nonsense"),
                            "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
     assert_non_null(strstr(parsed("fft=wide"), "kernels: no family 'fft'; the families are attention "
-                                                "(plain, wide), channel_norm (plain, wide), "));
+                                                "(plain, wide, texel), channel_norm (plain, wide), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));
