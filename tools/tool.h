@@ -56,7 +56,11 @@ struct option_name {
 };
 struct option_choice {
     const struct option_name *names, *at;
+    const char *numbered; /* the name that may have a number, "name:N"; NULL: none */
+    uint32_t number;      /* N, or 0 */
 };
+/* Take a value; false if it is not one of the names. */
+bool option_choose(struct option_choice *choice, const char *value);
 
 struct option_row {
     const char *name;      /* "epochs": the option --epochs */

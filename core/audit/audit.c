@@ -80,11 +80,16 @@ static const struct copse_audit_range *range_of(const struct copse_audit *a, uin
     return &a->ranges[r * a->count + variable];
 }
 
+static copse_status digest(struct copse_audit *a, uint32_t r, enum row row, uint32_t i, const struct copse_binding *range)
+{
+    return range->buffer ? copse__digest_queue(&a->digests[r], row, i, range) : COPSE_OK;
+}
+
 copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has)
 {
     a->has[r] = has;
     for (uint32_t i = 0; a->compares_values && i < a->count; i++)
-        COPSE_TRY(copse__digest_queue(&a->digests[r], ROW_VALUES, i, &range_of(a, r, i)->values));
+        COPSE_TRY(digest(a, r, ROW_VALUES, i, &range_of(a, r, i)->values));
     return COPSE_OK;
 }
 
@@ -92,8 +97,7 @@ copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t 
 {
     for (uint32_t i = 0; a->has[r] && i < a->count; i++)
         if (a->variables[i].bucket == bucket)
-            COPSE_TRY(copse__digest_queue(&a->digests[r], is_second ? ROW_SECOND : ROW_FIRST, i,
-                                          &range_of(a, r, i)->gradient));
+            COPSE_TRY(digest(a, r, is_second ? ROW_SECOND : ROW_FIRST, i, &range_of(a, r, i)->gradient));
     return COPSE_OK;
 }
 
@@ -102,7 +106,8 @@ copse_status copse__audit_poison(const struct copse_audit *a, uint32_t r, copse_
     const uint32_t nan = 0x7fc00000u;
     for (uint32_t i = 0; a->has[r] && i < a->count; i++) {
         const struct copse_binding *at = &range_of(a, r, i)->gradient;
-        COPSE_TRY(copse_queue_fill(queue, at->buffer, at->offset, at->size, nan));
+        if (at->buffer)
+            COPSE_TRY(copse_queue_fill(queue, at->buffer, at->offset, at->size, nan));
     }
     return COPSE_OK;
 }

@@ -7,14 +7,15 @@
 #include "copse/train/audit.h"
 #include "core/audit/digest.h"
 
-/* A variable, where a replica has it. */
+/* A variable, where a replica has it. Either may have no buffer: it is left out. They may change from step to step; then there
+   is room for them (copse__digests_room). */
 struct copse_audit_range {
     struct copse_binding values, gradient;
 };
 
 struct copse_audit_variable {
     const char *name;
-    uint64_t words;
+    uint64_t words; /* usually */
     uint32_t bucket; /* its gradient is complete behind the segment of this number */
 };
 

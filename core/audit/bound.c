@@ -10,6 +10,7 @@ struct limit {
     copse_host_fn *size;
     bool has_activation, is_single;
     bool has_halves; /* operands are 16 bits in words: the host function takes their magnitudes with spec[5] */
+    bool has_terms;  /* the host function adds the magnitudes of its terms with spec[5] */
 };
 
 #define SUM(kernel_, ...) { .kernel = COPSE_KERNEL_##kernel_, .ulp = 1, .ratio = __VA_ARGS__ }
@@ -37,6 +38,8 @@ static const struct limit limits[] = {
     SUM(attention_grad_query_wide, 16, .size = copse__size_attention_grad_query_wide),
     SUM(attention_grad_key_wide, 16, .size = copse__size_attention_grad_key_wide),
     SUM(recurrent, 16, .size = copse__size_recurrent), SUM(recurrent_grad, 16, .size = copse__size_recurrent_grad),
+    SUM(rotary, 4, .has_terms = true), SUM(rotary_wide, 4, .has_terms = true),
+    ULP(glu, 2), ULP(glu_wide, 2), ULP(glu_grad, 2, .has_terms = true), ULP(glu_grad_wide, 2, .has_terms = true),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
     SUM(adaptive, 16, .size = copse__size_adaptive, .is_single = true),
     SUM(adam8, 8, .size = copse__size_adam8, .is_single = true),
@@ -48,6 +51,7 @@ static const struct limit limits[] = {
     SUM(softmax_grad, 16, .size = copse__size_softmax_grad), SUM(softmax_grad_wide, 16, .size = copse__size_softmax_grad),
     ULP(cross_entropy, 4, .floor = 8),
     ULP(cross_entropy_grad, 16, .ratio = 16, .size = copse__size_cross_entropy_grad),
+    ULP(logits_grad, 16, .ratio = 16, .size = copse__size_logits_grad),
     SUM(class_loss, 16, .size = copse__size_class_loss), SUM(class_loss_grad, 16, .size = copse__size_class_loss_grad),
     SUM(pair_loss, 16, .size = copse__size_pair_loss), SUM(pair_loss_grad, 16, .size = copse__size_pair_loss_grad),
     ULP(cross_entropy_grad_wide, 16, .ratio = 16, .size = copse__size_cross_entropy_grad_wide),
@@ -75,6 +79,22 @@ static bool is_unary(uint32_t kernel)
 static bool is_unary_grad(uint32_t kernel)
 {
     return kernel == COPSE_KERNEL_unary_grad || kernel == COPSE_KERNEL_unary_grad_wide;
+}
+
+static bool is_gated(uint32_t kernel)
+{
+    return kernel == COPSE_KERNEL_glu || kernel == COPSE_KERNEL_glu_wide || kernel == COPSE_KERNEL_glu_grad ||
+           kernel == COPSE_KERNEL_glu_grad_wide;
+}
+
+/* The ULPs of the function of a gate besides those of the products. */
+static void add_function(uint32_t kernel, int32_t number, struct copse_bound *out)
+{
+    for (size_t i = 0; i < COPSE_COUNT(functions); i++)
+        if (functions[i].number == number)
+            out->ulp += COPSE_MAX(functions[i].ulp, functions[i].ulp_grad);
+    if (kernel == COPSE_KERNEL_glu_grad || kernel == COPSE_KERNEL_glu_grad_wide)
+        out->ratio = out->ulp;
 }
 
 static void take_function(uint32_t kernel, int32_t number, struct copse_bound *out)
@@ -117,7 +137,7 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
         out->is_single = l->is_single;
         if (l->has_activation)
             out->spec[1] = 0;
-        if (l->has_halves)
+        if (l->has_halves || l->has_terms)
             out->spec[5] = 1;
     }
     const struct copse_user_kernel *own = copse__user_kernel(kernel);
@@ -128,6 +148,8 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
     }
     if (is_unary(kernel) || is_unary_grad(kernel))
         take_function(kernel, spec[0], out);
+    if (is_gated(kernel))
+        add_function(kernel, spec[0], out);
     if (copse__bound_is_exact(out)) /* words are compared, as those of abs, whose kernel has other functions that round */
         out->is_single = true;
     if ((kernel == COPSE_KERNEL_softmax || kernel == COPSE_KERNEL_softmax_wide) && spec[0]) /* of the logarithm */

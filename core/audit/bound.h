@@ -36,7 +36,7 @@ uint64_t copse__bound_work(const struct copse_command *c);
 copse_host_fn copse__size_norm, copse__size_norm_wide, copse__size_adam, copse__size_adaptive, copse__size_trust,
     copse__size_lamb_sum, copse__size_adam8, copse__size_unary_grad,
     copse__size_cross_entropy_grad, copse__size_class_loss, copse__size_class_loss_grad, copse__size_pair_loss,
-    copse__size_pair_loss_grad, copse__size_cross_entropy_grad_wide, copse__size_softmax_grad,
+    copse__size_pair_loss_grad, copse__size_cross_entropy_grad_wide, copse__size_logits_grad, copse__size_softmax_grad,
     copse__size_channel_sums, copse__size_channel_norm, copse__size_channel_norm_wide, copse__size_attention,
     copse__size_attention_grad_query, copse__size_attention_grad_key, copse__size_attention_wide,
     copse__size_attention_grad_query_wide, copse__size_attention_grad_key_wide, copse__size_recurrent,

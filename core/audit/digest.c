@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests in two launches: of the range, and of the words that the first launch leaves. */
+/* Digests in a few launches: of the range, of the words that the first launch leaves, ... until the rest has room in its place
+   of the row. */
 #include "core/audit/digest.h"
 
 #include "core/device/kernel.h"
 
 copse_host_fn copse_host_digest;
 copse_self_test_fn copse_self_test_digest;
-
-#define PASSES 2u
 
 static uint64_t blocks_of(uint64_t words)
 {
@@ -20,19 +19,36 @@ static copse_status kernel_of(const struct copse_digests *d, struct copse_kernel
     return copse__kernel_get(d->queue->dev, COPSE_KERNEL_digest, none, out);
 }
 
-/* Places of the digests in a row. */
-static copse_status place(struct copse_digests *d, const uint64_t *counts, size_t *parts)
+/* Bytes of the words that the first launch leaves of a range; those of the second one are behind them. */
+static size_t part_bytes(uint64_t words)
 {
-    *parts = COPSE_WORD_BYTES;
+    return copse__round_up((size_t)blocks_of(words) * COPSE_WORD_BYTES, COPSE_ALIGNMENT);
+}
+
+copse_status copse__digests_room(struct copse_digests *d, uint64_t words)
+{
+    const size_t bytes = part_bytes(words) + part_bytes(blocks_of(words));
+    copse_buffer *larger;
+    if (words > UINT32_MAX - COPSE_DIGEST_BLOCK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "digests: %llu words in a range", (unsigned long long)words);
+    if (copse_buffer_size(d->parts) >= bytes)
+        return COPSE_OK;
+    COPSE_TRY(copse_buffer_create(d->queue->dev, &(struct copse_buffer_params){ .size = bytes }, &larger));
+    copse_buffer_release(&d->parts);
+    d->parts = larger;
+    return COPSE_OK;
+}
+
+/* Places of the digests in a row. */
+static copse_status place(struct copse_digests *d, const uint64_t *counts, uint64_t *most)
+{
+    *most = 1;
     d->first = copse__alloc(&d->queue->dev->base->mem, (size_t)d->ranges + 1, sizeof *d->first);
     if (!d->first)
         return copse_no_memory("digests");
     for (uint32_t i = 0; i < d->ranges; i++) {
-        const uint64_t blocks = blocks_of(counts[i]);
-        if (counts[i] > UINT32_MAX - COPSE_DIGEST_BLOCK)
-            return copse_fail(COPSE_ERR_ARGUMENT, "digests: %llu words in a range", (unsigned long long)counts[i]);
-        *parts = COPSE_MAX(*parts, (size_t)blocks * COPSE_WORD_BYTES);
-        d->first[i + 1] = d->first[i] + copse__round_up((size_t)blocks_of(blocks) * COPSE_WORD_BYTES, COPSE_ALIGNMENT);
+        *most = COPSE_MAX(*most, counts[i]);
+        d->first[i + 1] = d->first[i] + part_bytes(blocks_of(counts[i]));
     }
     return COPSE_OK;
 }
@@ -42,16 +58,17 @@ copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, u
 {
     struct copse_digests *d = out;
     struct copse_kernel *kernel;
-    size_t parts, bytes;
+    uint64_t most;
+    size_t bytes;
     *d = (struct copse_digests){ .queue = queue, .rows = rows, .ranges = ranges };
-    COPSE_TRY(place(d, counts, &parts));
+    COPSE_TRY(place(d, counts, &most));
     if (!copse__mul(d->first[ranges], rows, &bytes))
         return copse_no_memory("digests");
     COPSE_TRY(kernel_of(d, &kernel));
     d->bytes = copse__alloc(&queue->dev->base->mem, bytes, 1);
     if (!d->bytes)
         return copse_no_memory("digests");
-    COPSE_TRY(copse_buffer_create(queue->dev, &(struct copse_buffer_params){ .size = parts }, &d->parts));
+    COPSE_TRY(copse__digests_room(d, most));
     COPSE_TRY(copse_buffer_create(queue->dev, &(struct copse_buffer_params){ .size = bytes }, &d->buffer));
     return copse_queue_fill(queue, d->buffer, 0, bytes, 0); /* padding is read, too */
 }
@@ -75,20 +92,31 @@ static struct copse_binding place_of(const struct copse_digests *d, uint32_t row
     return (struct copse_binding){ d->buffer, at, d->first[i + 1] - d->first[i] };
 }
 
+static copse_status launch(struct copse_digests *d, struct copse_kernel *k, const struct copse_binding *from,
+                           const struct copse_binding *to)
+{
+    const struct copse_params_digest p = { .n = (uint32_t)(from->size / COPSE_WORD_BYTES) };
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_DIGEST_BLOCK;
+    struct copse_command c;
+    COPSE_TRY(copse__dispatch_init(&c, k, (const struct copse_binding[]){ *from, *to }, 2, &p, (p.n + each - 1) / each, 0));
+    return copse__queue_encode(d->queue, &c);
+}
+
 copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i, const struct copse_binding *range)
 {
-    const struct copse_binding parts = { d->parts, 0, (size_t)blocks_of(range->size / COPSE_WORD_BYTES) * COPSE_WORD_BYTES };
-    const struct copse_binding chain[PASSES + 1] = { *range, parts, place_of(d, row, i) };
+    const size_t second = part_bytes(range->size / COPSE_WORD_BYTES);
+    const struct copse_binding to = place_of(d, row, i);
+    struct copse_binding from = *range;
     struct copse_kernel *k;
     COPSE_TRY(kernel_of(d, &k));
-    for (uint32_t pass = 0; pass < PASSES; pass++) {
-        const struct copse_params_digest p = { .n = (uint32_t)(chain[pass].size / COPSE_WORD_BYTES) };
-        const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_DIGEST_BLOCK;
-        struct copse_command c;
-        COPSE_TRY(copse__dispatch_init(&c, k, &chain[pass], 2, &p, (p.n + each - 1) / each, 0));
-        COPSE_TRY(copse__queue_encode(d->queue, &c));
+    for (bool is_odd = false;; is_odd = !is_odd) {
+        const size_t bytes = (size_t)blocks_of(from.size / COPSE_WORD_BYTES) * COPSE_WORD_BYTES;
+        if (bytes <= to.size)
+            return launch(d, k, &from, &to);
+        const struct copse_binding parts = { d->parts, is_odd ? second : 0, bytes };
+        COPSE_TRY(launch(d, k, &from, &parts));
+        from = parts;
     }
-    return COPSE_OK;
 }
 
 copse_status copse__digests_read(struct copse_digests *d)

@@ -170,6 +170,10 @@ static bool of_rows(const struct copse_command *c, struct copse_part *o)
         return PLAIN(cols, cols, 2, cols);
     case COPSE_KERNEL_cross_entropy_grad:
         return PLAIN(cols, cols, 1, 2, 0, cols);
+    case COPSE_KERNEL_label_logit:
+        return PLAIN(1, cols, 1, 1, 1);
+    case COPSE_KERNEL_logits_grad:
+        return PLAIN(cols, cols, 1, 2, 1, cols);
     case COPSE_KERNEL_class_loss:
         return c->kernel->spec[0] ? PLAIN(cols, cols, 1, 2, 0, cols) : PLAIN(1, cols, 1, 2, 0, 1);
     case COPSE_KERNEL_class_loss_grad:

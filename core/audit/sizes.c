@@ -118,6 +118,14 @@ void copse__size_cross_entropy_grad_wide(const void *params, const int32_t *spec
     put_slope((size_t)p->rows * p->cols, (double)p->divisor, args);
 }
 
+void copse__size_logits_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_logits_grad *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[4], i, fabs(copse__load(&args[3], i / p->cols)));
+}
+
 /* ---- losses: the sum of the magnitudes of the terms ---- */
 
 void copse__size_class_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)

@@ -8,7 +8,7 @@
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
-#define STATE 3u /* words of a query: kernels/attention/attention.clh */
+#define STATE COPSE_ATTENTION_STATE
 #define WIDEST 128
 
 static double magnitude(const struct copse_host_arg *a, size_t i, const struct copse_host_arg *b, size_t j, size_t width)
@@ -24,27 +24,32 @@ struct score {
     double s, a;
 };
 
-static struct score score_of(const struct copse_attention_map *m, const struct copse_host_arg *q, size_t of_q,
-                             const struct copse_host_arg *k, size_t of_k)
+/* False: the mask hides the key. */
+static bool score_of(const struct copse_attention_map *m, const struct copse_host_arg *args, size_t item, size_t h, size_t i,
+                     size_t j, struct score *out)
 {
-    return (struct score){ m->scale * copse__attention_dot(q, of_q, k, of_k, m->width),
-                           fabs(m->scale) * magnitude(q, of_q, k, of_k, m->width) };
+    const size_t of_q = copse__attention_q(m, item, h, i), of_k = copse__attention_k(m, item, h, j);
+    const double bias = copse__attention_bias(m, &args[3], item, h, i, j);
+    out->s = m->scale * copse__attention_dot(&args[0], of_q, &args[1], of_k, m->width) + bias;
+    out->a = fabs(m->scale) * magnitude(&args[0], of_q, &args[1], of_k, m->width) + fabs(bias);
+    return bias != -INFINITY;
 }
 
 void copse__size_attention(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *state = &args[3], *y = &args[4];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
+    const struct copse_host_arg *v = &args[2], *state = &args[5], *y = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
         const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
-        const size_t of_q = copse__attention_q(&m, item, h, i), to = copse__attention_y(&m, item, h, i);
+        const size_t to = copse__attention_y(&m, item, h, i);
+        const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
         const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
         double top = before, most = 0, total = 0, size = 0, sizes[WIDEST] = { 0 }, sums[WIDEST] = { 0 };
         for (size_t j = p->first; j < end; j++) {
-            const struct score s = score_of(&m, q, of_q, k, copse__attention_k(&m, item, h, j));
-            if (!copse__attention_sees(&m, i, j))
+            struct score s;
+            if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
                 continue;
             top = s.s > top ? s.s : top;
             most = fmax(most, s.a);
@@ -61,9 +66,9 @@ void copse__size_attention(const void *params, const int32_t *spec, const struct
             }
         }
         for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j))
+            struct score s;
+            if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
                 continue;
-            const struct score s = score_of(&m, q, of_q, k, copse__attention_k(&m, item, h, j));
             const double e = exp(s.s - shift), error = e * (1 + s.a + fabs(s.s - shift) + most) + LEAST;
             total += e;
             size += error;
@@ -75,7 +80,8 @@ void copse__size_attention(const void *params, const int32_t *spec, const struct
         }
         const bool is_last = end == m.keys;
         copse__store(state, STATE * row, fmax(most, fabs(before) < INFINITY ? fabs(before) : 0));
-        copse__store(state, STATE * row + 1, is_last ? size / (total * total) : size);
+        copse__store(state, STATE * row + 1, !is_last ? size : total != 0 ? size / (total * total) : 0);
+        copse__store(state, STATE * row + 3, 0);
         for (size_t c = 0; spec[1] && c < m.width; c++)
             copse__store(y, to + c, !is_last     ? sizes[c]
                                     : total != 0 ? (sizes[c] + fabs(sums[c] / total) * size) / fabs(total)
@@ -93,21 +99,22 @@ static double share_size(const struct copse_host_arg *state, size_t row, struct 
 void copse__size_attention_grad_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *y = &args[3], *dy = &args[4],
-                                *state = &args[5], *to = &args[6];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
+    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5], *state = &args[6], *to = &args[7];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
         const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
-        const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+        const size_t of_y = copse__attention_y(&m, item, h, i);
+        const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
         const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
         const double along = magnitude(dy, of_y, y, of_y, m.width);
         double sums[WIDEST] = { 0 };
         for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j))
+            struct score s;
+            if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
                 continue;
             const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
-            const double slope = share_size(state, row, score_of(&m, q, of_q, k, of_k)) * fabs(m.scale) *
+            const double slope = share_size(state, row, s) * fabs(m.scale) *
                                      (magnitude(dy, of_y, v, of_v, m.width) + along) + LEAST;
             for (size_t c = 0; c < m.width; c++)
                 sums[c] += slope * fabs(copse__load(k, of_k + c)) + LEAST;
@@ -121,21 +128,24 @@ void copse__size_attention_grad_query(const void *params, const int32_t *spec, c
 void copse__size_attention_grad_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *dy = &args[3], *state = &args[4], *to = &args[5];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
+    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5], *to = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries), kv_heads = m.heads / m.share;
     for (size_t row = 0; row < p->rows; row++) {
         const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
         const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
-        const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+        const size_t of_v = copse__attention_v(&m, item, h, j);
+        const size_t length = copse__attention_state_length(&m, state, item, h);
         const bool adds = p->first + p->head > 0;
         double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
         for (size_t i = p->first; i < end; i++) {
-            if (!copse__attention_sees(&m, i, j))
+            struct score s;
+            if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)) ||
+                !score_of(&m, args, item, h, i, j, &s))
                 continue;
             const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
             const size_t line = (item * m.heads + h) * m.queries + i;
-            const double share = share_size(state, line, score_of(&m, q, of_q, k, of_k));
+            const double share = share_size(state, line, s);
             const double slope = share * fabs(m.scale) *
                                      (magnitude(dy, of_y, v, of_v, m.width) + fabs(copse__load(state, STATE * line + 2))) + LEAST;
             for (size_t c = 0; c < m.width; c++) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/compat/tower.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
 
 static const char kind; /* of dependants: its address */
 
@@ -29,8 +29,7 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
     if (wanted && is_taken(st, wanted))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'",
-                          wanted);
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
     for (uint32_t i = 1; is_taken(st, name); i++)
         snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);

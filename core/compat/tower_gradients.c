@@ -30,20 +30,17 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
     return copse__optimizer_rule(t->optimizer, &params);
 }
 
-copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
-                                 size_t i)
+copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
 {
     const copse_variable *v = pairs[i].variable;
     COPSE_TRY(copse__optimizer_trains(t->optimizer, v, "tower optimizer"));
     for (size_t k = 0; k < i; k++)
         if (pairs[k].variable == v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list",
-                              v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list", v->name);
     return COPSE_OK;
 }
 
-static copse_status check_pair(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
-                               size_t i)
+static copse_status check_pair(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
 {
     const copse_value *g = pairs[i].gradient;
     const copse_variable *v = pairs[i].variable;

@@ -136,8 +136,7 @@ static copse_status sum_slices(struct update *u)
     for (const copse_variable *v = NULL; (v = next(u, v));) {
         if (is_dense(u, v))
             continue;
-        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'",
-                                            v->name);
+        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
         s = s ? s : one;
     }
     return s;

@@ -62,8 +62,7 @@ static copse_status check(const struct copse_train_step_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: needs a function of losses");
     COPSE_TRY(copse_need_known("train step", "global step", p->global_step, COPSE_GLOBAL_STEP_OWN));
     if ((p->global_step == COPSE_GLOBAL_STEP_OWN) != (p->counter != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to "
-                                              "COPSE_GLOBAL_STEP_OWN, which needs one");
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to COPSE_GLOBAL_STEP_OWN, which needs one");
     if (p->update_hook_count > 0 && !p->update_hooks)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: the list of update hooks is NULL");
     for (size_t i = 0; i < p->update_hook_count; i++)

@@ -2,11 +2,12 @@
 /* Forms of the kernels of attention. */
 #include "core/audit/bound.h"
 #include "core/conformance/launch.h"
+#include "core/device/attention_map.h"
 #include "core/ops/ops.h"
 
-enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
+enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 
-#define STATE 3u /* words of a query: kernels/attention/attention.clh */
+#define STATE COPSE_ATTENTION_STATE
 #define TILE  64u
 #define HEADS 4u
 #define SHARE 2u /* query heads of a key head */
@@ -21,6 +22,22 @@ struct sizes {
     uint32_t rows, queries, keys, width, window, q_stride, k_stride;
 };
 
+/* Of items in all: the words of a mask, of each query or, with heads of 4 numbers, one row for each item; and the lengths. */
+static size_t mask_words(struct sizes z, size_t items)
+{
+    return items * (z.width % 2 ? HEADS * z.queries : 1) * z.keys;
+}
+#define MASK_OF(z)                                                                                                         \
+    .mask_item = (z).width % 2 ? HEADS * (z).queries * (z).keys : (z).keys, .mask_head = (z).width % 2 ? (z).queries * (z).keys : 0, \
+    .mask_query = (z).width % 2 ? (z).keys : 0
+
+/* Lengths from 0 to all keys; those of the class of edges are also behind. */
+static size_t lengths_of(struct copse_launch *l, struct sizes z, size_t items)
+{
+    l->range = z.keys + 1;
+    return items;
+}
+
 static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
 {
     const bool is_few = l->regime == COPSE_REGIME_FEW;
@@ -31,7 +48,7 @@ static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
 #define PARAMS_OF(z)                                                                                                       \
     .rows = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,        \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,      \
-    .k_first = K_FIRST, .v_first = V_FIRST, .count = 2 * TILE, .scale = 0.5f
+    .k_first = K_FIRST, .v_first = V_FIRST, .count = 2 * TILE, .scale = 0.5f, MASK_OF(z)
 
 static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
 {
@@ -39,7 +56,8 @@ static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
     struct copse_params_attention p = { PARAMS_OF(z), .first = first };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, STATE * (size_t)p.rows, l->spec[1] ? q : 1);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), lengths_of(l, z, items),
+                      STATE * (size_t)p.rows, l->spec[1] ? q : 1);
 }
 
 #define PLAN(name, function, ...)                                                                                          \
@@ -58,7 +76,8 @@ static void plan_query(struct copse_launch *l, uint32_t width, uint32_t first)
     struct copse_params_attention_grad_query p = { PARAMS_OF(z), .first = first, .to_first = 3, .to_stride = z.q_stride };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, q, STATE * (size_t)p.rows, q + p.to_first);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), q, q, STATE * (size_t)p.rows,
+                      q + p.to_first);
 }
 
 PLAN(plan_attention_grad_query, plan_query, 5, 0)
@@ -73,7 +92,8 @@ static void plan_key(struct copse_launch *l, uint32_t width, uint32_t first, uin
                                                  .to_stride = 2 * z.k_stride };
     const uint32_t lines = HEADS / SHARE * z.keys;
     const size_t items = (p.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, STATE * items * HEADS * z.queries, 2 * k);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), q,
+                      STATE * items * HEADS * z.queries, 2 * k);
 }
 
 PLAN(plan_attention_grad_key, plan_key, 5, 0, 0)
@@ -104,15 +124,15 @@ static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, 
 #define WIDE_PARAMS_OF(z)                                                                                                  \
     .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,                          \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,                          \
-    .k_first = K_FIRST, .v_first = V_FIRST, .scale = 0.5f, .blocks = (uint32_t)l->want
+    .k_first = K_FIRST, .v_first = V_FIRST, .scale = 0.5f, .blocks = (uint32_t)l->want, MASK_OF(z)
 
 static void plan_wide(struct copse_launch *l, uint32_t width)
 {
     const struct sizes z = wide_sizes_of(l, width, false);
     const struct copse_params_attention_wide p = { WIDE_PARAMS_OF(z) };
     const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, STATE * (size_t)z.rows * z.queries,
-                      l->spec[1] ? q : 1);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), lengths_of(l, z, items),
+                      STATE * (size_t)z.rows * z.queries, l->spec[1] ? q : 1);
 }
 
 static void plan_wide_query(struct copse_launch *l, uint32_t width)
@@ -120,8 +140,8 @@ static void plan_wide_query(struct copse_launch *l, uint32_t width)
     const struct sizes z = wide_sizes_of(l, width, false);
     const struct copse_params_attention_grad_query_wide p = { WIDE_PARAMS_OF(z), .to_first = 3, .to_stride = z.q_stride };
     const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, q, STATE * (size_t)z.rows * z.queries,
-                      q + p.to_first);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), q, q,
+                      STATE * (size_t)z.rows * z.queries, q + p.to_first);
 }
 
 static void plan_wide_key(struct copse_launch *l, uint32_t width)
@@ -130,7 +150,8 @@ static void plan_wide_key(struct copse_launch *l, uint32_t width)
     const struct copse_params_attention_grad_key_wide p = { WIDE_PARAMS_OF(z), .to_v = z.k_stride, .to_stride = 2 * z.k_stride };
     const uint32_t lines = HEADS / SHARE;
     const size_t items = (z.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
-    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, q, STATE * items * HEADS * z.queries, 2 * k);
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + Q_FIRST, k + K_FIRST, k + V_FIRST, mask_words(z, items), q,
+                      STATE * items * HEADS * z.queries, 2 * k);
 }
 
 PLAN(plan_attention_wide, plan_wide, 5)
@@ -143,9 +164,33 @@ PLAN(plan_attention_grad_key_wide_window, plan_wide_key, 4)
 /* The sums of exponentials before the launch are positive. */
 static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
 {
-    for (size_t i = 1; i < l->counts[3]; i += STATE)
-        words[3][i] &= 0x7fffffffu;
+    for (size_t i = 1; i < l->counts[5]; i += STATE)
+        words[5][i] &= 0x7fffffffu;
 }
+
+/* The fourth word of a query is the length of its item, or 0 behind it. */
+static void arrange_lengths(const struct copse_launch *l, const struct copse_attention_map *m, size_t count, uint32_t *state)
+{
+    for (size_t row = 0; row < count / STATE; row++) {
+        const size_t item = row / m->queries / m->heads;
+        const size_t length = (item * 2654435761u + l->seed) % (m->keys + 1);
+        const float keys = (float)copse__attention_keys(m, length, row % m->queries);
+        memcpy(&state[row * STATE + 3], &keys, sizeof keys);
+    }
+}
+
+#define ARRANGE(name, kernel, buffer)                                                                                      \
+    static void name(const struct copse_launch *l, uint32_t *const *words)                                                 \
+    {                                                                                                                      \
+        struct copse_params_##kernel p;                                                                                    \
+        memcpy(&p, l->params, sizeof p);                                                                                   \
+        const struct copse_attention_map m = COPSE_ATTENTION_MAP(&p, l->spec, 1);                                          \
+        arrange_lengths(l, &m, l->counts[buffer], words[buffer]);                                                          \
+    }
+ARRANGE(arrange_query, attention_grad_query, 6)
+ARRANGE(arrange_key, attention_grad_key, 5)
+ARRANGE(arrange_query_wide, attention_grad_query_wide, 6)
+ARRANGE(arrange_key_wide, attention_grad_key_wide, 5)
 
 /* ---- the forms ---- */
 
@@ -154,54 +199,64 @@ static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
 #define LATER                                                                                                              \
     .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                                        \
     .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "sums of several launches take one case"
-#define FORWARD(label, is_causal, has_values, plan_)                                                                       \
-    { .kernel = COPSE_KERNEL_attention, .name = label, .spec = { is_causal, has_values },                                  \
-      .contents = { VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_, .size = copse__size_attention, LIMITS }
-#define FORWARD_LAST(label, is_causal, has_values, plan_)                                                                  \
-    { .kernel = COPSE_KERNEL_attention, .name = label, .spec = { is_causal, has_values },                                  \
-      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,                     \
-      .size = copse__size_attention, LIMITS, LATER }
-#define QUERY(label, is_causal, plan_, target, ...)                                                                        \
-    { .kernel = COPSE_KERNEL_attention_grad_query, .name = label, .spec = { is_causal },                                   \
-      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_,                               \
-      .size = copse__size_attention_grad_query, LIMITS, __VA_ARGS__ }
-#define KEY(label, is_causal, plan_, target, ...)                                                                          \
-    { .kernel = COPSE_KERNEL_attention_grad_key, .name = label, .spec = { is_causal },                                     \
-      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_,                                       \
-      .size = copse__size_attention_grad_key, LIMITS, __VA_ARGS__ }
+/* The constants of forms without a mask, with one, and with lengths. */
+#define NO_MASK    0, COPSE_ATTENTION_ALL
+#define A_MASK     1, COPSE_ATTENTION_ALL
+#define OF_KEYS    0, COPSE_ATTENTION_OF_KEYS
+#define OF_BOTH    0, COPSE_ATTENTION_OF_BOTH
+#define A_MASK_OF_BOTH 1, COPSE_ATTENTION_OF_BOTH
+#define SPEC_OF(...) .spec = { __VA_ARGS__ }
 
-#define WIDE(kernel_, label, is_causal, has_values, plan_, ...)                                                            \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_causal, has_values }, .contents = { __VA_ARGS__ },     \
-      .plan = plan_, .size = copse__size_##kernel_, LIMITS }
-#define WIDE_FORWARD(label, is_causal, has_values, plan_)                                                                  \
-    WIDE(attention_wide, label, is_causal, has_values, plan_, VALUES, VALUES, VALUES, RESULT, RESULT)
-#define WIDE_QUERY(label, is_causal, plan_)                                                                                \
-    WIDE(attention_grad_query_wide, label, is_causal, 0, plan_, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT)
-#define WIDE_KEY(label, is_causal, plan_)                                                                                  \
-    WIDE(attention_grad_key_wide, label, is_causal, 0, plan_, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT)
+#define FORWARD(kernel_, label, plan_, ...)                                                                                \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
+      .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_,                                \
+      .size = copse__size_##kernel_, LIMITS }
+#define FORWARD_LAST(label, plan_, ...)                                                                                    \
+    { .kernel = COPSE_KERNEL_attention, .name = label, SPEC_OF(__VA_ARGS__),                                               \
+      .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,      \
+      .size = copse__size_attention, LIMITS, LATER }
+#define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                           \
+    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
+    .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,    \
+    .size = copse__size_##kernel_, LIMITS
+#define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                             \
+    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
+    .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,            \
+    .size = copse__size_##kernel_, LIMITS
+#define QUERY(label, plan_, ...)      { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) }
+#define QUERY_LATER(label, plan_, ...) { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, VALUES, __VA_ARGS__), LATER }
+#define QUERY_WIDE(label, plan_, ...) { QUERY_FORM(attention_grad_query_wide, arrange_query_wide, label, plan_, RESULT, __VA_ARGS__) }
+#define KEY(label, plan_, ...)        { KEY_FORM(attention_grad_key, arrange_key, label, plan_, RESULT, __VA_ARGS__) }
+#define KEY_LATER(label, plan_, ...)  { KEY_FORM(attention_grad_key, arrange_key, label, plan_, VALUES, __VA_ARGS__), LATER }
+#define KEY_WIDE(label, plan_, ...)   { KEY_FORM(attention_grad_key_wide, arrange_key_wide, label, plan_, RESULT, __VA_ARGS__) }
+
+/* Forms with windows have masks with a row for each item. */
+#define FORWARDS(kernel_, plan_)                                                                                           \
+    FORWARD(kernel_, "every key", plan_, 0, 1, NO_MASK), FORWARD(kernel_, "causal", plan_, 1, 1, NO_MASK),                 \
+    FORWARD(kernel_, "window", plan_##_window, 0, 1, NO_MASK), FORWARD(kernel_, "causal, window", plan_##_window, 1, 1, NO_MASK), \
+    FORWARD(kernel_, "state alone", plan_, 1, 0, NO_MASK), FORWARD(kernel_, "mask", plan_, 0, 1, A_MASK),                  \
+    FORWARD(kernel_, "lengths", plan_, 0, 1, OF_KEYS), FORWARD(kernel_, "lengths of both, causal", plan_, 1, 1, OF_BOTH),  \
+    FORWARD(kernel_, "window, mask, lengths", plan_##_window, 0, 1, A_MASK_OF_BOTH)
+#define GRADS(form, plan_, all)                                                                                            \
+    form(all, plan_, 0, NO_MASK), form("causal", plan_, 1, NO_MASK), form("window", plan_##_window, 0, NO_MASK),           \
+    form("causal, window", plan_##_window, 1, NO_MASK), form("mask", plan_, 0, A_MASK), form("lengths", plan_, 0, OF_KEYS), \
+    form("lengths of both, causal", plan_, 1, OF_BOTH), form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH)
 
 static const struct copse_launch_form forms[] = {
-    WIDE_FORWARD("every key", 0, 1, plan_attention_wide), WIDE_FORWARD("causal", 1, 1, plan_attention_wide),
-    WIDE_FORWARD("window", 0, 1, plan_attention_wide_window), WIDE_FORWARD("causal, window", 1, 1, plan_attention_wide_window),
-    WIDE_FORWARD("state alone", 1, 0, plan_attention_wide), WIDE_QUERY("every key", 0, plan_attention_grad_query_wide),
-    WIDE_QUERY("causal", 1, plan_attention_grad_query_wide), WIDE_QUERY("window", 0, plan_attention_grad_query_wide_window),
-    WIDE_KEY("every query", 0, plan_attention_grad_key_wide), WIDE_KEY("causal", 1, plan_attention_grad_key_wide),
-    WIDE_KEY("window", 0, plan_attention_grad_key_wide_window),
-    WIDE_KEY("causal, window", 1, plan_attention_grad_key_wide_window),
-    FORWARD("every key", 0, 1, plan_attention), FORWARD("causal", 1, 1, plan_attention),
-    FORWARD("window", 0, 1, plan_attention_window), FORWARD("causal, window", 1, 1, plan_attention_window),
-    FORWARD("state alone", 1, 0, plan_attention), FORWARD_LAST("later keys", 0, 1, plan_attention_last),
-    FORWARD_LAST("later keys, causal, window", 1, 1, plan_attention_window_last),
-    QUERY("every key", 0, plan_attention_grad_query, RESULT, .why = NULL),
-    QUERY("causal", 1, plan_attention_grad_query, RESULT, .why = NULL),
-    QUERY("window", 0, plan_attention_grad_query_window, RESULT, .why = NULL),
-    QUERY("later keys", 0, plan_attention_grad_query_later, VALUES, LATER),
-    KEY("every query", 0, plan_attention_grad_key, RESULT, .why = NULL),
-    KEY("causal", 1, plan_attention_grad_key, RESULT, .why = NULL),
-    KEY("window", 0, plan_attention_grad_key_window, RESULT, .why = NULL),
-    KEY("causal, window", 1, plan_attention_grad_key_window, RESULT, .why = NULL),
-    KEY("later queries", 0, plan_attention_grad_key_later, VALUES, LATER),
-    KEY("another head", 0, plan_attention_grad_key_head, VALUES, LATER),
+    FORWARDS(attention_wide, plan_attention_wide),
+    GRADS(QUERY_WIDE, plan_attention_grad_query_wide, "every key"),
+    GRADS(KEY_WIDE, plan_attention_grad_key_wide, "every query"),
+    FORWARDS(attention, plan_attention),
+    FORWARD_LAST("later keys", plan_attention_last, 0, 1, NO_MASK),
+    FORWARD_LAST("later keys, causal, window", plan_attention_window_last, 1, 1, NO_MASK),
+    FORWARD_LAST("later keys, mask, lengths", plan_attention_last, 0, 1, A_MASK_OF_BOTH),
+    GRADS(QUERY, plan_attention_grad_query, "every key"),
+    QUERY_LATER("later keys", plan_attention_grad_query_later, 0, NO_MASK),
+    QUERY_LATER("later keys, mask, lengths", plan_attention_grad_query_later, 0, A_MASK_OF_BOTH),
+    GRADS(KEY, plan_attention_grad_key, "every query"),
+    KEY_LATER("later queries", plan_attention_grad_key_later, 0, NO_MASK),
+    KEY_LATER("later queries, mask, lengths", plan_attention_grad_key_later, 0, A_MASK_OF_BOTH),
+    KEY_LATER("another head", plan_attention_grad_key_head, 0, NO_MASK),
 };
 
 const struct copse_launch_list copse_launch_attention = { forms, COPSE_COUNT(forms) };

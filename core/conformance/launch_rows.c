@@ -110,6 +110,24 @@ static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *wor
 }
 
 #define IGNORED 2u
+#define FIRST_COL 3u /* of a chunk of COLS of more columns */
+
+static void plan_label_logit(struct copse_launch *l)
+{
+    const struct copse_params_label_logit p = { extent(l), COLS, FIRST_COL };
+    l->range = FIRST_COL + COLS + 1;
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * COLS, p.rows, p.rows, p.rows);
+}
+
+static void plan_logits_grad(struct copse_launch *l)
+{
+    struct copse_params_logits_grad p = { .n = extent(l), .cols = COLS, .first = FIRST_COL, .classes = FIRST_COL + COLS + 1,
+                                          .ignored = IGNORED };
+    const size_t rows = (p.n + COLS - 1) / COLS;
+    copse__divisor(p.cols, &p.m, &p.h);
+    l->range = p.classes;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, rows, 2 * rows, rows, p.n);
+}
 
 static void plan_class_loss(struct copse_launch *l)
 {
@@ -311,6 +329,11 @@ static void arrange_weights(const struct copse_launch *l, uint32_t *const *words
         words[3][1] = 0;
 }
 
+#define LOGITS_GRAD(label, has_ignored)                                                                     \
+    { .kernel = COPSE_KERNEL_logits_grad, .name = label, .spec = { has_ignored },                           \
+      .contents = { VALUES, INDEX, VALUES, VALUES, RESULT }, .plan = plan_logits_grad, .arrange = arrange_loss, \
+      .size = copse__size_logits_grad, .limit = { .ulp = 16, .ratio = 16 }, .is_rare = true, APART }
+
 /* Weights are usual numbers: a product with a subnormal one has few digits. */
 #define CLASS_LOSS(label, is_wide, has_ignored)                                                             \
     { .kernel = COPSE_KERNEL_class_loss, .name = label, .spec = { is_wide, has_ignored },                   \
@@ -334,6 +357,9 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_cross_entropy_grad, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
       .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 },
       .is_rare = true },
+    { .kernel = COPSE_KERNEL_label_logit, .name = "", .contents = { VALUES, INDEX, VALUES, RESULT }, .plan = plan_label_logit,
+      .is_single = true },
+    LOGITS_GRAD("", 0), LOGITS_GRAD("ignored", 1),
     CLASS_LOSS("label", 0, 0), CLASS_LOSS("label, ignored", 0, 1), CLASS_LOSS("classes", 1, 1),
     CLASS_LOSS_GRAD("", 0), CLASS_LOSS_GRAD("ignored", 1),
     { .kernel = COPSE_KERNEL_row_stats_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_row_stats_wide,

@@ -295,7 +295,8 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
     if (!(fraction > 0 && fraction < 1))
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: train_fraction is %g, not between 0 and 1",
                           fraction);
-    const size_t cut = (size_t)floor((double)(rows - gap) * fraction + 0.5);
+    size_t cut = (size_t)floor((double)(rows - gap) * fraction + 0.5);
+    cut = data->learned > gap ? COPSE_MAX(cut, data->learned - gap) : cut;
     if (cut == 0 || cut >= rows - gap)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %zu rows cannot be split at %g, one part would be empty%s", rows,
                           fraction, gap > 0 ? "; rows that overlap the cut are left out" : "");

@@ -80,6 +80,12 @@ static copse_status check(const struct copse_dataset_params *p, const struct cop
         return copse_fail(COPSE_ERR_ARGUMENT, "text: tokens or rows out of range");
     if (text->context > INT32_MAX || text->stride > INT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: context or stride is above 2^31-1");
+    if ((text->vocabulary != 0 && (text->vocabulary < 256 || text->vocabulary > COPSE_NAMED_CLASSES_MAX)) ||
+        !(text->train_fraction >= 0 && text->train_fraction <= 1))
+        return copse_fail(COPSE_ERR_ARGUMENT, "text: a vocabulary has 256 to %u tokens, and train_fraction is 0 to 1",
+                          COPSE_NAMED_CLASSES_MAX);
+    if (p->schema == NULL && !copse__token_kinds[text->tokens].is_learned && (text->vocabulary != 0 || text->train_fraction != 0))
+        return copse_fail(COPSE_ERR_ARGUMENT, "text: vocabulary and train_fraction belong to the tokens \"bpe\"");
     if (p->labels != NULL || p->classes != 0 || p->scale != COPSE_SCALE_AUTO || p->missing != COPSE_MISSING_REFUSE ||
         p->ignore != NULL || csv->label_name != NULL || csv->label_column != 0 || csv->header != COPSE_CSV_HEADER_AUTO)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: labels, classes, scale, missing, ignore and csv belong to other data");
@@ -88,17 +94,30 @@ static copse_status check(const struct copse_dataset_params *p, const struct cop
                : copse_fail(COPSE_ERR_ARGUMENT, "text: the task is a sequence");
 }
 
+/* The beginning from which a vocabulary is learned; of other kinds of tokens the whole text. */
+static struct copse_text learned_part(const struct copse_text *t, const struct copse_text_params *text)
+{
+    const double fraction = text->train_fraction != 0 ? (double)text->train_fraction : 0.8;
+    struct copse_text part = *t;
+
+    if (copse__token_kinds[text->tokens].is_learned && fraction < 1)
+        part.size = (size_t)((double)t->size * fraction);
+    return part;
+}
+
 /* The schema of a text. */
 static copse_status make_schema(copse_context *ctx, const struct copse_text *t, const struct copse_text_params *text,
                                 copse_schema **out)
 {
     struct copse_arena arena = { .mem = &copse__base(ctx)->mem };
     struct copse_schema_parts p = { .kind = COPSE_DATA_TEXT, .task = COPSE_TASK_SEQUENCE, .input_scale = 1 };
+    const struct copse_text part = learned_part(t, text);
 
     p.tokens = text->tokens;
+    p.outputs = text->vocabulary != 0 ? text->vocabulary : COPSE_TEXT_VOCABULARY;
     p.shape = COPSE_SHAPE(text->context != 0 ? text->context : COPSE_TEXT_CONTEXT);
     p.stride = text->stride != 0 ? text->stride : p.shape.dims[0];
-    copse_status s = copse__token_kinds[text->tokens].learn(t, &arena, &p);
+    copse_status s = copse__token_kinds[text->tokens].learn(&part, &arena, &p);
     p.type = copse__token_type(p.outputs);
     if (s == COPSE_OK)
         s = copse__schema_create(ctx, &p, out);
@@ -160,7 +179,7 @@ static copse_status add_columns(copse_dataset *ds, struct text_rows *r, copse_te
 static copse_status place_windows(struct text_rows *r, const struct copse_text *t, const struct copse_schema_parts *p,
                                   copse_text_rows which, size_t *rows)
 {
-    const char *noun = copse__token_names[p->tokens];
+    const char *noun = copse__token_kinds[p->tokens].noun;
     const size_t needed = r->length + (which == COPSE_TEXT_WINDOWS), count = r->tokens->count;
 
     *rows = 1;
@@ -181,7 +200,28 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
                                             t->name, *rows);
 }
 
-static copse_status make(const struct copse_text *t, copse_array *tokens, copse_schema *schema,
+/* The windows with tokens that begin before byte `bytes` of the text. */
+static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, size_t bytes)
+{
+    const struct copse_array_view *v = &r->tokens->view;
+    const struct copse_schema_parts *p = &ds->schema->is;
+    struct copse_mem *mem = &copse__base(ds->ctx)->mem;
+    uint8_t *sizes = copse__alloc(mem, p->outputs, sizeof *sizes);
+    size_t token = 0;
+
+    if (sizes == NULL)
+        return copse_no_memory("text");
+    for (uint32_t i = 0; i < p->outputs; i++)
+        sizes[i] = (uint8_t)copse_text_token(ds->schema, i, NULL);
+    for (size_t at = 0; at < bytes && token < r->tokens->count; token++)
+        at += sizes[v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[token] : ((const int32_t *)v->data)[token]];
+    copse__free(mem, sizes);
+    ds->learned = (token + r->stride - 1) / r->stride;
+    return COPSE_OK;
+}
+
+/* `learned`: bytes at the beginning from which the schema was learned, 0 without a part that was not. */
+static copse_status make(const struct copse_text *t, size_t learned, copse_array *tokens, copse_schema *schema,
                          const struct copse_text_params *text, copse_dataset **out)
 {
     const struct copse_schema_parts *p = &schema->is;
@@ -196,7 +236,8 @@ static copse_status make(const struct copse_text *t, copse_array *tokens, copse_
         (*out)->schema = copse_schema_retain(schema);
         (*out)->info.rank = 1;
         (*out)->info.shape[0] = (*out)->info.row_size = r.length;
-        s = add_columns(*out, &r, text->rows);
+        s = learned > 0 ? find_learned(*out, &r, learned) : COPSE_OK;
+        s = s == COPSE_OK ? add_columns(*out, &r, text->rows) : s;
     }
     copse__free(mem, r.starts); /* where no column has taken them over */
     copse__free(mem, r.line_ends);
@@ -211,16 +252,20 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const
     copse_schema *schema = copse_schema_retain((copse_schema *)(uintptr_t)p->schema);
     copse_array *tokens = NULL;
     copse_status s = check(p, text);
+    size_t learned = 0;
 
     *out = NULL;
     if (s == COPSE_OK && schema != NULL && schema->is.kind != COPSE_DATA_TEXT)
         s = copse_fail(COPSE_ERR_SHAPE, "text: %s is read as a text, and the schema is not that of a text", t->name);
-    if (s == COPSE_OK && schema == NULL)
+    if (s == COPSE_OK && schema == NULL) {
+        learned = learned_part(t, text).size;
+        learned = learned < t->size ? learned : 0;
         s = make_schema(ctx, t, text, &schema);
+    }
     if (s == COPSE_OK)
         s = copse__token_kinds[schema->is.tokens].encode(ctx, t, &schema->is, &tokens);
     if (s == COPSE_OK)
-        s = make(t, tokens, schema, text, out);
+        s = make(t, learned, tokens, schema, text, out);
     if (s != COPSE_OK)
         copse_dataset_release(out);
     copse_array_release(&tokens);
@@ -257,6 +302,15 @@ copse_status copse_text_describe(const copse_schema *schema, struct copse_text_i
     *out = (struct copse_text_info){ .tokens = schema->is.tokens, .context = schema->is.shape.dims[0],
                                      .stride = schema->is.stride, .vocabulary = schema->is.outputs };
     return COPSE_OK;
+}
+
+size_t copse_text_token(const copse_schema *schema, uint32_t token, char *bytes)
+{
+    char text[COPSE_TOKEN_BYTES];
+
+    if (schema == NULL || schema->is.kind != COPSE_DATA_TEXT || token >= schema->is.outputs)
+        return 0;
+    return copse__token_kinds[schema->is.tokens].text(&schema->is, token, bytes != NULL ? bytes : text);
 }
 
 copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line, uint64_t *column)

@@ -15,6 +15,11 @@ struct copse_schema_target {
     double mean, scale;
 };
 
+/* Two tokens that become one. */
+struct copse_merge {
+    uint16_t first, second;
+};
+
 /* Everything in a schema. */
 struct copse_schema_parts {
     copse_data_kind kind;
@@ -37,6 +42,8 @@ struct copse_schema_parts {
     /* Of a text; its vocabulary is `classes`, the window `shape`. */
     copse_tokens tokens;
     uint32_t stride;
+    const struct copse_merge *merges; /* of byte pairs: merge i makes token 256 + i */
+    uint32_t merge_count;
     /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row (0), for all of
        them (1), or for each (their number). */
     const double *means, *scales;

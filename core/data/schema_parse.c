@@ -316,32 +316,67 @@ static copse_status take_table(struct parser *p, const cJSON *header, const cJSO
     return check_columns(&p->parts);
 }
 
-static copse_status check_window(const struct copse_schema_parts *s)
+static bool take_token(const cJSON *item, uint16_t *out)
+{
+    const double v = item->valuedouble;
+
+    if (!cJSON_IsNumber(item) || !(v >= 0 && v <= UINT16_MAX) || v != floor(v))
+        return false;
+    *out = (uint16_t)v;
+    return true;
+}
+
+/* Two token numbers for each merge. The kind of tokens checks their values. */
+static copse_status take_merges(struct parser *p, const cJSON *list)
+{
+    static const char wanted[] = "an array of token numbers, two for each merge";
+
+    if ((list != NULL) != (p->parts.tokens == COPSE_TOKENS_BPE))
+        return copse_fail(COPSE_ERR_FORMAT, "schema: \"merges\" is a field of a text of byte pairs, and no other has it");
+    if (list == NULL)
+        return COPSE_OK;
+    const uint32_t count = cJSON_IsArray(list) ? length(list) : 1;
+    if (count % 2 != 0)
+        return wrong("the schema", "merges", wanted);
+    struct copse_merge *to = copse__arena_alloc(&p->arena, count / 2, sizeof *to);
+    if (to == NULL)
+        return no_memory();
+    p->parts.merges = to;
+    p->parts.merge_count = count / 2;
+    for (const cJSON *each = list->child; each != NULL; each = each->next->next, to++)
+        if (!take_token(each, &to->first) || !take_token(each->next, &to->second))
+            return wrong("the schema", "merges", wanted);
+    return COPSE_OK;
+}
+
+static copse_status check_window(struct copse_mem *mem, const struct copse_schema_parts *s)
 {
     if (s->task != COPSE_TASK_SEQUENCE || s->shape.rank != 1 || s->input_offset != 0 || s->input_scale != 1)
         return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the task \"sequence\" and an \"input\" of one axis, without "
                                             "offset and scale");
-    COPSE_TRY(copse__token_kinds[s->tokens].check(s));
+    COPSE_TRY(copse__token_kinds[s->tokens].check(mem, s));
     return s->type == copse__token_type(s->outputs)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_FORMAT, "schema: the \"input\" of a text is u8, with more than 256 tokens i32");
 }
 
-static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride)
+static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride, const cJSON *merges)
 {
     const bool is_text = p->parts.kind == COPSE_DATA_TEXT;
     int at;
 
-    if ((tokens != NULL) != is_text || (stride != NULL) != is_text)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them");
+    if ((tokens != NULL) != is_text || (stride != NULL) != is_text || (merges != NULL && !is_text))
+        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them "
+                                            "or \"merges\"");
     if (!is_text)
         return p->parts.type != COPSE_I32 && p->parts.task != COPSE_TASK_SEQUENCE
                    ? COPSE_OK
                    : copse_fail(COPSE_ERR_FORMAT, "schema: the input type i32 and the task \"sequence\" belong to a text");
     COPSE_TRY(take_word(tokens, "the schema", "tokens", copse__token_names, COPSE_TOKEN_KINDS, &at));
     p->parts.tokens = (copse_tokens)at;
+    COPSE_TRY(take_merges(p, merges));
     COPSE_TRY(take_count(stride, "the schema", "stride", &p->parts.stride));
-    return check_window(&p->parts);
+    return check_window(p->arena.mem, &p->parts);
 }
 
 static copse_status take_scaling(struct parser *p, const cJSON *object)
@@ -383,12 +418,12 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
 {
     const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL, *numbered = NULL;
     const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL, *resize = NULL;
-    const cJSON *tokens = NULL, *stride = NULL;
+    const cJSON *tokens = NULL, *stride = NULL, *merges = NULL;
     const struct field fields[] = {
         { "version", &version }, { "kind", &kind },       { "task", &task },       { "input", &input },
         { "classes", &classes }, { "numbered", &numbered }, { "targets", &targets }, { "header", &header },
         { "missing", &missing }, { "columns", &columns }, { "scaling", &scaling },
-        { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },
+        { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },   { "merges", &merges },
     };
     uint32_t number;
     int at;
@@ -410,7 +445,7 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
     COPSE_TRY(take_input(p, input));
     COPSE_TRY(take_outputs(p, classes, numbered, targets));
     COPSE_TRY(take_table(p, header, missing, columns));
-    COPSE_TRY(take_text(p, tokens, stride));
+    COPSE_TRY(take_text(p, tokens, stride, merges));
     COPSE_TRY(take_resize(p, resize));
     return take_scaling(p, scaling);
 }

@@ -104,9 +104,21 @@ static bool add_table(cJSON *root, const struct copse_schema_parts *p)
     return ok;
 }
 
+/* [first, second, first, second, ...] */
+static bool add_merges(cJSON *root, const struct copse_schema_parts *p)
+{
+    cJSON *list = cJSON_AddArrayToObject(root, "merges");
+    bool ok = list != NULL;
+
+    for (uint32_t i = 0; ok && i < p->merge_count; i++)
+        ok = push(list, cJSON_CreateNumber(p->merges[i].first)) && push(list, cJSON_CreateNumber(p->merges[i].second));
+    return ok;
+}
+
 static bool add_window(cJSON *root, const struct copse_schema_parts *p)
 {
-    return add_text(root, "tokens", copse__token_names[p->tokens]) && add_number(root, "stride", p->stride);
+    return add_text(root, "tokens", copse__token_names[p->tokens]) && add_number(root, "stride", p->stride) &&
+           (p->tokens != COPSE_TOKENS_BPE || add_merges(root, p));
 }
 
 static bool add_scaling(cJSON *root, const struct copse_schema_parts *p)

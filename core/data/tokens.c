@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Kinds of tokens: characters and bytes. */
+/* Kinds of tokens: characters and bytes; byte_pairs.c has the third. */
 #include "core/data/tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/data/byte_pairs.h"
 #include "core/data/input.h"
 
 #define CODES 0x110000u /* code points of Unicode */
 
-const char *const copse__token_names[COPSE_TOKEN_KINDS] = { "characters", "bytes" };
+const char *const copse__token_names[COPSE_TOKEN_KINDS] = { "characters", "bytes", "bpe" };
 
 static copse_status empty(const struct copse_text *t)
 {
@@ -222,11 +223,12 @@ static copse_status encode_characters(copse_context *ctx, struct copse_text *t, 
     return s;
 }
 
-static copse_status check_characters(const struct copse_schema_parts *p)
+static copse_status check_characters(struct copse_mem *mem, const struct copse_schema_parts *p)
 {
     uint32_t before = 0;
     size_t length;
 
+    (void)mem;
     if (p->classes == NULL || p->is_numbered)
         return copse_fail(COPSE_ERR_FORMAT, "schema: the \"classes\" of a text of characters are an array, not numbered");
     if (p->outputs > COPSE_NAMED_CLASSES_MAX)
@@ -279,8 +281,9 @@ static copse_status encode_bytes(copse_context *ctx, struct copse_text *t, const
     return COPSE_OK;
 }
 
-static copse_status check_bytes(const struct copse_schema_parts *p)
+static copse_status check_bytes(struct copse_mem *mem, const struct copse_schema_parts *p)
 {
+    (void)mem;
     return p->classes == NULL && p->is_numbered && p->outputs == 256
                ? COPSE_OK
                : copse_fail(COPSE_ERR_FORMAT, "schema: the \"classes\" of a text of bytes are 256, numbered");
@@ -300,7 +303,9 @@ static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, c
 }
 
 const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS] = {
-    [COPSE_TOKENS_CHARACTERS] = { learn_characters, encode_characters, check_characters, line_end_of_characters,
-                                  text_of_character },
-    [COPSE_TOKENS_BYTES] = { learn_bytes, encode_bytes, check_bytes, line_end_of_bytes, text_of_byte },
+    [COPSE_TOKENS_CHARACTERS] = { "characters", false, learn_characters, encode_characters, check_characters,
+                                  line_end_of_characters, text_of_character },
+    [COPSE_TOKENS_BYTES] = { "bytes", false, learn_bytes, encode_bytes, check_bytes, line_end_of_bytes, text_of_byte },
+    [COPSE_TOKENS_BPE] = { "tokens", true, copse__byte_pairs_learn, copse__byte_pairs_encode, copse__byte_pairs_check,
+                           copse__byte_pairs_line_end, copse__byte_pairs_text },
 };

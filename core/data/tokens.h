@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokens of texts: the bytes of a text, and kinds of tokens. A kind is a table of functions in tokens.c. */
+/* Tokens of texts: the bytes of a text, and kinds of tokens. A kind is a row of functions in tokens.c. */
 #ifndef COPSE_DATA_TOKENS_H
 #define COPSE_DATA_TOKENS_H
 
@@ -17,20 +17,21 @@ struct copse_text {
 copse_status copse__text_read(copse_context *ctx, const char *path, uint64_t max_bytes, struct copse_text *out);
 void copse__text_fini(copse_context *ctx, struct copse_text *t);
 
-#define COPSE_TOKEN_BYTES 4 /* of the longest token */
 struct copse_token_kind {
-    /* The vocabulary of a text: `outputs`, `classes` and `is_numbered` of `p`; memory of `arena`. */
+    const char *noun; /* for several tokens, in error texts */
+    bool is_learned;  /* the vocabulary has a size, and is learned from the text: from its training part */
+    /* The vocabulary of a text: `outputs`, `classes` and `is_numbered` of `p`, and the merges; memory of `arena`. */
     copse_status (*learn)(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p);
     /* The tokens of a text, of the type p->type. May take over the bytes of `t`. */
     copse_status (*encode)(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p, copse_array **out);
     /* COPSE_ERR_FORMAT for a vocabulary, read from a schema, that this kind does not have. */
-    copse_status (*check)(const struct copse_schema_parts *p);
+    copse_status (*check)(struct copse_mem *mem, const struct copse_schema_parts *p);
     /* The token that ends a line, or -1. */
     int64_t (*line_end)(const struct copse_schema_parts *p);
     /* The bytes of a token; returns how many. */
     size_t (*text)(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES]);
 };
-#define COPSE_TOKEN_KINDS 2
+#define COPSE_TOKEN_KINDS 3
 extern const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS]; /* by enum copse_tokens */
 extern const char *const copse__token_names[COPSE_TOKEN_KINDS]; /* in schemas */
 

@@ -5,21 +5,31 @@
 
 #include "core/device/kernel.h"
 
+#define COPSE_ATTENTION_STATE 4u /* words of a query: kernels/attention/attention.clh */
+
+/* Whether items have lengths: the values of LENGTHS there. */
+enum copse_attention_lengths { COPSE_ATTENTION_ALL, COPSE_ATTENTION_OF_KEYS, COPSE_ATTENTION_OF_BOTH };
+
 /* Of the parameters of one of the three kernels. */
 struct copse_attention_map {
     size_t queries, keys, heads, share, width, window, q_first, k_first, v_first, q_stride, k_stride;
+    size_t mask_item, mask_head, mask_query;
     double scale;
-    bool is_causal;
+    bool is_causal, has_mask;
+    int lengths; /* enum copse_attention_lengths */
 };
-#define COPSE_ATTENTION_MAP(p, spec)                                                                                       \
-    { (p)->queries, (p)->keys, (p)->heads, (p)->share, (p)->width, (p)->window, (p)->q_first, (p)->k_first,         \
-      (p)->v_first, (p)->q_stride, (p)->k_stride, (double)(p)->scale, (spec)[0] != 0 }
+/* `at`: the specialisation constant that says whether there is a mask; that of lengths is the next one. */
+#define COPSE_ATTENTION_MAP(p, spec, at)                                                                                   \
+    { (p)->queries, (p)->keys, (p)->heads, (p)->share, (p)->width, (p)->window, (p)->q_first, (p)->k_first,                \
+      (p)->v_first, (p)->q_stride, (p)->k_stride, (p)->mask_item, (p)->mask_head, (p)->mask_query, (double)(p)->scale,     \
+      (spec)[0] != 0, (spec)[at] != 0, (spec)[(at) + 1] }
 
 /* The same fields of a kernel for wide vectors, with all keys or queries in one launch. */
 #define COPSE_ATTENTION_WIDE(w)                                                                                            \
     .queries = (w)->queries, .keys = (w)->keys, .heads = (w)->heads, .share = (w)->share, .width = (w)->width,             \
     .window = (w)->window, .q_first = (w)->q_first, .k_first = (w)->k_first, .v_first = (w)->v_first,                      \
-    .q_stride = (w)->q_stride, .k_stride = (w)->k_stride, .count = UINT32_MAX, .scale = (w)->scale
+    .q_stride = (w)->q_stride, .k_stride = (w)->k_stride, .mask_item = (w)->mask_item, .mask_head = (w)->mask_head,        \
+    .mask_query = (w)->mask_query, .count = UINT32_MAX, .scale = (w)->scale
 
 /* The first element of query i or key j of head h of an item. */
 static inline size_t copse__attention_q(const struct copse_attention_map *m, size_t item, size_t h, size_t i)
@@ -38,8 +48,37 @@ static inline size_t copse__attention_y(const struct copse_attention_map *m, siz
 {
     return ((item * m->queries + i) * m->heads + h) * m->width;
 }
-static inline bool copse__attention_sees(const struct copse_attention_map *m, size_t i, size_t j)
+/* What is added to the score. */
+static inline double copse__attention_bias(const struct copse_attention_map *m, const struct copse_host_arg *mask, size_t item,
+                                           size_t h, size_t i, size_t j)
 {
+    return m->has_mask ? copse__load(mask, item * m->mask_item + h * m->mask_head + i * m->mask_query + j) : 0;
+}
+/* The length of an item: from the list, or from the state of its first query. */
+static inline size_t copse__attention_length(const struct copse_attention_map *m, const struct copse_host_arg *lengths, size_t item)
+{
+    if (m->lengths == COPSE_ATTENTION_ALL)
+        return m->keys;
+    const int32_t n = copse__load_i(lengths, item);
+    return n < 0 ? 0 : (size_t)n < m->keys ? (size_t)n : m->keys;
+}
+static inline size_t copse__attention_state_length(const struct copse_attention_map *m, const struct copse_host_arg *state,
+                                                   size_t item, size_t h)
+{
+    return m->lengths == COPSE_ATTENTION_ALL
+               ? m->keys
+               : (size_t)copse__load(state, (item * m->heads + h) * m->queries * COPSE_ATTENTION_STATE + 3);
+}
+/* Keys of query i of an item, from its length. */
+static inline size_t copse__attention_keys(const struct copse_attention_map *m, size_t length, size_t i)
+{
+    return m->lengths == COPSE_ATTENTION_OF_BOTH && i >= length ? 0 : length;
+}
+/* `keys`: of query i. */
+static inline bool copse__attention_sees(const struct copse_attention_map *m, size_t i, size_t j, size_t keys)
+{
+    if (j >= keys)
+        return false;
     if (m->is_causal)
         return j <= i && i - j < m->window;
     return (i > j ? i - j : j - i) < m->window;

@@ -10,7 +10,7 @@ copse_host_at_fn copse_at_matmul, copse_at_matmul_wide, copse_at_matmul_texel, c
     copse_at_conv_weight_wide, copse_at_conv_texel, copse_at_conv_weight_texel, copse_at_pool, copse_at_pool_grad,
     copse_at_resize, copse_at_resize_grad, copse_at_binary, copse_at_binary_grad, copse_at_compare_i32, copse_at_where,
     copse_at_where_i32, copse_at_copy, copse_at_copy_i32, copse_at_gather, copse_at_dropout, copse_at_dropout_wide,
-    copse_at_reduce, copse_at_column_sum_wide;
+    copse_at_reduce, copse_at_column_sum_wide, copse_at_rotary, copse_at_glu, copse_at_glu_grad;
 
 /* Where element `i` of an `at` function is stored, for kernels whose elements are counted in another order than they are
    stored; of a copy that does not scatter: from where it is loaded. */

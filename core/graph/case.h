@@ -71,6 +71,8 @@ enum copse_accuracy {
     COPSE_ACCURACY_pool,   /* means of windows, which overlap */
     COPSE_ACCURACY_resize, /* weighted means, along one axis after the other */
     COPSE_ACCURACY_attention, /* relative to the magnitudes of scores, values and results */
+    COPSE_ACCURACY_rotary, /* sums of two products */
+    COPSE_ACCURACY_gated,  /* a function times another number */
     COPSE_ACCURACY_recurrent, /* relative to the largest result: each step's errors pass to the next ones */
     COPSE_ACCURACY_COUNT
 };

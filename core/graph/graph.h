@@ -108,8 +108,17 @@ typedef struct copse_program copse_program;
 
 /* Plan, compile and record. Later replays allocate nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
-/* The bytes of device memory that a program would have for its values. Compiles and allocates nothing on the device. */
-copse_status copse__program_measure(const struct copse_program_params *params, size_t *bytes);
+
+/* The memory of a program for its values [bytes]. */
+struct copse_program_memory {
+    size_t bytes; /* of the device's buffers for them */
+    size_t peak;  /* the most that is in use at once */
+    size_t kept;  /* results of the forward pass that later nodes read */
+    const copse_tensor *at; /* the node at which `peak` is in use; NULL: the program has no values */
+};
+/* Plan a program. Compiles and allocates nothing on the device. If `peak` is above `limit`, the buffers are not planned, and
+   `bytes` is `peak`. (measure.c) */
+copse_status copse__program_measure(const struct copse_program_params *params, size_t limit, struct copse_program_memory *out);
 void copse__program_release(copse_program **p);
 /* The location to which the host writes an input's values before a replay; false if the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,

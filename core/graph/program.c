@@ -4,16 +4,10 @@
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
-static copse_status plan(struct copse_recorder *r, size_t *bytes, uint32_t *count)
-{
-    return copse__plan(r->mem, r->allocations.at, r->allocations.count,
-                       (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), bytes, COPSE_MAX_ARENAS, count);
-}
-
 static copse_status make_arena(struct copse_recorder *r)
 {
     copse_program *p = r->program;
-    COPSE_TRY(plan(r, p->arena_bytes, &p->arena_count));
+    COPSE_TRY(copse__recorder_plan(r, p->arena_bytes, &p->arena_count));
     for (uint32_t i = 0; i < p->arena_count; i++)
         COPSE_TRY(copse__buffer_acquire(p->queue->dev, p->arena_bytes[i], &p->arenas[i]));
     return COPSE_OK;
@@ -235,75 +229,6 @@ static copse_status keep_inputs(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-/* The first passes need no program. */
-static copse_status begin(const struct copse_program_params *params, struct copse_recorder *r)
-{
-    copse_device *dev = params->queue->dev;
-    const size_t nodes = params->graph->nodes.count;
-    *r = (struct copse_recorder){
-        .lowering = { .limits = dev->limits,
-                      .choices = params->choices,
-                      .choice_count = params->choice_count,
-                      .dev = dev },
-        .mem = &params->graph->ctx->base.mem,
-        .params = params,
-        .graph = params->graph,
-    };
-    r->needed = copse__alloc(r->mem, nodes, sizeof *r->needed);
-    r->homes = copse__alloc(r->mem, nodes, sizeof *r->homes);
-    r->last_use = copse__alloc(r->mem, nodes, sizeof *r->last_use);
-    if (!r->needed || !r->homes || !r->last_use)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
-    copse__lower_init(r);
-    copse__lifetimes(r);
-    return COPSE_OK;
-}
-
-static void end(struct copse_recorder *r)
-{
-    copse__free(r->mem, r->needed);
-    copse__free(r->mem, r->homes);
-    copse__free(r->mem, r->last_use);
-    copse__free(r->mem, r->all_reduces.at);
-    copse__free(r->mem, r->ends);
-    copse__free(r->mem, r->cuts);
-    copse__free(r->mem, r->allocations.at);
-    copse__free(r->mem, r->scratch.at);
-    copse__free(r->mem, r->launches.at);
-    copse__free(r->mem, r->commands.at);
-}
-
-/* The exchange has memory for both. */
-static copse_status elsewhere(void *user, const copse_tensor *y, uint32_t index, struct copse_binding *operand,
-                              struct copse_binding *result)
-{
-    (void)user, (void)y, (void)index;
-    *operand = *result = (struct copse_binding){ .size = 0 };
-    return COPSE_OK;
-}
-
-copse_status copse__program_measure(const struct copse_program_params *params, size_t *bytes)
-{
-    struct copse_program_params measured = *params;
-    struct copse_recorder r;
-    size_t arenas[COPSE_MAX_ARENAS];
-    uint32_t count = 0;
-    if (params->all_reduce)
-        measured.all_reduce = elsewhere;
-    copse_status s = begin(&measured, &r);
-    if (s == COPSE_OK)
-        s = copse__all_reduces_find(&r);
-    if (s == COPSE_OK)
-        s = copse__lower(&r);
-    if (s == COPSE_OK)
-        s = plan(&r, arenas, &count);
-    end(&r);
-    *bytes = 0;
-    for (uint32_t i = 0; i < count; i++)
-        *bytes += copse__buffer_room(params->queue->dev, arenas[i]);
-    return s;
-}
-
 static copse_status make(struct copse_recorder *r)
 {
     COPSE_TRY(copse__all_reduces_find(r));
@@ -327,7 +252,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
         return copse_no_memory("program");
     p->mem = mem;
     p->queue = copse_queue_retain(params->queue);
-    copse_status s = begin(params, &r);
+    copse_status s = copse__recorder_begin(params, &r);
     r.program = p;
     if (s == COPSE_OK)
         s = make(&r);
@@ -338,7 +263,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
         *out = p;
         p = NULL;
     }
-    end(&r);
+    copse__recorder_end(&r);
     copse__program_release(&p);
     return copse_note(s, "while making a program for %s", dev->info.id);
 }

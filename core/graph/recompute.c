@@ -33,7 +33,7 @@ size_t copse__forward_count(const copse_graph *g)
 
 struct walk {
     copse_graph *g;
-    const bool *drop;
+    struct copse_dropped dropped;
     size_t forward; /* nodes */
     struct copse_arena *arena;
     copse_tensor **copies; /* by node of the forward pass */
@@ -44,7 +44,7 @@ struct walk {
 
 static bool is_dropped(const struct walk *w, const copse_tensor *t)
 {
-    return t->id < w->forward && w->drop[t->id];
+    return t->id < w->forward && w->dropped.is[t->id];
 }
 
 static uint64_t bytes_of(const copse_tensor *t)
@@ -88,7 +88,8 @@ static copse_status copy(struct walk *w, const copse_tensor *t)
     return append(w, c);
 }
 
-/* Copies of a dropped result and of all dropped results that it depends on and that have none yet, in order. */
+/* Copies of a dropped result and of all dropped results that it depends on and that have none yet, in order. Those that other
+   parts alone read have served. */
 static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
 {
     size_t first = t->id;
@@ -104,6 +105,10 @@ static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
     for (size_t n = first; n <= t->id; n++) {
         if (w->wanted[n])
             COPSE_TRY(copy(w, w->g->nodes.at[n]));
+    }
+    for (size_t n = first; n <= t->id; n++) {
+        if (w->wanted[n] && w->dropped.part[n] != 0 && w->dropped.part[n] != w->dropped.part[t->id])
+            w->copies[n] = NULL;
         w->wanted[n] = false;
     }
     return COPSE_OK;
@@ -150,10 +155,11 @@ static void restore_operands(struct copse_recomputed *r)
         r->changed.at[i].node->in = r->changed.at[i].in;
 }
 
-copse_status copse__recompute(copse_graph *g, const bool *drop, struct copse_arena *arena, struct copse_recomputed *out)
+copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped, struct copse_arena *arena,
+                              struct copse_recomputed *out)
 {
     struct copse_mem *mem = &g->ctx->base.mem;
-    struct walk w = { .g = g, .drop = drop, .forward = copse__forward_count(g), .arena = arena, .out = out };
+    struct walk w = { .g = g, .dropped = dropped, .forward = copse__forward_count(g), .arena = arena, .out = out };
     *out = (struct copse_recomputed){ .count = g->nodes.count };
     out->nodes = copse__alloc(mem, g->nodes.count, sizeof *out->nodes);
     w.copies = copse__alloc(mem, w.forward + 1, sizeof *w.copies);

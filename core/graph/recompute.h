@@ -17,9 +17,17 @@ struct copse_recomputed {
 /* One more than the number of the last node of the forward pass; 0: the graph was not differentiated. */
 size_t copse__forward_count(const copse_graph *g);
 
-/* The nodes behind the forward pass read copies of the results in `drop`, by node of the forward pass; copies read copies.
-   A copy is in front of the first node that reads it, and lives in `arena`. On failure the graph is as before. */
-copse_status copse__recompute(copse_graph *g, const bool *drop, struct copse_arena *arena, struct copse_recomputed *out);
+/* Results that are dropped, by node of the forward pass. */
+struct copse_dropped {
+    const bool *is;
+    const uint32_t *part; /* the part of its segment that alone reads it; 0: other parts read it, too */
+};
+
+/* The nodes behind the forward pass read copies of the results that are dropped; copies read copies. A copy is in front of the
+   first node that reads it, and lives in `arena`. If a part is computed for a copy that other parts read, its own copies are
+   not kept for the nodes that read them later: these get further copies. On failure the graph is as before. */
+copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped, struct copse_arena *arena,
+                              struct copse_recomputed *out);
 /* The graph is as before; `arena` may be released. */
 void copse__recompute_undo(copse_graph *g, struct copse_recomputed *r);
 /* The graph stays as it is. */
@@ -28,5 +36,7 @@ void copse__recompute_keep(copse_graph *g, struct copse_recomputed *r);
 /* Before a program is made: recompute the segments that are marked (copse_recompute_begin); and, if the program needs more
    than params->budget bytes, segments that are chosen. COPSE_ERR_NO_DEVICE_MEMORY if that is not enough. (fit.c) */
 copse_status copse__recompute_fit(const struct copse_program_params *params);
+/* The same for the choice with the least memory, whatever the budget is. */
+copse_status copse__recompute_least(const struct copse_program_params *params);
 
 #endif

@@ -106,6 +106,11 @@ const struct copse_placement *copse__placement_find(const struct copse_placement
 const struct copse_placement *copse__placement_of(const struct copse_recorder *r,
                                                   const copse_tensor *t);
 
+/* Before and after the passes (recorder.c). The first two passes and the plan need no program. */
+copse_status copse__recorder_begin(const struct copse_program_params *params, struct copse_recorder *r);
+copse_status copse__recorder_plan(struct copse_recorder *r, size_t *bytes, uint32_t *count);
+void copse__recorder_end(struct copse_recorder *r);
+
 /* Pass 1 (lifetime.c), in this order. */
 void copse__lifetimes(struct copse_recorder *r);
 copse_status copse__all_reduces_find(struct copse_recorder *r);

@@ -147,11 +147,16 @@ copse_status copse__recording_check_loss(const struct copse_recording *r)
                             copse__shape_text(t->shape, text));
 }
 
-copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params)
+static void give_graph(const struct copse_recording *r, struct copse_program_params *params)
 {
     params->graph = r->graph;
     params->placements = r->placements.at;
     params->placement_count = r->placements.count;
+}
+
+copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params)
+{
+    give_graph(r, params);
     COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s", params->queue->dev->info.id));
     COPSE_TRY(copse__program_create(params, &r->program));
     for (uint32_t i = 0; i < r->input_count; i++) { /* an input that no result depends on has no location */
@@ -242,7 +247,8 @@ static copse_status make_room(struct copse_recordings *list)
     return COPSE_OK;
 }
 
-static copse_status begin(struct copse_recording *r, const struct copse_recording_key *key)
+/* An empty recording has no inputs and no graph. */
+static copse_status begin(struct copse_recording *r, const struct copse_recording_key *key, bool *is_empty)
 {
     r->words = copse__alloc(&r->list->ctx->base.mem, key->word_count, sizeof *r->words);
     if (!r->words)
@@ -252,21 +258,29 @@ static copse_status begin(struct copse_recording *r, const struct copse_recordin
         memcpy(r->words, key->words, key->word_count * sizeof *r->words);
     if (r->list->table->begin)
         r->list->table->begin(r);
-    if (key->input_count == 0 && r->list->table->has_empty)
-        return COPSE_OK;
-    COPSE_TRY(take_inputs(r, key));
-    return record(r);
+    *is_empty = key->input_count == 0 && r->list->table->has_empty;
+    return *is_empty ? COPSE_OK : take_inputs(r, key);
+}
+
+static copse_status alloc(struct copse_recordings *list, struct copse_recording **out)
+{
+    *out = copse__alloc(&list->ctx->base.mem, 1, list->table->size);
+    if (!*out)
+        return copse_no_memory("%s", list->table->name);
+    (*out)->list = list;
+    return COPSE_OK;
 }
 
 static copse_status make(struct copse_recordings *list, const struct copse_recording_key *key)
 {
     struct copse_mem *mem = &list->ctx->base.mem;
+    struct copse_recording *r;
+    bool is_empty;
     COPSE_TRY(make_room(list));
-    struct copse_recording *r = copse__alloc(mem, 1, list->table->size);
-    if (!r)
-        return copse_no_memory("%s", list->table->name);
-    r->list = list;
-    copse_status s = begin(r, key);
+    COPSE_TRY(alloc(list, &r));
+    copse_status s = begin(r, key, &is_empty);
+    if (s == COPSE_OK && !is_empty)
+        s = record(r);
     if (s == COPSE_OK && !COPSE_PUSH(mem, list, r))
         s = no_memory(r);
     if (s != COPSE_OK)
@@ -288,6 +302,25 @@ copse_status copse__recordings_get(struct copse_recordings *list, const struct c
     memmove(list->at + 1, list->at, i * sizeof(struct copse_recording *));
     list->at[0] = *out;
     return COPSE_OK;
+}
+
+copse_status copse__recordings_plan(struct copse_recordings *list, const struct copse_recording_key *key,
+                                    copse_plan_fn *plan, void *user)
+{
+    struct copse_program_params params = { .graph = NULL };
+    struct copse_recording *r;
+    bool is_empty = false;
+    COPSE_TRY(alloc(list, &r));
+    copse_status s = begin(r, key, &is_empty);
+    if (s == COPSE_OK && !is_empty)
+        s = build(r);
+    if (s == COPSE_OK && !is_empty) {
+        list->table->target(r, &params);
+        give_graph(r, &params);
+        s = plan(user, &params);
+    }
+    release(r);
+    return s;
 }
 
 void copse__recordings_fini(struct copse_recordings *list)

@@ -77,6 +77,11 @@ struct copse_recordings {
 /* The recording of a key; makes it if the list has none. */
 copse_status copse__recordings_get(struct copse_recordings *list, const struct copse_recording_key *key,
                                    struct copse_recording **out);
+/* Build the graph of a key, as for a recording that is new, and call `plan` with the params of its program. The list stays as
+   it is. An empty recording is not planned. */
+typedef copse_status copse_plan_fn(void *user, struct copse_program_params *params);
+copse_status copse__recordings_plan(struct copse_recordings *list, const struct copse_recording_key *key,
+                                    copse_plan_fn *plan, void *user);
 void copse__recordings_fini(struct copse_recordings *list);
 
 /* ---- for `extend` ---- */

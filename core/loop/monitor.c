@@ -79,8 +79,7 @@ static copse_status is_time(copse_monitor *m, bool *out)
     if (m->completed < m->next_check)
         return COPSE_OK;
     w.is_due = elapsed >= m->every_ns;
-    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->newest_completed, elapsed,
-                                                     m->every_ns);
+    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->newest_completed, elapsed, m->every_ns);
     COPSE_TRY(copse__monitor_broadcast(m->cluster, COPSE_OK, &w));
     *out = w.is_due != 0;
     m->next_check = w.next_check;
@@ -266,8 +265,7 @@ static copse_status recover(copse_monitor *m, copse_status status)
 {
     if (m->on_loss == COPSE_LOSS_CONTINUES && is_loss(m, status))
         return recover_workers(m, status);
-    const bool is_job = m->cluster && (copse__monitor_is_shared(m->cluster) ||
-                                       copse_cluster_servers(m->cluster) > 0);
+    const bool is_job = m->cluster && (copse__monitor_is_shared(m->cluster) || copse_cluster_servers(m->cluster) > 0);
     return is_job ? status : recover_device(m, status);
 }
 
@@ -321,21 +319,18 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
     if ((p->folder && !*p->folder) || (p->file && !*p->file))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path for checkpoints is empty");
     if (has_place && !step->f.save)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: a place for checkpoints is given, but the step "
-                                              "cannot be saved");
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: a place for checkpoints is given, but the step cannot be saved");
     if (!has_place && (p->every_steps || p->every_progress || p->every_seconds != 0.0 || p->keep || p->is_new))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints are wanted, but there is no folder "
                                               "or file for them");
     if (p->file && p->keep > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: one file keeps one checkpoint, not %u; name a "
-                                              "folder", p->keep);
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: one file keeps one checkpoint, not %u; name a folder", p->keep);
     COPSE_TRY(copse_need_known("monitor", "answer to a lost worker", p->on_loss, COPSE_LOSS_CONTINUES));
     if (p->on_loss == COPSE_LOSS_CONTINUES && (!has_place || !step->f.recover))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: to go on without lost workers it needs a place "
                                               "for checkpoints and a step that recovers");
     if (!(p->every_seconds >= 0.0) || p->every_seconds > 1e9)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: every %g seconds: 0 to 1e9 are possible",
-                          p->every_seconds);
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: every %g seconds: 0 to 1e9 are possible", p->every_seconds);
     return COPSE_OK;
 }
 
@@ -383,8 +378,7 @@ static copse_cluster *cluster_of(const copse_step *step, const struct copse_moni
     return c ? copse_cluster_retain(c) : NULL;
 }
 
-copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_params *params,
-                                  copse_monitor **out)
+copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_params *params, copse_monitor **out)
 {
     static const struct copse_monitor_params none;
     const struct copse_monitor_params *p = params ? params : &none;

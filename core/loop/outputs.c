@@ -217,8 +217,7 @@ copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *
     return COPSE_OK;
 }
 
-copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
-                                              void *object)
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name, void *object)
 {
     struct copse_named_output *n;
     uint32_t at;

@@ -319,10 +319,8 @@ static copse_status check(const struct copse_single_loss_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: %zu outputs, at most %d are possible",
                           p->output_count, OUTPUTS_MAX);
     for (size_t i = 0; i < p->output_count; i++)
-        if (!p->outputs[i].name || (int)p->outputs[i].reduction < 0 ||
-            p->outputs[i].reduction > COPSE_OUTPUT_MEAN)
-            return copse_fail(COPSE_ERR_ARGUMENT, "step: output %zu has no name, or no reduction that "
-                                                  "there is", i);
+        if (!p->outputs[i].name || (int)p->outputs[i].reduction < 0 || p->outputs[i].reduction > COPSE_OUTPUT_MEAN)
+            return copse_fail(COPSE_ERR_ARGUMENT, "step: output %zu has no name, or its reduction is unknown", i);
     return COPSE_OK;
 }
 

@@ -65,7 +65,7 @@ static copse_status begin(struct generation *g, const char *prompt, size_t size)
     if (needs_whole_windows(g) && g->count < g->context)
         return copse_fail(COPSE_ERR_ARGUMENT, "generate: the prompt has %u %s; the network predicts only the token behind a "
                                               "window of %u: give a prompt of at least %u",
-                          g->count, copse__token_names[g->schema->tokens], g->context, g->context);
+                          g->count, copse__token_kinds[g->schema->tokens].noun, g->context, g->context);
     return COPSE_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
-#include "core/train/predictor.h"
+#include "core/recording/predictor.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"
 /* Lines of metadata: in a checkpoint behind "application.". */

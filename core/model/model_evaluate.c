@@ -2,6 +2,7 @@
 /* Comparison of a model's predictions with labels. */
 #include <math.h>
 
+#include "copse/data/text.h"
 #include "core/model/model.h"
 
 /* Sums over the rows so far. */
@@ -13,6 +14,8 @@ struct sums {
     float *outputs;  /* of a batch */
     double *row;     /* of one row; probabilities */
     double *losses;  /* of the worst rows, if the caller has no room for them */
+    uint8_t *sizes;  /* bytes of each token of a text; otherwise 0 */
+    uint64_t bytes;  /* of the labels */
     struct target_sums {
         double first, shifted, squares; /* of labels, less the first one */
         double errors, absolute;        /* of predictions: squared, absolute */
@@ -67,6 +70,7 @@ static copse_status add_classes(struct sums *s, const copse_model *m, const floa
             return copse_fail(COPSE_ERR_ARGUMENT, "model: row %zu has the label %d, the model has %u classes", s->rows, labels[i],
                               classes);
         *loss += add_class(s, outputs + (size_t)i * classes, classes, labels[i]) / m->positions;
+        s->bytes += s->sizes[labels[i]];
     }
     return COPSE_OK;
 }
@@ -118,6 +122,8 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     out->worst_count = s->worst_count;
     if (!m->targets) {
         out->accuracy = (double)s->right / (n * m->positions);
+        if (s->bytes > 0)
+            out->bits_per_byte = s->loss * m->positions / log(2.0) / (double)s->bytes;
         return;
     }
     for (uint32_t i = 0; i < m->is.outputs; i++) {
@@ -150,9 +156,12 @@ static copse_status prepare(struct sums *s, const copse_model *m)
     s->outputs = copse__alloc(mem, copse__model_rows(m) * m->positions * outputs, sizeof *s->outputs);
     s->targets = copse__alloc(mem, outputs, sizeof *s->targets);
     s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
+    s->sizes = copse__alloc(mem, outputs, sizeof *s->sizes);
+    for (uint32_t i = 0; s->sizes && m->is.kind == COPSE_DATA_TEXT && i < outputs; i++)
+        s->sizes[i] = (uint8_t)copse_text_token(m->schema, i, NULL);
     if (s->p->confusion && !m->targets)
         memset(s->p->confusion, 0, outputs * outputs * sizeof *s->p->confusion);
-    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_no_memory("model");
+    return s->outputs && s->targets && s->losses && s->sizes ? COPSE_OK : copse_no_memory("model");
 }
 
 copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, const struct copse_evaluation_params *params,
@@ -174,6 +183,7 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, con
         conclude(&s, m, out);
     copse__free(mem, s.outputs);
     copse__free(mem, s.targets);
+    copse__free(mem, s.sizes);
     if (!s.p->worst_losses)
         copse__free(mem, s.losses);
     copse_batches_release(&batches);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A model in graphs: its input, the network, its loss. */
-#include "copse/ops.h"
+#include "copse/ops/losses.h"
+#include "copse/train/hidden.h"
 #include "core/graph/graph.h"
 #include "core/model/model.h"
 
@@ -57,6 +58,29 @@ static copse_status sequence(const copse_model *m, copse_graph *g, copse_tensor 
     return classification(m, g, h, y, loss);
 }
 
+/* The logits of more tokens than these are not kept: docs/performance.md, "Large vocabularies". The number of examples has no
+   influence: all recordings of a trainer compute the gradients in the same order. */
+#define LARGE_VOCABULARY 16384
+
+/* The same for a large vocabulary, if the network ends with a product; else *loss is NULL. */
+static copse_status large_sequence(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor *y, copse_tensor **loss)
+{
+    copse_tensor *x, *h, *w, *bias, *hits, *accuracy;
+    *loss = NULL;
+    COPSE_TRY(read_input(m, g, in, &x));
+    COPSE_TRY(copse_layer_apply_hidden(m->layer, g, in, x, &h, &w, &bias));
+    if (!h)
+        return COPSE_OK;
+    if (m->positions == 1)
+        COPSE_TRY(copse__model_last(g, y, &y));
+    const uint32_t rows = copse_tensor_shape(y).dims[0] * m->positions;
+    COPSE_TRY(copse_reshape(g, h, COPSE_SHAPE(rows, copse_tensor_shape(w).dims[0]), &h));
+    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(rows), &y));
+    COPSE_TRY(copse_dense_cross_entropy(g, h, w, bias, y, NULL, loss, &hits));
+    COPSE_TRY(copse_mean(g, hits, NULL, 0, false, &accuracy));
+    return copse_report(g, "accuracy", accuracy);
+}
+
 static copse_status regression(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
 {
     copse_tensor *error;
@@ -74,6 +98,11 @@ copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model
     COPSE_TRY(copse_need("model", g, in, model, loss));
     const copse_model *m = model;
     COPSE_TRY(copse_input(in, "y", &y)); /* first: dropout draws by the number of its node */
+    if (m->is.task == COPSE_TASK_SEQUENCE && m->is.outputs > LARGE_VOCABULARY && !m->loss.row) {
+        COPSE_TRY(large_sequence(m, g, in, y, loss));
+        if (*loss)
+            return COPSE_OK;
+    }
     COPSE_TRY(copse__model_apply(m, g, in, &h));
     return m->targets                            ? regression(m, g, h, y, loss)
            : m->is.task == COPSE_TASK_SEQUENCE ? sequence(m, g, h, y, loss)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Self-attention with its projections: one product makes query, key and value heads, another one mixes the results of the heads. */
 #include "copse/ops/attention.h"
+#include "copse/ops/rotary.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
 #include "copse/ops.h"
 
-enum { HEADS, CAUSAL, KV_HEADS, WINDOW, BIAS, INIT, SCALE };
+enum { HEADS, CAUSAL, KV_HEADS, WINDOW, ROTARY, BASE, BIAS, INIT, SCALE };
 enum { QKV, QKV_BIAS, OUT, OUT_BIAS };
 
 #define MOST_WIDTH 128u /* of a head */
@@ -29,6 +30,9 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
                                 (unsigned)heads, MOST_WIDTH);
     if (heads % kv_heads)
         return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "%u key heads do not divide %u heads", (unsigned)kv_heads, (unsigned)heads);
+    if (l->value[ROTARY].count && width / heads % 2)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "rotary positions turn pairs, and a head of %s has %u numbers", text,
+                                (unsigned)(width / heads));
     if ((uint64_t)length * (heads / kv_heads) > MOST_LENGTH)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u positions of %u heads for each key head: at most %u in all",
                                 (unsigned)length, (unsigned)(heads / kv_heads), MOST_LENGTH);
@@ -52,12 +56,25 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return make_dense(l, m, OUT, "out", "out_bias", width);
 }
 
+/* Query and key heads turn, value heads do not. */
+static copse_status turn(const copse_layer *l, copse_graph *g, copse_tensor **qkv)
+{
+    const copse_shape packed = (*qkv)->shape;
+    const uint32_t heads = l->value[HEADS].count, kv_heads = kv_heads_of(l), width = l->in.shape.dims[1] / heads;
+    const struct copse_rotary_params params = { .base = l->value[BASE].number, .heads = heads + kv_heads };
+    COPSE_TRY(copse_reshape(g, *qkv, COPSE_SHAPE(packed.dims[0], packed.dims[1], heads + 2 * kv_heads, width), qkv));
+    COPSE_TRY(copse_rotary(g, *qkv, &params, qkv));
+    return copse_reshape(g, *qkv, packed, qkv);
+}
+
 static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
 {
     const struct copse_attention_params params = { .is_causal = l->value[CAUSAL].count != 0, .window = l->value[WINDOW].count };
     copse_tensor *t;
     (void)in;
     COPSE_TRY(copse_dense(g, x, copse__layer_tensor(l, QKV), copse__layer_tensor(l, QKV_BIAS), COPSE_LINEAR, &t));
+    if (l->value[ROTARY].count)
+        COPSE_TRY(turn(l, g, &t));
     COPSE_TRY(copse_self_attention(g, t, l->value[HEADS].count, kv_heads_of(l), &params, &t));
     return copse_dense(g, t, copse__layer_tensor(l, OUT), copse__layer_tensor(l, OUT_BIAS), COPSE_LINEAR, y);
 }
@@ -69,6 +86,8 @@ const struct copse_layer_kind copse__layer_attention = {
         [CAUSAL] = { .name = "causal", .form = COPSE_SETTING_FLAG },
         [KV_HEADS] = { .name = "kv_heads", .form = COPSE_SETTING_COUNT },
         [WINDOW] = { .name = "window", .form = COPSE_SETTING_COUNT },
+        [ROTARY] = { .name = "rotary", .form = COPSE_SETTING_FLAG },
+        [BASE] = { .name = "base", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30, .normal = { .number = 10000 } },
         [BIAS] = { .name = "bias", .form = COPSE_SETTING_FLAG, .normal = { .count = 1 } },
         [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },

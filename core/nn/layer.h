@@ -97,7 +97,7 @@ struct copse_layer_kind {
 };
 
 extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_shortcut, copse__layer_dense, copse__layer_embedding,
-    copse__layer_positions, copse__layer_attention, copse__layer_gru, copse__layer_lstm, copse__layer_rnn,
+    copse__layer_positions, copse__layer_attention, copse__layer_glu, copse__layer_gru, copse__layer_lstm, copse__layer_rnn,
     copse__layer_flatten, copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_group_norm, copse__layer_instance_norm,
     copse__layer_conv, copse__layer_conv_transposed, copse__layer_max_pool, copse__layer_average_pool,
@@ -185,5 +185,7 @@ copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph
                                  copse_tensor **y);
 /* Variable `i` as an operand; NULL: the layer has none. */
 copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i);
+/* COPSE_ERR_ARGUMENT if the layers are not built, COPSE_ERR_SHAPE if they were built for other inputs. */
+copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *x);
 
 #endif

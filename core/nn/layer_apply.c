@@ -28,10 +28,12 @@ copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph
     return COPSE_OK;
 }
 
-static copse_status check(const copse_layer *l, const copse_tensor *x)
+copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *x)
 {
     const copse_shape shape = copse_tensor_shape(x);
     char mine[96], theirs[96];
+    if (!l->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer apply: the layers are not built: see copse_layer_build");
     bool is_same = shape.rank == l->in.shape.rank + 1 && copse_tensor_type(x) == l->type;
     for (uint32_t i = 1; is_same && i < shape.rank; i++)
         is_same = shape.dims[i] == l->in.shape.dims[i - 1];
@@ -47,8 +49,6 @@ copse_status copse_layer_apply(const copse_layer *l, copse_graph *g, const copse
     COPSE_TRY(copse_need("layer apply", y));
     *y = NULL;
     COPSE_TRY(copse_need("layer apply", l, g, x));
-    if (!l->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer apply: the layers are not built: see copse_layer_build");
-    COPSE_TRY(check(l, x));
+    COPSE_TRY(copse__layer_check_input(l, x));
     return apply(l, g, in, x, y);
 }

@@ -15,6 +15,7 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_embedding,
     &copse__layer_positions,
     &copse__layer_attention,
+    &copse__layer_glu,
     &copse__layer_gru,
     &copse__layer_lstm,
     &copse__layer_rnn,

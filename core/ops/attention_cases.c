@@ -1,24 +1,62 @@
 /* SPDX-License-Identifier: MIT */
 /* Cases of attention. A score s, the sum of scale q k, has an error of the size of the sum of the terms' magnitudes A, so that its
    share of the softmax P has one of P (1 + A + the row's largest A) =: R. The error of y is relative to the sum of
-   R (|v| + |y|), and those of the derivatives to the same graph of magnitudes. Sizes around 64, a tile, and at 192 and 448,
-   the keys of a launch for heads of 128 and 64. */
+   R (|v| + |y|), and those of the derivatives to the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a
+   tile, and at 192 and 448, the keys of a launch for heads of 128 and 64. */
 #include <math.h>
 
 #include "copse/matmul.h"
 #include "copse/ops/attention.h"
 #include "core/ops/cases.h"
 
+/* A mask, [... queries or 1, keys]. */
+struct mask {
+    copse_shape shape;
+    uint32_t hidden; /* each hidden-th word is -infinity [0: none] */
+    uint32_t dead;   /* so is each dead-th row           [0: none] */
+    const float *words; /* instead                          [NULL] */
+};
+
 struct settings {
     struct copse_attention_params params;
     uint32_t heads, kv_heads; /* of one tensor; 0: three tensors */
+    const int32_t *lengths;   /* of the items                 [NULL: none] */
+    const struct mask *mask;  /*                              [NULL: none] */
 };
+
+static float mask_word(const struct mask *k, size_t i)
+{
+    if (k->words)
+        return k->words[i];
+    const size_t row = i / k->shape.dims[k->shape.rank - 1];
+    const bool is_hidden = (k->hidden && i % k->hidden == 1) || (k->dead && row % k->dead == 1);
+    return is_hidden ? -INFINITY : 0.25f * (float)((int)(i * 37 % 17) - 8);
+}
+
+static copse_status constant_mask(copse_graph *g, const struct mask *k, copse_tensor **out)
+{
+    const size_t count = (size_t)copse__elements(k->shape);
+    float *list = copse__alloc(&g->ctx->base.mem, count, sizeof *list);
+    COPSE_TRY(copse_need_memory(list, "attention"));
+    for (size_t i = 0; i < count; i++)
+        list[i] = mask_word(k, i);
+    const copse_status status = copse_constant(g, COPSE_F32, k->shape, list, out);
+    copse__free(&g->ctx->base.mem, list);
+    return status;
+}
 
 static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
 {
     const struct settings *s = user;
-    return s->heads ? copse_self_attention(g, in[0], s->heads, s->kv_heads, &s->params, y)
-                    : copse_attention(g, in[0], in[1], in[2], &s->params, y);
+    struct copse_attention_params params = s->params;
+    if (y)
+        *y = NULL;
+    if (s->lengths && in[0])
+        COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(in[0]->shape.dims[0]), s->lengths, &params.lengths));
+    if (s->mask && in[0])
+        COPSE_TRY(constant_mask(g, s->mask, &params.mask));
+    return s->heads ? copse_self_attention(g, in[0], s->heads, s->kv_heads, &params, y)
+                    : copse_attention(g, in[0], in[1], in[2], &params, y);
 }
 
 /* ---- what limits are relative to: tensors [n, kv_heads, heads of each, length, width] ---- */
@@ -45,17 +83,40 @@ static copse_status turn_back(copse_graph *g, copse_tensor *x, copse_shape s, co
     return copse_reshape(g, x, s, out);
 }
 
-/* 1 where a query sees a key. */
-static copse_status seen(copse_graph *g, const struct settings *s, uint32_t queries, uint32_t keys, copse_tensor **out)
+/* The word of the mask for [item, head, query, key]. */
+static float bias_of(const struct mask *k, const uint32_t at[4])
+{
+    size_t place = 0;
+    for (uint32_t i = 0; k && i < k->shape.rank; i++)
+        place = place * k->shape.dims[i] + at[4 - k->shape.rank + i] % k->shape.dims[i];
+    return k ? mask_word(k, place) : 0;
+}
+
+static bool sees(const struct settings *s, uint32_t item, uint32_t i, uint32_t j)
 {
     const uint32_t window = s->params.window ? s->params.window : UINT32_MAX;
-    float *list = copse__alloc(&g->ctx->base.mem, (size_t)queries * keys, sizeof *list);
-    if (!list)
-        return copse_no_memory("attention");
-    for (uint32_t i = 0; i < queries; i++)
-        for (uint32_t j = 0; j < keys; j++)
-            list[(size_t)i * keys + j] = (i > j ? i - j : j - i) < window && !(s->params.is_causal && j > i);
-    const copse_status status = copse_constant(g, COPSE_F32, COPSE_SHAPE(queries, keys), list, out);
+    const uint32_t length = !s->lengths ? UINT32_MAX : (uint32_t)COPSE_MAX(s->lengths[item], 0);
+    return (i > j ? i - j : j - i) < window && !(s->params.is_causal && j > i) && j < length && !(s->heads && i >= length);
+}
+
+/* 1 where a query sees a key, and what the mask adds there. [n, kv_heads, heads of each, queries, keys] */
+static copse_status seen(copse_graph *g, const struct settings *s, const struct view *x, copse_tensor **out, copse_tensor **bias)
+{
+    const uint32_t n = x->q_shape.dims[0], heads = x->q_shape.dims[2], queries = x->q_shape.dims[1], keys = x->k_shape.dims[1];
+    const copse_shape shape = COPSE_SHAPE(n, x->k_shape.dims[2], heads / x->k_shape.dims[2], queries, keys);
+    const size_t count = (size_t)copse__elements(shape);
+    float *list = copse__alloc(&g->ctx->base.mem, 2 * count, sizeof *list);
+    COPSE_TRY(copse_need_memory(list, "attention"));
+    for (size_t w = 0; w < count; w++) {
+        const uint32_t j = (uint32_t)(w % keys), i = (uint32_t)(w / keys % queries), h = (uint32_t)(w / keys / queries % heads),
+                       item = (uint32_t)(w / keys / queries / heads);
+        const float b = bias_of(s->mask, (uint32_t[]){ item, h, i, j });
+        list[w] = sees(s, item, i, j) && b > -INFINITY;
+        list[count + w] = list[w] > 0 ? b : 0;
+    }
+    copse_status status = copse_constant(g, COPSE_F32, shape, list, out);
+    if (status == COPSE_OK)
+        status = copse_constant(g, COPSE_F32, shape, list + count, bias);
     copse__free(&g->ctx->base.mem, list);
     return status;
 }
@@ -70,16 +131,19 @@ static copse_status magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b,
 
 static copse_status shares(copse_graph *g, const struct settings *s, struct view *x)
 {
-    copse_tensor *mask, *score, *a, *most, *far;
-    COPSE_TRY(seen(g, s, x->q_shape.dims[1], x->k_shape.dims[1], &mask));
+    copse_tensor *mask, *bias, *score, *a, *most, *far;
+    COPSE_TRY(seen(g, s, x, &mask, &bias));
     COPSE_TRY(copse_matmul(g, x->q, x->k, false, true, &score));
     COPSE_TRY(copse_multiply_by(g, score, x->scale, &score));
+    COPSE_TRY(copse_add(g, score, bias, &score));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, -1e30, &far));
     COPSE_TRY(copse_where(g, mask, score, far, &score));
     COPSE_TRY(copse_softmax(g, score, &score));
     COPSE_TRY(copse_mul(g, score, mask, &x->share));
     COPSE_TRY(magnitudes(g, x->q, x->k, false, true, &a));
     COPSE_TRY(copse_multiply_by(g, a, fabsf(x->scale), &a));
+    COPSE_TRY(copse_abs(g, bias, &bias));
+    COPSE_TRY(copse_add(g, a, bias, &a));
     COPSE_TRY(copse_mul(g, a, mask, &a));
     COPSE_TRY(copse_max(g, a, columns, 1, true, &most));
     COPSE_TRY(copse_add(g, a, most, &a));
@@ -201,6 +265,33 @@ static const struct settings
     three_one = { .params = { .window = 3 }, .heads = 3, .kv_heads = 1 },
     four_two = { .params = { .is_causal = true }, .heads = 4, .kv_heads = 2 };
 
+static const int32_t short_items[] = { 3, 0 }, beyond[] = { 900, -1 }, packed_items[] = { 4, 0 }, long_items[] = { 67 }, two_keys[] = { 2 };
+static const struct mask of_all = { .shape = DIMS(2, 2, 5, 4), .hidden = 7 }, of_heads = { .shape = DIMS(2, 1, 4) },
+    of_keys = { .shape = DIMS(4), .hidden = 4 }, of_items = { .shape = DIMS(2, 1, 1, 4), .hidden = 3 },
+    dead_rows = { .shape = DIMS(5, 4), .dead = 2 },
+    of_70 = { .shape = DIMS(70, 70), .hidden = 3, .dead = 9 }, of_130 = { .shape = DIMS(130, 130), .hidden = 5, .dead = 9 },
+    of_200 = { .shape = DIMS(2, 200, 200), .hidden = 5, .dead = 11 }, row_of_130 = { .shape = DIMS(130), .hidden = 7 };
+static const float all_hidden[] = { -INFINITY, -INFINITY, -INFINITY }, log_words[] = { 0, 0.69314718f, 0.69314718f, 0 };
+static const struct mask of_hidden = { .shape = DIMS(3), .words = all_hidden }, of_logs = { .shape = DIMS(2, 2), .words = log_words };
+static const struct settings
+    hidden_keys = { .mask = &of_hidden }, log_mask = { .mask = &of_logs },
+    padded = { .lengths = short_items },
+    padded_causal = { .params = { .is_causal = true }, .lengths = short_items },
+    padded_window = { .params = { .window = 2 }, .lengths = short_items },
+    padded_beyond = { .lengths = beyond },
+    padded_two = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 2, .lengths = packed_items },
+    padded_three = { .params = { .window = 3 }, .heads = 3, .kv_heads = 1, .lengths = packed_items },
+    padded_long = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 1, .lengths = long_items },
+    padded_window_long = { .params = { .window = 40 }, .lengths = long_items },
+    stated_lengths = { .lengths = two_keys },
+    masked_all = { .mask = &of_all }, masked_heads = { .mask = &of_heads }, masked_keys = { .mask = &of_keys },
+    masked_items = { .mask = &of_items, .lengths = short_items }, masked_dead = { .mask = &dead_rows },
+    masked_causal = { .params = { .is_causal = true }, .mask = &dead_rows },
+    masked_window = { .params = { .window = 2 }, .mask = &of_all, .lengths = short_items },
+    masked_70 = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 1, .mask = &of_70, .lengths = long_items },
+    masked_130 = { .params = { .window = 70 }, .mask = &of_130 }, masked_row = { .mask = &row_of_130 },
+    masked_200 = { .params = { .is_causal = true }, .mask = &of_200 };
+
 /* Rows of in[0] as one head of q, k and v. */
 static copse_status random_attention(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
 {
@@ -251,11 +342,23 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, k, three, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, x, x, x, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 operands", copse_attention(g, q, n, n, NULL, &y));
+    REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16", copse_attention(g, q, n, n, NULL, &y));
     REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, wide, wide, wide, NULL, &y));
     REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, none, none, none, NULL, &y));
     REFUSES(r, SHAPE, "at most 16384 queries and keys", copse_attention(g, far, far, far, NULL, &y));
     REFUSES(r, SHAPE, "at most 16384 queries of all heads for each key head", copse_attention(g, many, one, one, NULL, &y));
+    copse_tensor *lengths = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(3));
+    copse_tensor *mask = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 5));
+    copse_tensor *deep = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 1, 7));
+    const struct copse_attention_params three_items = { .lengths = lengths }, halves = { .lengths = mask }, square = { .mask = mask },
+                                        whole = { .mask = lengths }, five = { .mask = deep }, elsewhere = { .mask = r->other };
+    REFUSES(r, SHAPE, "and i32[3]: expected i32 lengths [2]", copse_attention(g, q, k, k, &three_items, &y));
+    REFUSES(r, SHAPE, "expected i32 lengths [2]", copse_self_attention(g, x, 2, 1, &halves, &y));
+    REFUSES(r, SHAPE, "expected an f32 mask [2 or 1, 4 or 1, 5 or 1, 7], which may lack the first axes",
+            copse_attention(g, q, k, k, &square, &y));
+    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &whole, &y));
+    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &five, &y));
+    REFUSES(r, ARGUMENT, "belongs to another graph; while adding attention", copse_attention(g, q, k, k, &elsewhere, &y));
     REFUSES(r, ARGUMENT, "attention: scale inf is not finite", copse_attention(g, q, k, k, &endless, &y));
     REFUSES(r, ARGUMENT, "attention: operand 1 is NULL", copse_attention(g, q, NULL, k, &defaults, &y));
     REFUSES(r, SHAPE, "self_attention: operand f32[2, 5, 32]: expected f32 [n, length, (4 + 2 * 1) width]",
@@ -293,6 +396,7 @@ static void refusals(struct copse_refusals *r)
 static const double zero[] = { 0 }, two[] = { 2 }, values[] = { 3, 6, 9 }, keys[] = { 0, 1, 2 }, logs[] = { 0, 0.6931471824645996 };
 static const double every[] = { 6, 6, 6 }, causal[] = { 3, 4.5, 6 }, window[] = { 3, 4.5, 7.5 }, both[] = { 4.5, 6, 7.5 };
 static const double none[] = { 3, 0, 0, 0 };
+static const double first_two[] = { 4.5, 4.5, 4.5 }, zeros[] = { 0, 0, 0 }, weighted[] = { 5, 4 };
 /* exp(score) is 1 and 2 for the keys 0 and ln 2 */
 static const double thirds[] = { 5, 5, 5 };
 static const double special[] = { 0, N, I }, special_want[] = { 6, N, N };
@@ -307,6 +411,29 @@ static const struct copse_case cases[] = {
     { .op = "attention", .name = "stated: scale", .build = build, .user = &half,
       THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(logs, DIMS(1, 2, 1, 1)),
                    VALUES(values, DIMS(1, 2, 1, 1))), LIMITS, .want = thirds, .has_no_gradient = true, .is_poor = true, QUICK },
+    STATED("stated: a length of 2", &stated_lengths, zero, keys, values, 3, 3, first_two)
+    STATED("stated: all keys hidden", &hidden_keys, zero, keys, values, 3, 3, zeros)
+    STATED("stated: a mask of logarithms", &log_mask, zero, keys, values, 2, 2, weighted)
+    HEADS("lengths", &padded, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK, .is_poor = true)
+    HEADS("lengths, causal", &padded_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    HEADS("lengths, window", &padded_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    HEADS("lengths out of range", &padded_beyond, NORMAL, DIMS(2, 5, 4, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    SELF("one tensor, lengths, causal", &padded_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK, .is_poor = true)
+    SELF("one tensor, lengths, three heads for one key head", &padded_three, FILL(NORMAL, DIMS(2, 6, 15)), STANDARD, .is_poor = true)
+    SELF("one tensor, 70 positions, a length of 67", &padded_long, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH)
+    HEADS("a length of 67, a window over tiles", &padded_window_long, NORMAL, DIMS(1, 90, 1, 8), DIMS(1, 90, 1, 8), STANDARD, ROUGH)
+    HEADS("a mask", &masked_all, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK)
+    HEADS("a mask of heads", &masked_heads, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD)
+    HEADS("a mask of keys", &masked_keys, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD)
+    HEADS("a mask of items, lengths", &masked_items, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    HEADS("a mask that hides all keys of some queries", &masked_dead, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK,
+          .is_poor = true)
+    HEADS("a mask, causal", &masked_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    HEADS("a mask, window, lengths", &masked_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+    SELF("one tensor, a mask, causal, lengths", &masked_70, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH)
+    HEADS("a mask and a window over tiles", &masked_130, NORMAL, DIMS(1, 130, 2, 8), DIMS(1, 130, 1, 8), STANDARD, ROUGH)
+    HEADS("a mask of keys over tiles", &masked_row, NORMAL, DIMS(2, 19, 2, 8), DIMS(2, 130, 1, 8), STANDARD, ROUGH)
+    HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128), FULL, ROUGH)
     HEADS("two heads", &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK)
     HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3), QUICK)
     HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3), QUICK)

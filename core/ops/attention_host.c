@@ -6,30 +6,41 @@
 #include "core/ops/self_tests.h"
 
 #define WIDEST 128
-#define STATE  3u /* words of a query: kernels/attention/attention.clh */
+#define STATE  COPSE_ATTENTION_STATE
 
 /* ---- references ---- */
 
-static bool sees_a_key(const struct copse_attention_map *m, size_t i)
+static bool sees_a_key(const struct copse_attention_map *m, size_t i, size_t keys)
 {
-    return m->keys > 0 && (i < m->keys || i - (m->keys - 1) < m->window);
+    return keys > 0 && (i < keys || i - (keys - 1) < m->window);
+}
+
+static double score_of(const struct copse_attention_map *m, const struct copse_host_arg *args, size_t item, size_t h, size_t i,
+                       size_t j)
+{
+    return m->scale * copse__attention_dot(&args[0], copse__attention_q(m, item, h, i), &args[1],
+                                           copse__attention_k(m, item, h, j), m->width) +
+           copse__attention_bias(m, &args[3], item, h, i, j);
 }
 
 void copse_host_attention(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *state = &args[3], *y = &args[4];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
+    const struct copse_host_arg *v = &args[2], *state = &args[5], *y = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     const bool is_last = end == m.keys, has_values = spec[1] != 0;
     for (size_t row = 0; row < p->rows; row++) {
         const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
-        const size_t of_q = copse__attention_q(&m, item, h, i), to = copse__attention_y(&m, item, h, i);
+        const size_t to = copse__attention_y(&m, item, h, i);
+        const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
         const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
         double sums[WIDEST] = { 0 }, top = before;
         for (size_t j = p->first; j < end; j++) {
-            const double s = m.scale * copse__attention_dot(q, of_q, k, copse__attention_k(&m, item, h, j), m.width);
-            if (copse__attention_sees(&m, i, j) && s > top)
+            if (!copse__attention_sees(&m, i, j, keys))
+                continue;
+            const double s = score_of(&m, args, item, h, i, j);
+            if (s > top)
                 top = s;
         }
         const double shift = top == -INFINITY ? 0 : top, keep = exp(before - shift);
@@ -37,18 +48,19 @@ void copse_host_attention(const void *params, const int32_t *spec, const struct 
         for (size_t c = 0; has_values && p->first && c < m.width; c++)
             sums[c] = copse__load(y, to + c) * keep;
         for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j))
+            if (!copse__attention_sees(&m, i, j, keys))
                 continue;
-            const double s = m.scale * copse__attention_dot(q, of_q, k, copse__attention_k(&m, item, h, j), m.width);
-            const double e = exp(s - shift);
+            const double e = exp(score_of(&m, args, item, h, i, j) - shift);
             total += e;
             for (size_t c = 0; has_values && c < m.width; c++)
                 sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
         }
-        copse__store(state, STATE * row, top);
-        copse__store(state, STATE * row + 1, is_last ? 1 / total : total);
+        const bool is_empty = m.has_mask ? total == 0 : !sees_a_key(&m, i, keys);
+        copse__store(state, STATE * row, is_last && is_empty ? 0 : top);
+        copse__store(state, STATE * row + 1, !is_last ? total : is_empty ? 0 : 1 / total);
+        copse__store(state, STATE * row + 3, (double)keys);
         for (size_t c = 0; has_values && c < m.width; c++)
-            copse__store(y, to + c, !sees_a_key(&m, i) ? 0 : is_last ? sums[c] / total : sums[c]);
+            copse__store(y, to + c, !is_last ? sums[c] : is_empty ? 0 : sums[c] / total);
     }
 }
 
@@ -61,21 +73,21 @@ static double share_of(const struct copse_host_arg *state, size_t row, double sc
 void copse_host_attention_grad_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *y = &args[3], *dy = &args[4],
-                                *state = &args[5], *to = &args[6];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
+    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5], *state = &args[6], *to = &args[7];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
         const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
-        const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+        const size_t of_y = copse__attention_y(&m, item, h, i);
+        const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
         const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
         const double along = copse__attention_dot(dy, of_y, y, of_y, m.width);
         double sums[WIDEST] = { 0 };
         for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j))
+            if (!copse__attention_sees(&m, i, j, keys))
                 continue;
             const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
-            const double share = share_of(state, row, m.scale * copse__attention_dot(q, of_q, k, of_k, m.width));
+            const double share = share_of(state, row, score_of(&m, args, item, h, i, j));
             const double slope = share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
             for (size_t c = 0; c < m.width; c++)
                 sums[c] += slope * copse__load(k, of_k + c);
@@ -89,21 +101,22 @@ void copse_host_attention_grad_query(const void *params, const int32_t *spec, co
 void copse_host_attention_grad_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key *p = params;
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec);
-    const struct copse_host_arg *q = &args[0], *k = &args[1], *v = &args[2], *dy = &args[3], *state = &args[4], *to = &args[5];
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
+    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5], *to = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries), kv_heads = m.heads / m.share;
     for (size_t row = 0; row < p->rows; row++) {
         const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
         const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
-        const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+        const size_t of_v = copse__attention_v(&m, item, h, j);
+        const size_t length = copse__attention_state_length(&m, state, item, h);
         const bool adds = p->first + p->head > 0;
         double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
         for (size_t i = p->first; i < end; i++) {
-            if (!copse__attention_sees(&m, i, j))
+            if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)))
                 continue;
             const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
             const size_t line = (item * m.heads + h) * m.queries + i;
-            const double share = share_of(state, line, m.scale * copse__attention_dot(q, of_q, k, of_k, m.width));
+            const double share = share_of(state, line, score_of(&m, args, item, h, i, j));
             const double slope = share * m.scale *
                                  (copse__attention_dot(dy, of_y, v, of_v, m.width) - copse__load(state, STATE * line + 2));
             for (size_t c = 0; c < m.width; c++) {
@@ -158,11 +171,15 @@ static void wide_key(const void *params, const int32_t *spec, const struct copse
 #define HEADS   2u
 #define ROWS    (HEADS * QUERIES)
 #define WIDTH   9u
+#define MASK_WORDS (ROWS * KEYS)
 
 /* Two heads with one key head; windows of 4. */
 #define PARAMS_OF                                                                                           \
     .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4,          \
-    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .scale = 0.0625f / WIDTH
+    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .mask_head = QUERIES * KEYS, .mask_query = KEYS,           \
+    .scale = 0.0625f / WIDTH
+
+/* In the tests with lengths the item has three keys, or three keys and queries. */
 
 static void set_state(struct copse_self_test *t, uint32_t buffer)
 {
@@ -170,31 +187,33 @@ static void set_state(struct copse_self_test *t, uint32_t buffer)
         copse__test_set(t, buffer, STATE * row, 0.25f * (float)(row % 3));
         copse__test_set(t, buffer, STATE * row + 1, 0.125f * (float)(1 + row % 2));
         copse__test_set(t, buffer, STATE * row + 2, (float)(row % 4));
+        copse__test_set(t, buffer, STATE * row + 3, row % QUERIES < 3 ? 3.0f : 0.0f);
     }
 }
 
 void copse_self_test_attention(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention p = { PARAMS_OF, .rows = ROWS, .count = 64 };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, STATE * ROWS, ROWS * WIDTH);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS, 1,
+                    STATE * ROWS, ROWS * WIDTH);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64, .to_stride = HEADS * WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, ROWS * WIDTH,
-                    STATE * ROWS, ROWS * WIDTH);
-    set_state(t, 5);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
+                    ROWS * WIDTH, ROWS * WIDTH, STATE * ROWS, ROWS * WIDTH);
+    set_state(t, 6);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 void copse_self_test_attention_grad_key(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, ROWS * WIDTH, STATE * ROWS,
-                    2 * KEYS * WIDTH);
-    set_state(t, 4);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
+                    ROWS * WIDTH, STATE * ROWS, 2 * KEYS * WIDTH);
+    set_state(t, 5);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 

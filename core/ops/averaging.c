@@ -17,3 +17,12 @@ copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averagin
     return averaging == COPSE_MEAN ? copse_mean(g, losses, NULL, 0, false, out)
                                    : copse_sum(g, losses, NULL, 0, false, out);
 }
+
+copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights, copse_tensor **out)
+{
+    copse_tensor *mean, *divisor;
+    COPSE_TRY(copse_mean(g, losses, NULL, 0, false, &mean));
+    COPSE_TRY(copse_mean(g, weights, NULL, 0, false, &divisor));
+    COPSE_TRY(copse__mean_over_batch(g, divisor, &divisor));
+    return copse_div(g, mean, divisor, out);
+}

@@ -117,12 +117,9 @@ static copse_status weights_of_rows(copse_graph *g, copse_tensor *labels, copse_
 static copse_status mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels, copse_tensor *weights,
                                       const struct class_attr *a, copse_tensor **out)
 {
-    copse_tensor *mean, *divisor;
-    COPSE_TRY(copse_mean(g, losses, NULL, 0, false, &mean));
-    COPSE_TRY(weights_of_rows(g, labels, weights, a, &divisor));
-    COPSE_TRY(copse_mean(g, divisor, NULL, 0, false, &divisor));
-    COPSE_TRY(copse__mean_over_batch(g, divisor, &divisor));
-    return copse_div(g, mean, divisor, out);
+    copse_tensor *of_rows;
+    COPSE_TRY(weights_of_rows(g, labels, weights, a, &of_rows));
+    return copse__weighted_mean(g, losses, of_rows, out);
 }
 
 static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *labels,

@@ -110,14 +110,15 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
     COPSE_TRY(flatten(g, dz, &dz));
     narrow = dz;
     COPSE_TRY(copse__narrow_slope(g, y, &narrow));
+    /* The input is not needed behind its product, and the derivative by the input is as large. */
+    if (w->needs_gradient) {
+        COPSE_TRY(flatten(g, x, &x2));
+        COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));
+    }
     if (x->needs_gradient) {
         COPSE_TRY(copse_matmul(g, narrow, w, false, true, &flat));
         COPSE_TRY(x->shape.rank == 2 ? (dx[0] = flat, COPSE_OK)
                                      : copse_reshape(g, flat, x->shape, &dx[0]));
-    }
-    if (w->needs_gradient) {
-        COPSE_TRY(flatten(g, x, &x2));
-        COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
         COPSE_TRY(copse__column_sum(g, dz, &dx[2]));

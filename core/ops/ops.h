@@ -88,6 +88,9 @@ copse_status copse__check_averaging(const char *op, copse_averaging averaging);
 /* The losses as their averaging says: their mean or sum, or themselves. */
 copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging, copse_tensor **out);
 
+/* The mean of losses over their weights, which are those of the examples of all replicas; NaN if these are 0. */
+copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights, copse_tensor **out);
+
 /* Add x to the values at the location of the result: only for programs that place the result (add_in_place.c). */
 copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);
 

@@ -14,11 +14,11 @@ struct stats {
 
 /* ---- launches ---- */
 
-copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, struct copse_operand from,
-                                    struct copse_operand to)
+copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, bool are_pairs,
+                                    struct copse_operand from, struct copse_operand to)
 {
     struct copse_params_row_stats p = { .chunks = cols };
-    int32_t spec[COPSE_MAX_SPECS] = { 1 };
+    int32_t spec[COPSE_MAX_SPECS] = { !are_pairs };
     do {
         p.count = p.chunks;
         p.chunks = (p.count + COPSE_CHAIN - 1) / COPSE_CHAIN;
@@ -37,7 +37,7 @@ copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uin
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct stats *w = work;
-    return copse__lower_row_stats(l, w->of.rows, w->of.cols, copse__of(w->x), copse__of(w->y));
+    return copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x), copse__of(w->y));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -134,7 +134,7 @@ void copse_host_row_stats(const void *params, const int32_t *spec,
         for (size_t k = chunk; k < p->count; k += p->chunks) {
             const double x = copse__load(&args[0], step * (first + k));
             const double rest = spec[0] ? 0 : copse__load(&args[0], step * (first + k) + 1);
-            t += k == best ? rest : (1 + rest) * exp(x - (m == -INFINITY ? 0 : m));
+            t += k == best ? rest : x == -INFINITY ? 0 : (1 + rest) * exp(x - (m == -INFINITY ? 0 : m));
         }
         copse__store(&args[1], 2 * i, m);
         copse__store(&args[1], 2 * i + 1, p->chunks == 1 && isinf(m) ? NAN : t);

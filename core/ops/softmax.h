@@ -51,9 +51,9 @@ static inline uint64_t copse__row_groups(uint32_t rows, uint32_t cols, uint32_t 
 
 /* For each row of f32 x: (m, t), as [rows, 2]. */
 copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out);
-/* The launches of row_stats alone: its kernel for all devices. */
-copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, struct copse_operand from,
-                                    struct copse_operand to);
+/* The launches of row_stats alone: its kernel for all devices. `are_pairs`: the elements are the (m, t) of parts of rows. */
+copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, bool are_pairs,
+                                    struct copse_operand from, struct copse_operand to);
 
 /* The derivative of softmax, or of its logarithm, of rows from y and dy. */
 copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,

@@ -25,7 +25,7 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
         return COPSE_OK;
     copse__divisor(p.cols, &p.m, &p.h);
     COPSE_TRY(copse__scratch(l, 2 * (uint64_t)w->of.rows, &stats));
-    COPSE_TRY(copse__lower_row_stats(l, w->of.rows, w->of.cols, copse__of(w->x), stats));
+    COPSE_TRY(copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x), stats));
     return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n), copse__of(w->x), stats,
                         copse__of(w->y));
 }

@@ -133,9 +133,18 @@ copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bu
 
 copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user)
 {
-    return o->buckets.at[bucket].rows
-               ? COPSE_OK
-               : copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[bucket].id, visit, user);
+    const copse_row_exchange *rows = o->buckets.at[bucket].rows;
+    return rows ? copse__row_exchange_visit(rows, visit, user)
+                : copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[bucket].id, visit, user);
+}
+
+void copse__optimizer_replay_by(const struct copse_optimizer *o, const struct copse_segment *segment, copse_replay_fn *replay,
+                                void *user)
+{
+    copse__exchange_replay_by(o->strategy->store->exchange, segment, replay, user);
+    for (size_t b = 0; b < o->buckets.count; b++)
+        if (o->buckets.at[b].rows)
+            copse__row_exchange_replay_by(o->buckets.at[b].rows, segment, replay, user);
 }
 
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first)

@@ -159,8 +159,10 @@ copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t
                                        const struct copse_optimizer_ready *ready);
 copse_status copse__optimizer_finish(const struct copse_optimizer *o, uint32_t bucket);
 copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bucket);
-/* copse__exchange_visit of a bucket. Those of sparse variables are left out: made-up lists name rows twice. */
+/* copse__exchange_visit of a bucket, and copse__exchange_replay_by for a segment of any. */
 copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user);
+void copse__optimizer_replay_by(const struct copse_optimizer *o, const struct copse_segment *segment, copse_replay_fn *replay,
+                                void *user);
 /* Drop buckets from number `first` on. */
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
 
@@ -170,6 +172,22 @@ void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
    for a rule without a sparse form. Where it fails no bucket is added. */
 copse_status copse__optimizer_cut_rows(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                        const struct copse_exchange_rule *rule);
+
+/* Where a program leaves the gradient of a sparse variable (core/ops/row_gradient.h). */
+struct copse_row_place {
+    uint32_t bucket, count; /* the latter of places */
+    struct copse_block *list, *sums;
+};
+
+/* The rows, and their sums. */
+static inline struct copse_binding copse__row_place_list(const struct copse_row_place *p)
+{
+    return (struct copse_binding){ p->list->buffer, 0, COPSE_WORD_BYTES * (size_t)p->count };
+}
+static inline struct copse_binding copse__row_place_sums(const struct copse_row_place *p)
+{
+    return (struct copse_binding){ p->sums->buffer, 0, COPSE_WORD_BYTES * (size_t)p->sums->count };
+}
 
 /* ---- slots (slots.c) ---- */
 

@@ -115,6 +115,7 @@ static copse_status spread(copse_row_exchange *x)
     for (uint32_t r = 0; r < x->params.rank_count; r++)
         if (x->adopt[r])
             COPSE_TRY(copse__row_play(x, x->adopt[r], r));
+    x->has_newest = true;
     return COPSE_OK;
 }
 
@@ -133,6 +134,7 @@ copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *read
 {
     x->reducer->busy = busy;
     x->reducer->user = user;
+    x->has_newest = false;
     if (copse__row_has_workers(x))
         return copse_note(copse__row_workers_run(x), "in the exchange of rows of '%s'", x->params.name);
     if (x->room == 0) /* no loss depends on the variable */
@@ -185,7 +187,61 @@ copse_status copse__row_exchange_write_factor(copse_row_exchange *x, float facto
     return measures ? copse_queue_fill(x->ranks[x->owner].queue, measures, 0, copse_buffer_size(measures), word) : COPSE_OK;
 }
 
+/* ---- what is replayed ---- */
+
+copse_status copse__row_exchange_visit(const copse_row_exchange *x, copse_replay_fn *visit, void *user)
+{
+    if (x->sum)
+        COPSE_TRY(visit(user, x->owner, x->sum));
+    if (x->update)
+        COPSE_TRY(visit(user, x->owner, x->update));
+    for (uint32_t r = 0; r < x->params.rank_count; r++)
+        if (x->adopt[r])
+            COPSE_TRY(visit(user, r, x->adopt[r]));
+    return COPSE_OK;
+}
+
+copse_status copse__row_exchange_newest(copse_row_exchange *x, uint32_t rank, struct copse_binding *out)
+{
+    *out = (struct copse_binding){ .buffer = NULL };
+    if (!x->has_newest || x->all == 1)
+        return COPSE_OK;
+    *out = x->newest[rank].bindings[2];
+    return copse__queue_encode(x->ranks[rank].queue, &x->newest[rank]);
+}
+
+void copse__row_exchange_replay_by(copse_row_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
+                                   void *user)
+{
+    x->other.segment = segment;
+    x->other.replay = replay;
+    x->other.user = user;
+}
+
 /* ---- properties ---- */
+
+bool copse__row_exchange_is_new(const copse_row_exchange *x)
+{
+    return x->is_new;
+}
+
+void copse__row_exchange_checked(copse_row_exchange *x)
+{
+    x->is_new = false;
+}
+
+bool copse__row_exchange_has(const copse_row_exchange *x, const copse_buffer *buffer)
+{
+    const struct copse_row_join *j = &x->join;
+    const copse_buffer *const of_owner[] = { j->rows, j->terms, j->places, j->leads, j->sums, j->values, j->slots, j->measures,
+                                             x->slots };
+    bool has = false;
+    for (size_t i = 0; i < COPSE_COUNT(of_owner); i++)
+        has |= buffer == of_owner[i];
+    for (uint32_t r = 0; r < x->params.rank_count; r++)
+        has |= buffer == x->rows[r] || buffer == x->terms[r] || buffer == x->leads[r] || buffer == x->news[r];
+    return has && buffer;
+}
 
 bool copse__row_exchange_slots(const copse_row_exchange *x, struct copse_slice_memory *memory, size_t *stride)
 {

@@ -56,6 +56,23 @@ copse_status copse__row_exchange_write_factor(copse_row_exchange *x, float facto
 /* Only if all ranks have the same queue: queue a run without submitting it or waiting. */
 copse_status copse__row_exchange_queue(copse_row_exchange *x);
 
+/* copse__exchange_visit and copse__exchange_replay_by. Before the first run of a job of several workers nothing is visited. */
+copse_status copse__row_exchange_visit(const copse_row_exchange *x, copse_replay_fn *visit, void *user);
+void copse__row_exchange_replay_by(copse_row_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
+                                   void *user);
+/* Between runs: queue a copy of the rows of the newest update, as a rank's table has them, to memory that *out binds. It binds
+   none where no update of all ranks is known. */
+copse_status copse__row_exchange_newest(copse_row_exchange *x, uint32_t rank, struct copse_binding *out);
+/* For cross-checks, between runs: visit copies of what a rank replays, when its memory has made-up lists. In place of the table
+   and of its slots they have the ends of these, with as many rows as the lists name. What `visit` changes it restores; then the
+   next run does what it would have done. */
+copse_status copse__row_exchange_rehearse(copse_row_exchange *x, uint32_t rank, copse_replay_fn *visit, void *user);
+/* Whether commands were recorded since the last call of copse__row_exchange_checked. */
+bool copse__row_exchange_is_new(const copse_row_exchange *x);
+void copse__row_exchange_checked(copse_row_exchange *x);
+/* Whether it has this memory: lists, their sums, new rows, slots. */
+bool copse__row_exchange_has(const copse_row_exchange *x, const copse_buffer *buffer);
+
 /* The slots: slot k begins at byte k * *stride of memory->buffer. False: this worker has none. */
 bool copse__row_exchange_slots(const copse_row_exchange *x, struct copse_slice_memory *memory, size_t *stride);
 

@@ -23,6 +23,7 @@ struct copse_row_exchange {
     struct copse_binding values[COPSE_MAX_REPLICAS];      /* references to the buffers */
     copse_reducer *reducer;
     bool is_one_queue;     /* all ranks of all workers have the same */
+    bool is_new;           /* see copse__row_exchange_is_new */
     uint32_t owner;        /* a rank of this worker, or COPSE_ROW_NO_OWNER */
     uint32_t all;          /* ranks of all workers */
     copse_buffer *slots;   /* at the owner; NULL: the rule has none */
@@ -35,7 +36,14 @@ struct copse_row_exchange {
     struct copse_segment *update, *adopt[COPSE_MAX_REPLICAS];
     struct copse_segment *sum;  /* of a rule that measures: ahead of `update` */
     struct copse_host_memory measures; /* as read */
+    struct copse_command newest[COPSE_MAX_REPLICAS]; /* see copse__row_exchange_newest; no references */
+    bool has_newest; /* all leads are those of the newest update */
     struct copse_copies gather, spread;
+    struct {
+        const struct copse_segment *segment;
+        copse_replay_fn *replay;
+        void *user;
+    } other; /* see copse__row_exchange_replay_by */
     struct copse_row_exchange_size size;
     /* Several workers (row_workers.c): */
     struct copse_worker_messages messages;

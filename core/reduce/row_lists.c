@@ -23,7 +23,9 @@ copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, cons
 
 copse_status copse__row_play(copse_row_exchange *x, struct copse_segment *segment, uint32_t rank)
 {
-    COPSE_TRY(copse_note(copse__segment_replay(segment), "while starting work of rank %u", rank));
+    const bool is_other = x->other.segment == segment;
+    COPSE_TRY(copse_note(is_other ? x->other.replay(x->other.user, rank, segment) : copse__segment_replay(segment),
+                         "while starting work of rank %u", rank));
     return copse_note(copse_queue_submit(x->ranks[rank].queue, NULL), "while starting work of rank %u", rank);
 }
 

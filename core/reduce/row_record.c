@@ -73,16 +73,23 @@ static copse_status push(struct recorder *r, const struct copse_command *c)
     return COPSE_PUSH(r->x->mem, &r->commands, *c) ? COPSE_OK : copse_no_memory("exchange");
 }
 
-static copse_status launch(struct recorder *r, enum copse_kernel_id id, const void *params, uint64_t count,
-                           const struct copse_binding *bindings, size_t binding_count)
+static copse_status command_of(copse_row_exchange *x, copse_device *dev, enum copse_kernel_id id, const void *params,
+                               uint64_t count, const struct copse_binding *bindings, size_t binding_count,
+                               struct copse_command *out)
 {
     const int32_t none[COPSE_MAX_SPECS] = { 0 };
     struct copse_kernel *k;
-    struct copse_command c;
-    COPSE_TRY(copse__kernel_get(r->queue->dev, id, none, &k));
+    COPSE_TRY(copse__kernel_get(dev, id, none, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y;
-    r->x->size.invocations = COPSE_MAX(r->x->size.invocations, count);
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, binding_count, params, (count + each - 1) / each, 0));
+    x->size.invocations = COPSE_MAX(x->size.invocations, count);
+    return copse__dispatch_init(out, k, bindings, binding_count, params, (count + each - 1) / each, 0);
+}
+
+static copse_status launch(struct recorder *r, enum copse_kernel_id id, const void *params, uint64_t count,
+                           const struct copse_binding *bindings, size_t binding_count)
+{
+    struct copse_command c;
+    COPSE_TRY(command_of(r->x, r->queue->dev, id, params, count, bindings, binding_count, &c));
     return push(r, &c);
 }
 
@@ -92,14 +99,21 @@ static struct copse_binding all_of(copse_buffer *buffer)
 }
 
 /* Rows of `table`, as `leads` names them, are read from it or put there. */
-static copse_status take_rows(struct recorder *r, struct copse_binding table, struct copse_binding leads,
-                              struct copse_binding to)
+static copse_status take_command(copse_row_exchange *x, copse_device *dev, struct copse_binding table, struct copse_binding leads,
+                                 struct copse_binding to, struct copse_command *out)
 {
-    const copse_row_exchange *x = r->x;
     struct copse_params_gather p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width), .width = x->params.width,
                                      .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
-    return launch(r, COPSE_KERNEL_gather, &p, p.n, (const struct copse_binding[]){ table, leads, to }, 3);
+    return command_of(x, dev, COPSE_KERNEL_gather, &p, p.n, (const struct copse_binding[]){ table, leads, to }, 3, out);
+}
+
+static copse_status take_rows(struct recorder *r, struct copse_binding table, struct copse_binding leads,
+                              struct copse_binding to)
+{
+    struct copse_command c;
+    COPSE_TRY(take_command(r->x, r->queue->dev, table, leads, to, &c));
+    return push(r, &c);
 }
 
 static copse_status put_rows(struct recorder *r, struct copse_binding from, struct copse_binding leads,
@@ -250,6 +264,18 @@ static copse_status record_commands(struct recorder *r)
     return COPSE_OK;
 }
 
+/* Between runs the memory of new rows is free. */
+static copse_status record_newest(copse_row_exchange *x)
+{
+    for (uint32_t k = 0; x->all > 1 && k < x->params.rank_count; k++) {
+        const bool is_local = copse__row_is_local(x, k);
+        const struct copse_binding leads = all_of(is_local ? x->join.leads : x->leads[k]);
+        const struct copse_binding to = all_of(is_local ? x->join.values : x->news[k]);
+        COPSE_TRY(take_command(x, x->ranks[k].queue->dev, x->values[k], leads, to, &x->newest[k]));
+    }
+    return COPSE_OK;
+}
+
 /* ---- copies between queues of this worker ---- */
 
 static copse_status add_copy(copse_row_exchange *x, struct copse_copies *list, size_t *fill, const struct copse_view *from,
@@ -311,6 +337,7 @@ static copse_status record(copse_row_exchange *x)
     const copse_status s = record_commands(&r);
     copse__free(x->mem, r.commands.at);
     COPSE_TRY(s);
+    COPSE_TRY(record_newest(x));
     if (x->owner != COPSE_ROW_NO_OWNER)
         COPSE_TRY(gather_lists(x));
     if (!copse__row_has_workers(x))
@@ -324,6 +351,7 @@ static void join_fini(copse_row_exchange *x)
 {
     struct copse_row_join *j = &x->join;
     copse_buffer **const of_join[] = { &j->rows, &j->terms, &j->places, &j->leads, &j->sums, &j->values, &j->slots, &j->measures };
+    x->other.segment = NULL;
     copse__segment_release(&x->sum);
     copse__segment_release(&x->update);
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
@@ -336,6 +364,7 @@ static void join_fini(copse_row_exchange *x)
     copse__copies_fini(x->mem, &x->gather);
     copse__copies_fini(x->mem, &x->spread);
     x->each = 0;
+    x->has_newest = false;
 }
 
 void copse__row_record_fini(copse_row_exchange *x)
@@ -371,6 +400,7 @@ copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each)
         join_fini(x);
         return s;
     }
+    x->is_new = true;
     copse__log(&x->params.ctx->base.log, COPSE_LOG_DEBUG,
                "rows of '%s': %u of %u in each of %u lists, %llu bytes between queues and workers in a step", x->params.name,
                x->each, x->params.rows, x->all, (unsigned long long)x->size.bytes);

@@ -119,6 +119,7 @@ static copse_status adopt(copse_row_exchange *x)
         COPSE_TRY(copse__reducer_write(x->reducer, r, &to_values, x->new_rows.at + leads));
         COPSE_TRY(copse__row_play(x, x->adopt[r], r));
     }
+    x->has_newest = true;
     return copse__reducer_submit(x->reducer);
 }
 

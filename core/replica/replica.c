@@ -28,13 +28,11 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share,
-                                    &r->dev));
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
         COPSE_TRY(copse__device_refuse_unreliable(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
-    COPSE_TRY(copse_buffer_create(
-        r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
+    COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
     return COPSE_OK;
 }
 

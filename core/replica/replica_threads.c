@@ -83,10 +83,8 @@ static copse_status not_the_same(const struct copse_run_replica *a, const struct
     if (m->count != n->count)
         return copse_fail(COPSE_ERR_SHAPE, "run: %s of %zu arguments in replica 0, of %zu in replica %u",
                           m->what, m->count, n->count, b->frame.rank);
-    return copse_fail(COPSE_ERR_CONTEXT, "run: replica 0 waits in %s, replica %u in %s%s; all must make "
-                                         "the same calls",
-                      m->what, b->frame.rank, n->what,
-                      strcmp(m->what, n->what) == 0 ? " of something else" : "");
+    return copse_fail(COPSE_ERR_CONTEXT, "run: replica 0 waits in %s, replica %u in %s%s; all must make the same calls",
+                      m->what, b->frame.rank, n->what, strcmp(m->what, n->what) == 0 ? " of something else" : "");
 }
 
 /* Whether all replicas have returned, once each had its turn. */

@@ -170,8 +170,7 @@ copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse_need("update", ranks));
     if (rank_count == 0 || rank_count > st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible", rank_count,
-                          st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible", rank_count, st->replica_count);
     for (size_t i = 0; i < rank_count; i++)
         for (size_t k = 0; k <= i; k++)
             if (ranks[i] >= st->replica_count || (k < i && ranks[k] == ranks[i]))

@@ -37,8 +37,7 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
     COPSE_TRY(copse_need("strategy", ctx, devices, out));
     *out = NULL;
     if (count == 0 || count > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
-                          COPSE_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count, COPSE_MAX_REPLICAS);
     for (size_t i = 0; i < count; i++)
         if (!devices[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);

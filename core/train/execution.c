@@ -36,17 +36,6 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
                             copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
 }
 
-/* The bucket that segment `i` ends with, or COPSE_NO_BUCKET. */
-static uint32_t bucket_behind(const struct copse_layout *l, uint32_t i)
-{
-    uint32_t bucket = 0;
-    if (l->events.at[i] != COPSE_NO_ALL_REDUCE)
-        return COPSE_NO_BUCKET;
-    for (uint32_t k = 0; k < i; k++)
-        bucket += l->events.at[k] == COPSE_NO_ALL_REDUCE;
-    return bucket;
-}
-
 /* A replica without examples adds nothing, but takes part in every exchange: zeros for the operand of the all-reduce
    behind segment `i`, or for the gradients of the next bucket. A pass that adds to gradients leaves them as they are. */
 static copse_status queue_zeros(const struct copse_execution *e, const struct copse_step_recording *rec, uint32_t i)
@@ -54,15 +43,14 @@ static copse_status queue_zeros(const struct copse_execution *e, const struct co
     const copse_trainer *t = e->t;
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const struct copse_layout *l = e->layout;
-    const uint32_t bucket = bucket_behind(l, i);
-    if (bucket == COPSE_NO_BUCKET) {
+    if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {
         const struct copse_graph_all_reduce *c = &l->all_reduces.at[l->events.at[i]];
         const struct copse_binding at = copse__exchange_gradients(t->strategy->store->exchange, c->piece, rec->replica);
         return copse_queue_fill(q, at.buffer, at.offset,
                                 (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32), 0);
     }
     for (size_t v = 0; rec->pass == COPSE_PASS_TRAIN && v < t->trained.count; v++) {
-        if (t->trained.at[v]->is_sparse || copse__optimizer_bucket(t->optimizer, t->trained.at[v]) != bucket)
+        if (t->trained.at[v]->is_sparse || copse__optimizer_bucket(t->optimizer, t->trained.at[v]) != e->ended)
             continue;
         const struct copse_binding at = copse__variable_gradient(t->trained.at[v], rec->replica);
         COPSE_TRY(copse_queue_fill(q, at.buffer, at.offset, at.size, 0));
@@ -70,23 +58,18 @@ static copse_status queue_zeros(const struct copse_execution *e, const struct co
     return COPSE_OK;
 }
 
-/* The gradients of rows that segment `i` of a replica has computed go to their exchange. */
-static copse_status give_rows(const struct copse_execution *e, const struct copse_step_recording *rec, uint32_t i)
-{
-    const uint32_t bucket = e->is_training ? bucket_behind(e->layout, i) : COPSE_NO_BUCKET;
-    return bucket != COPSE_NO_BUCKET && e->t->optimizer->buckets.at[bucket].rows ? copse__rows_give(rec, bucket) : COPSE_OK;
-}
-
 /* Queue the next segment of every replica, and what is read back behind it. */
 static copse_status queue_segment(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     const uint32_t i = e->queued;
-    const bool is_last = i + 1 == e->layout->events.count;
+    const bool is_last = i + 1 == e->layout->events.count, is_bucket = e->layout->events.at[i] == COPSE_NO_ALL_REDUCE;
+    const bool has_rows = is_bucket && e->is_training && t->optimizer->buckets.at[e->ended].rows;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_step_recording *rec = e->shards->recordings[r];
         COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i) : queue_zeros(e, rec, i));
-        COPSE_TRY(give_rows(e, rec, i));
+        if (has_rows)
+            COPSE_TRY(copse__rows_give(rec, e->ended));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
         COPSE_TRY(copse__verify_segment(&t->watches.verifier, &e->verified, r, i));
@@ -96,6 +79,7 @@ static copse_status queue_segment(struct copse_execution *e)
             COPSE_TRY(copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
     }
     e->queued++;
+    e->ended += is_bucket;
     return COPSE_OK;
 }
 
@@ -104,10 +88,8 @@ static copse_status queue_segment(struct copse_execution *e)
 static copse_status keep_busy(void *user)
 {
     struct copse_execution *e = user;
-    return e->queued < e->layout->events.count && e->queued < e->exchanged + 3 &&
-                   e->queued <= e->barrier
-               ? queue_segment(e)
-               : COPSE_OK;
+    return e->queued < e->layout->events.count && e->queued < e->exchanged + 3 && e->queued <= e->barrier
+               ? queue_segment(e) : COPSE_OK;
 }
 
 /* A request to cancel ends the waits up to the first bucket. No parameter has changed then. */
@@ -234,8 +216,11 @@ static copse_status verify(struct copse_execution *e)
                                   .segments = (uint32_t)e->layout->events.count,
                                   .report_names = e->t->reports.names, .report_count = e->t->reports.count };
     for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
-        m->programs[r] = e->shards->recordings[r]->base.program;
-        m->is_checked[r] = &e->shards->recordings[r]->is_checked;
+        struct copse_step_recording *rec = e->shards->recordings[r];
+        m->programs[r] = rec->base.program;
+        m->is_checked[r] = &rec->is_checked;
+        m->rows[r] = rec->rows.at;
+        m->row_counts[r] = rec->rows.count;
     }
     const copse_status s = copse__verify_first(v, m);
     e->t->is_failed |= v->is_torn;

@@ -17,6 +17,7 @@ struct copse_execution {
     uint64_t since;     /* copse__group_sequence before it */
     /* progress */
     uint32_t queued;    /* segments */
+    uint32_t ended;     /* buckets whose gradients the queued segments complete */
     uint32_t exchanged; /* segments behind which the exchange is done */
     uint32_t barrier;   /* segment before the first all-reduce that is not done: no later one is queued */
     uint32_t report;    /* segment behind which loss and reports are read */

@@ -50,8 +50,7 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     struct copse_feed *f = &t->feed;
     struct copse_shards s;
     if (f->count == f->depth)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "trainer: %u batches are fed, there is no room for one more: %s is %u",
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: %s is %u",
                           f->count, f->table->depth, f->depth);
     COPSE_TRY(f->table->plan(t, batch, &s));
     COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));

@@ -7,6 +7,7 @@
 #ifndef COPSE_FEED_H
 #define COPSE_FEED_H
 
+#include "core/recording/shard_inputs.h"
 #include "core/train/shards.h"
 
 /* A batch in device memory, or on its way there. */
@@ -66,16 +67,9 @@ struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i);
 enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i);
 /* A batch that is fed needs the recording. */
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
-/* The batch has data for all inputs of a shard that its recording uses. */
-copse_status copse__shard_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
-                                const struct copse_shard *shard);
-/* The same for all shards. */
+/* The batch has data for all inputs of its shards (copse__shard_check). */
 copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch);
-/* Queue the write of a shard of a batch to where the recording reads it, or to a slot. */
-copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
-                               const struct copse_host_batch *batch, const struct copse_shard *shard,
-                               const struct copse_binding *slot);
 /* Queue the copy from a slot to where the recording reads it. */
 copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot);
 /* Queue the upload of a batch, with these shards, to a slot. Its memory grows where need be. */

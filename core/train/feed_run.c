@@ -114,8 +114,7 @@ static copse_status copy_in(const copse_trainer *t, const struct copse_shards *s
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0,
-                                   WORD_BYTES));
+        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
         COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
     }
     return COPSE_OK;

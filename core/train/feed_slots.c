@@ -69,51 +69,11 @@ static size_t slot_bytes(const struct copse_step_recording *rec)
     return bytes;
 }
 
-copse_status copse__shard_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
-                                const struct copse_shard *shard)
-{
-    for (uint32_t i = 0; shard->count > 0 && i < batch->column_count; i++) {
-        if (!rec->inputs[i].at.buffer)
-            continue;
-        const struct copse_column *c = &batch->columns[i];
-        const char *user = rec->list->table->name;
-        const size_t row = (size_t)copse__elements(c->shape);
-        size_t at;
-        if (!c->data)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function needs the input '%s', the batch has no data for it",
-                              user, c->name);
-        if (!copse__type_fits(c->type, c->data, shard->first * row, shard->count * row, &at))
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: the input '%s' has %.0f in example %zu of the batch; devices "
-                                                  "have %s inputs as %s, from %d to %d", user, c->name,
-                              copse__type(c->type)->get(c->data, at), at / row, copse__type_name(c->type),
-                              copse__type_name(copse__type_on_devices(c->type)), INT32_MIN, INT32_MAX);
-    }
-    return COPSE_OK;
-}
-
 copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(copse__shard_check(&s->recordings[r]->base, batch, &s->at[r]));
-    return COPSE_OK;
-}
-
-copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
-                               const struct copse_host_batch *batch, const struct copse_shard *shard,
-                               const struct copse_binding *slot)
-{
-    size_t at = slot ? slot->offset : 0;
-    for (uint32_t i = 0; i < rec->input_count; i++) {
-        const struct copse_binding *to = &rec->inputs[i].at;
-        const struct copse_column *from = &batch->columns[i];
-        if (!to->buffer)
-            continue;
-        const size_t first = shard->first * (size_t)copse__elements(from->shape);
-        COPSE_TRY(copse__type_write(q, slot ? slot->buffer : to->buffer, slot ? at : to->offset, from->type, from->data,
-                                    first, to->size));
-        at += copse__round_up(to->size, COPSE_ALIGNMENT);
-    }
     return COPSE_OK;
 }
 
@@ -156,9 +116,9 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
     const struct copse_replica *rep = &t->strategy->replicas[r];
     COPSE_TRY(make_room(t, r, slot_bytes(s->recordings[r]), &slot->at[r]));
     if (!t->feed.table->has_transfers)
-        return copse__feed_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]);
+        return copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]);
     COPSE_TRY(wait_for_reader(rep, slot->read[r]));
-    COPSE_TRY(copse__feed_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
+    COPSE_TRY(copse__shard_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
     return copse_queue_submit(rep->transfer, &slot->written[r]);
 }
 
@@ -167,8 +127,7 @@ copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch 
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(t, batch, s, r, slot),
-                                 "while uploading replica %u's part of a batch ahead", r));
+            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
     fill(t, slot, batch, s);
     return COPSE_OK;
 }

@@ -4,8 +4,7 @@
 #include "core/graph/type.h"
 #include "core/train/trainer.h"
 
-static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
+static copse_status assign(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
 {
     (void)user, (void)dev;
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,

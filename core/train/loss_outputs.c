@@ -3,7 +3,7 @@
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
 #include "core/train/trainer.h"
 
 /* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */
@@ -68,8 +68,7 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
 
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
-    memcpy((void *)t->outputs.newest, (void *)s->recordings,
-           t->strategy->replica_count * sizeof *t->outputs.newest);
+    memcpy((void *)t->outputs.newest, (void *)s->recordings, t->strategy->replica_count * sizeof *t->outputs.newest);
     t->outputs.is_newest = true;
 }
 

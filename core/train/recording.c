@@ -2,7 +2,8 @@
 /* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a shard
    of a batch, and its gradients are placed in the flat store. */
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
+#include "core/recording/shard_inputs.h"
 #include "core/train/trainer.h"
 
 /* The first graph gives the names of the reports. Later graphs must have the same. */
@@ -64,33 +65,39 @@ static uint32_t bucket_of(void *user, const struct copse_variable *v)
     return copse__optimizer_bucket(r->trainer->optimizer, v);
 }
 
-/* What the budget of the device leaves for the values of a recording. Recordings of other batches have memory of their
-   own; replicas of the same device share what is left. */
-static size_t budget_of(const struct copse_step_recording *r)
+struct copse_memory_use copse__memory_use(const copse_trainer *t, uint32_t replica)
 {
-    const copse_trainer *t = r->trainer;
-    copse_device *dev = t->strategy->replicas[r->replica].dev;
-    uint64_t used, sharers = 0;
-    if (t->params.memory_budget == 0)
-        return 0;
-    copse__buffers_purge(dev);
-    used = atomic_load(&dev->bytes);
+    struct copse_memory_use u = { .sharers = 0 };
+    copse_device *dev = t->strategy->replicas[replica].dev;
+    if (copse_queue_finish(t->strategy->replicas[replica].queue) == COPSE_OK) /* queued work keeps what was released */
+        copse__buffers_purge(dev);
+    u.others = atomic_load(&dev->bytes);
     for (uint32_t i = 0; i < t->strategy->replica_count; i++) {
         if (t->strategy->replicas[i].dev != dev)
             continue;
-        sharers++;
-        for (size_t k = 0; k < t->recordings.of[i].count; k++)
-            used -= t->recordings.of[i].at[k]->program ? copse__program_bytes(t->recordings.of[i].at[k]->program) : 0;
+        u.sharers++;
+        for (size_t k = 0; k < t->recordings.of[i].count; k++) {
+            const copse_program *p = t->recordings.of[i].at[k]->program;
+            u.recordings += p ? copse__program_bytes(p) : 0;
+        }
     }
-    const uint64_t budget = t->params.memory_budget;
-    return (size_t)COPSE_MAX(budget > used ? (budget - used) / sharers : 0, 1);
+    u.others -= u.recordings;
+    return u;
+}
+
+size_t copse__memory_left(const copse_trainer *t, uint32_t replica, uint64_t budget)
+{
+    if (budget == 0)
+        return 0;
+    const struct copse_memory_use u = copse__memory_use(t, replica);
+    return (size_t)COPSE_MAX(budget > u.others ? (budget - u.others) / u.sharers : 0, 1);
 }
 
 static void target(struct copse_recording *base, struct copse_program_params *params)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     copse__loss_target(base, params);
-    params->budget = budget_of(r);
+    params->budget = copse__memory_left(r->trainer, r->replica, r->trainer->params.memory_budget);
     params->all_reduce = copse__layout_all_reduce;
     params->bucket_count = 1;
     if (r->pass == COPSE_PASS_EVALUATE)
@@ -136,43 +143,49 @@ static const struct copse_recording_table table = {
     .release = release,
 };
 
-copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
-                                     struct copse_recording_key *key)
+/* The key for a shard; it points to `words`. */
+static copse_status make_key(const struct copse_host_batch *batch, size_t examples, enum copse_pass pass, uint64_t words[2],
+                             struct copse_recording_key *key)
 {
-    key->input_count = 0;
-    if (examples == 0)
-        return COPSE_OK;
-    if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu", user,
-                          COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
-    for (size_t i = 0; i < batch->column_count; i++) {
-        const struct copse_column *c = &batch->columns[i];
-        if (!c->name || c->shape.rank >= COPSE_MAX_RANK)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: input %zu of the batch has no name, or its examples have "
-                                                  "more than %d dimensions", user, i, COPSE_MAX_RANK - 1);
-        key->inputs[key->input_count++] =
-            (struct copse_input_type){ c->name, c->type, copse__shape_of_rows(examples, c->shape) };
-    }
-    return COPSE_OK;
+    words[0] = pass;
+    words[1] = examples;
+    key->words = words;
+    key->word_count = 2;
+    return copse__recording_inputs(table.name, batch, examples, key);
+}
+
+/* A layout that is not known belongs to the recording that failed, or that was planned. */
+static copse_status drop_unknown(copse_trainer *t, enum copse_pass pass, copse_status s)
+{
+    struct copse_layout *l = copse__layout_of(t, pass);
+    if (!l->is_known)
+        copse__layout_fini(t, l);
+    return s;
 }
 
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out)
 {
-    const uint64_t words[] = { pass, examples };
-    struct copse_layout *l = copse__layout_of(t, pass);
     struct copse_recording_key key;
     struct copse_recording *r;
-    key.words = words;
-    key.word_count = COPSE_COUNT(words);
-    COPSE_TRY(copse__recording_inputs(table.name, batch, examples, &key));
-    const copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
-    if (s != COPSE_OK && !l->is_known)
-        copse__layout_fini(t, l); /* it belongs to the recording that failed */
+    uint64_t words[2];
+    COPSE_TRY(make_key(batch, examples, pass, words, &key));
+    copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
+    if (s != COPSE_OK)
+        s = drop_unknown(t, pass, s);
     COPSE_TRY(copse_note(s, "while recording %zu examples for replica %u", examples, replica));
     *out = (struct copse_step_recording *)r;
     (*out)->used = t->recordings.use;
     return COPSE_OK;
+}
+
+copse_status copse__recording_plan(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch, size_t examples,
+                                   enum copse_pass pass, copse_plan_fn *plan, void *user)
+{
+    struct copse_recording_key key;
+    uint64_t words[2];
+    COPSE_TRY(make_key(batch, examples, pass, words, &key));
+    return drop_unknown(t, pass, copse__recordings_plan(&t->recordings.of[replica], &key, plan, user));
 }
 
 void copse__recordings_init(copse_trainer *t)

@@ -28,8 +28,7 @@ static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot
     return total;
 }
 
-void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
-                        struct copse_step_result *out)
+void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot, struct copse_step_result *out)
 {
     double values[1 + COPSE_MAX_REPORTS];
     (void)combine(t, slot, 0, 1, values);

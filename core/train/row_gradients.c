@@ -2,7 +2,7 @@
 /* Gradients of sparse variables: a recording leaves its list of rows and their sums in memory of its own. They are copied to the
    row exchange of the variable, whose lists are as long as the longest one of all recordings. */
 #include "core/ops/row_gradient.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
 #include "core/train/trainer.h"
 
 static const copse_variable *first_sparse(const copse_trainer *t)
@@ -60,7 +60,6 @@ copse_status copse__rows_give(const struct copse_step_recording *r, uint32_t buc
         p++;
     if (p == end)
         return copse__row_exchange_give(x, r->replica, NULL, NULL, 0);
-    const struct copse_binding list = { p->list->buffer, 0, COPSE_WORD_BYTES * (size_t)p->count };
-    const struct copse_binding sums = { p->sums->buffer, 0, COPSE_WORD_BYTES * (size_t)p->sums->count };
+    const struct copse_binding list = copse__row_place_list(p), sums = copse__row_place_sums(p);
     return copse__row_exchange_give(x, r->replica, &list, &sums, p->count);
 }

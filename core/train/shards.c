@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is decided about a batch before anything of it is queued: the shard of each replica, and the recording that
    computes it. */
-#include "core/train/trainer.h"
+#include "core/train/step_memory.h"
 
 copse_status copse__batch_check(const struct copse_host_batch *batch)
 {
@@ -18,6 +18,14 @@ copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch
     return copse__split(t, batch, may_measure, s->of_all);
 }
 
+static copse_status record(copse_trainer *t, uint32_t r, const struct copse_host_batch *batch, size_t examples,
+                           enum copse_pass pass, struct copse_step_recording **out)
+{
+    const struct copse_memory_shard shard = { r, batch, examples };
+    const copse_status s = copse__recording_get(t, r, batch, examples, pass, out);
+    return pass == COPSE_PASS_EVALUATE ? s : copse__memory_advise(t, &shard, s);
+}
+
 /* Empty shards come last: they follow the layout of the others. */
 copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
                                   struct copse_shards *s)
@@ -28,12 +36,12 @@ copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batc
         is_known |= s->at[r].count > 0;
     if (!is_known) { /* other workers have the examples: this worker needs their reports and all-reduces, too */
         struct copse_step_recording *unused;
-        COPSE_TRY(copse__recording_get(t, 0, batch, 1, pass, &unused));
+        COPSE_TRY(record(t, 0, batch, 1, pass, &unused));
     }
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t r = 0; r < replicas; r++)
             if ((turn == 0) == (s->at[r].count > 0))
-                COPSE_TRY(copse__recording_get(t, r, batch, s->at[r].count, pass, &s->recordings[r]));
+                COPSE_TRY(record(t, r, batch, s->at[r].count, pass, &s->recordings[r]));
     return COPSE_OK;
 }
 

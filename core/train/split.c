@@ -41,7 +41,7 @@ static copse_status run_alone(copse_trainer *t, const struct copse_step_recordin
 {
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const uint64_t begin = copse__now_ns();
-    COPSE_TRY(copse__feed_write(q, &rec->base, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
+    COPSE_TRY(copse__shard_write(q, &rec->base, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
     for (uint32_t i = 0; i < copse__program_segments(rec->base.program); i++)
         COPSE_TRY(copse__program_replay(rec->base.program, i));
     COPSE_TRY(copse_queue_finish(q));

@@ -46,14 +46,6 @@ struct copse_layout {
     struct { struct copse_layout_update *at; size_t count, room; } updates;
 };
 
-/* ---- gradients of rows (row_gradients.c) ---- */
-
-/* Where a recording leaves the gradient of a sparse variable. */
-struct copse_row_place {
-    uint32_t bucket, count;           /* the latter of places */
-    struct copse_block *list, *sums;  /* see core/ops/row_gradient.h */
-};
-
 /* ---- recordings (recording.c) ---- */
 
 /* The recording of one replica for one shard of a batch. Lifetime: until a later `use` of the trainer makes another
@@ -77,12 +69,23 @@ struct copse_trainer_recordings {
 };
 
 void copse__recordings_init(copse_trainer *t);
-/* The inputs of a shard of `examples` of a batch like this one, in a key; none for 0. `user` begins error texts. */
-copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
-                                     struct copse_recording_key *key);
 /* The recording for a shard of `examples` of a batch like this one. Does not read the data of the batch. */
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out);
+
+/* Build the graph of a shard as a new recording does, and call `plan` with the params of its program. */
+copse_status copse__recording_plan(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch, size_t examples,
+                                   enum copse_pass pass, copse_plan_fn *plan, void *user);
+
+/* The memory of a replica's device, its pool aside [bytes]. Waits for the replica's queue. */
+struct copse_memory_use {
+    uint64_t recordings, others; /* of the trainer's recordings; all else */
+    uint32_t sharers;            /* replicas on the device */
+};
+struct copse_memory_use copse__memory_use(const copse_trainer *t, uint32_t replica);
+/* What a budget of the device leaves for the values of a recording, at least 1; 0: no budget. Recordings of other batches have
+   memory of their own; replicas of the same device share what is left. */
+size_t copse__memory_left(const copse_trainer *t, uint32_t replica, uint64_t budget);
 
 /* gradients.c: the nodes behind a recording's loss. */
 copse_status copse__gradients_build(struct copse_step_recording *r);

@@ -102,8 +102,7 @@ void copse__slots_free(copse_trainer *t, bool is_idle)
 copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out)
 {
     copse_queue *q = t->strategy->replicas[r].queue;
-    COPSE_TRY(copse_buffer_create(t->strategy->replicas[r].dev,
-                                  &(struct copse_buffer_params){ .size = bytes }, out));
+    COPSE_TRY(copse_buffer_create(t->strategy->replicas[r].dev, &(struct copse_buffer_params){ .size = bytes }, out));
     COPSE_TRY(copse_queue_fill(q, *out, 0, bytes, 0));
     return copse_queue_finish(q);
 }

@@ -2,7 +2,7 @@
 /* Making and releasing trainers. */
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
 #include "core/train/trainer.h"
 
 /* ---- trained variables ---- */
@@ -88,8 +88,7 @@ static copse_status check(const struct copse_trainer_params *p)
     COPSE_TRY(copse_need_known("trainer", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("trainer", "gating", p->gating, COPSE_GATE_GRAPH));
     if (p->variables && p->variable_count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the list of variables to train is empty; "
-                                              "NULL means all");
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the list of variables to train is empty; NULL means all");
     if (p->accumulate > 1u << 16)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u micro-batches to a step, at most 65536 "
                                               "are possible", p->accumulate);

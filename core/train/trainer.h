@@ -7,7 +7,7 @@
 #include "core/optim/average.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
-#include "core/train/predictor.h"
+#include "core/recording/predictor.h"
 #include "core/train/step_slots.h"
 #include "core/verify/verifier.h"
 

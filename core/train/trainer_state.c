@@ -123,8 +123,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
     return &job->base;
 }
 
-copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
-                                      const struct copse_state_params *params)
+copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path, const struct copse_state_params *params)
 {
     struct trainer_job job;
     COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));

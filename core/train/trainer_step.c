@@ -14,7 +14,7 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training, const struc
         const struct copse_replica *rep = &t->strategy->replicas[r];
         copse__words_shard(t, batch, &s->at[r], a->first_examples, t->words);
         COPSE_TRY(slot ? t->feed.table->take(t, slot, s->recordings[r])
-                       : copse__feed_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
+                       : copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
     }
     return COPSE_OK;
@@ -107,8 +107,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
     return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
 }
 
-static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch,
-                             struct copse_step_result *out)
+static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch, struct copse_step_result *out)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse_need("trainer", out));

@@ -13,6 +13,8 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
         return COPSE_OK;
     COPSE_TRY(copse__slot_wait(t, slot, true));
     COPSE_TRY(copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL));
+    /* Of a step whose result was not taken before a restore. The others sent theirs before the step returned. */
+    COPSE_TRY(copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL));
     unsigned char *own = copse__slot_message(t, slot, t->strategy->group.worker);
     uint64_t head[1 + COPSE_AUDIT_WORDS] = { slot->step };
     copse__audit_words(&t->watches.verifier.audit, slot->step, head + 1);
@@ -20,8 +22,7 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
     for (size_t row = 0; row < (size_t)slot->parts * st->replica_count; row++)
         for (uint32_t i = 0; i < COPSE_MESSAGE_VALUES; i++) {
             const float value = copse__slot_value(slot, row, i);
-            memcpy(own + COPSE_MESSAGE_HEAD + (row * COPSE_MESSAGE_VALUES + i) * sizeof value, &value,
-                   sizeof value);
+            memcpy(own + COPSE_MESSAGE_HEAD + (row * COPSE_MESSAGE_VALUES + i) * sizeof value, &value, sizeof value);
         }
     for (uint32_t v = 0; v < t->strategy->group.workers; v++) {
         if (v == t->strategy->group.worker)

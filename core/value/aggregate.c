@@ -33,8 +33,7 @@ static copse_status aggregate_first(copse_variable *v, copse_value *value, copse
     return copse__value_of_first(v->strategy, value, what, mine, out);
 }
 
-copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine,
-                                       copse_value **out)
+copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine, copse_value **out)
 {
     copse_strategy *st = v->strategy;
     const bool is_mean = v->aggregation == COPSE_AGGREGATION_MEAN;

@@ -37,8 +37,7 @@ struct copse_cross_batch {
 };
 
 /* The next leaf with one of these needs behind `leaf`, or the first (NULL); NULL at the end. */
-struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs,
-                                    const struct copse_leaf *leaf);
+struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs, const struct copse_leaf *leaf);
 /* The first component of a leaf that needs a reduction; all have its type and shape. */
 static inline const copse_value *copse__leaf_first(const struct copse_leaf *leaf)
 {

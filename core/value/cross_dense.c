@@ -50,8 +50,7 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
 {
     *root = b->params->has_root ? b->params->root : b->to.at[0];
     if (*root != COPSE_HOST && *root >= b->st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root,
-                          b->st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root, b->st->replica_count);
     return COPSE_OK;
 }
 
@@ -99,8 +98,7 @@ static copse_status wrap_result(struct group *g, size_t i)
         g->out[i * to->count + d] = NULL;
         s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_first(g->leaves[i])->shape, block, &at[d]);
     }
-    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count,
-                                       &g->leaves[i]->result);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, &g->leaves[i]->result);
 }
 
 /* What is in `from`, to all destinations. */
@@ -143,8 +141,7 @@ static copse_status call_accumulate(const struct copse_cross_batch *b, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the accumulation returned nothing");
     if ((*out)->kind != COPSE_VALUE_ARRAY || (*out)->type != parts[0]->type ||
         !copse__shape_equal((*out)->shape, parts[0]->shape))
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "reduce: the accumulation returned another shape or type than it was given");
+        return copse_fail(COPSE_ERR_SHAPE, "reduce: the accumulation returned another shape or type than it was given");
     return COPSE_OK;
 }
 

@@ -128,8 +128,7 @@ static copse_status reduce_here(struct copse_cross_batch *b)
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }
 
-static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count,
-                        copse_value **out)
+static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count, copse_value **out)
 {
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)

@@ -20,8 +20,7 @@ struct copse_ranks {
     uint32_t at[COPSE_MAX_REPLICAS + 1];
     uint32_t count;
 };
-copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
-                                    struct copse_ranks *out);
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to, struct copse_ranks *out);
 /* All replicas. */
 void copse__destinations_all(const copse_strategy *st, struct copse_ranks *out);
 
@@ -30,8 +29,7 @@ copse_status copse__value_plain(copse_value *v, copse_value **out);
 /* A plain array or sparse value on a rank; the value itself where it is there already, since values do not change. */
 copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, copse_value **out);
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
-copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
-                                 copse_value **out);
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out);
 /* Queue the write of an array to memory of replica `r`. Waits where the array is on another device. */
 copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 

@@ -114,8 +114,7 @@ copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_lin
     copse_value_reducer *x;
     COPSE_TRY(find_reducer(st, "copse_strategy_set_links", links, &x));
     for (uint32_t i = 0; i <= st->replica_count; i++)
-        if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&
-              links[i].sum_rate > 0))
+        if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 && links[i].sum_rate > 0))
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "links: entry %u: rates must be positive, the latency not negative", i);
     copse__value_set_links(x, links);

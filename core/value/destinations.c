@@ -10,8 +10,7 @@ const struct copse_destinations copse__to_host = { .ranks = &host, .count = 1 };
 static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
 {
     if (rank != COPSE_HOST && rank >= st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank,
-                          st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank, st->replica_count);
     for (uint32_t i = 0; i < to->count; i++)
         if (to->at[i] == rank)
             return rank == COPSE_HOST

@@ -27,8 +27,7 @@ struct parts {
 };
 
 /* An array is what each replica of this worker gives; what is mirrored is the same on all workers. */
-static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value,
-                               struct parts *p)
+static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value, struct parts *p)
 {
     const copse_value *v = *value;
     const bool is_given = v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_ARRAY;

@@ -93,8 +93,7 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
     COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
-            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count),
-                                 "in argument %zu of a run", i));
+            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count), "in argument %zu of a run", i));
     struct value_run run = { .fn = fn, .args = args, .count = count, .user = user,
                              .run = { .strategy = copse_strategy_retain(st), .call = call, .merge = merge,
                                       .caller = copse__context_top(), .callbacks = copse__callback_top() } };

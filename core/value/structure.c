@@ -33,8 +33,7 @@ static uint32_t rank_of(const struct regroup *g, size_t i)
 static void describe(const copse_value *v, char *text, size_t room)
 {
     if (copse__value_is_structure(v))
-        snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary",
-                 v->count);
+        snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary", v->count);
     else
         snprintf(text, room, "a single value");
 }

@@ -91,8 +91,7 @@ static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t
     *st = has_device ? f->strategy : NULL;
     *rank = has_device ? f->rank : COPSE_HOST;
     if (*st && (*st)->ctx != ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "value: the current replica's strategy was made from another context");
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: the current replica's strategy was made from another context");
     return COPSE_OK;
 }
 
@@ -151,8 +150,7 @@ static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t 
     uint64_t count;
     COPSE_TRY(check_array(type, shape, &count));
     if (rank != COPSE_HOST && (!st || rank >= st->replica_count))
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank,
-                          st ? st->replica_count : 0);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank, st ? st->replica_count : 0);
     if (count > 0)
         COPSE_TRY(copse_need("value", values));
     COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
@@ -213,8 +211,7 @@ copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_
     return s;
 }
 
-copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params,
-                                copse_value **out)
+copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params, copse_value **out)
 {
     copse_strategy *st;
     uint32_t rank;
@@ -299,8 +296,7 @@ static copse_status check_items(copse_value *const *items, size_t count)
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
         if (items[i]->depth >= COPSE_MAX_DEPTH)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
-                              COPSE_MAX_DEPTH);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i, COPSE_MAX_DEPTH);
     }
     return COPSE_OK;
 }
@@ -428,8 +424,7 @@ copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *com
     COPSE_TRY(copse_need("value", st, components, out));
     *out = NULL;
     if (count != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
-                          st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count, st->replica_count);
     COPSE_TRY(copse__require_device(st, "value"));
     return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, count, out);
 }

@@ -43,8 +43,7 @@ static copse_status fill(copse_strategy *st, size_t begin)
         for (size_t i = begin; i < store->order.count; i++) {
             const copse_variable *v = store->order.at[i];
             const struct copse_binding to = copse__variable_values(v, r);
-            COPSE_TRY(copse_queue_write(q, to.buffer, to.offset, v->initial,
-                                        (size_t)v->count * sizeof(float)));
+            COPSE_TRY(copse_queue_write(q, to.buffer, to.offset, v->initial, (size_t)v->count * sizeof(float)));
         }
         COPSE_TRY(copse_queue_finish(q));
     }

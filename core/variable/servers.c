@@ -105,8 +105,7 @@ static copse_status write_copies(const copse_variable *v, const void *values)
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const struct copse_binding to = copse__variable_values(v, r);
         COPSE_TRY(copse_note(copse_queue_write(st->replicas[r].queue, to.buffer, to.offset, values,
-                                               (size_t)v->count * 4),
-                             "while bringing variable '%s' to replica %u", v->name, r));
+                             (size_t)v->count * 4), "while bringing variable '%s' to replica %u", v->name, r));
     }
     return COPSE_OK;
 }

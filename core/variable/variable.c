@@ -34,8 +34,7 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
                                               "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
                                               "to each replica", p->name, st->table->name);
     if (p->colocate_with)
-        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
-                             p->name));
+        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'", p->name));
     for (size_t i = 0; i < st->variables.count; i++)
         if (strcmp(st->variables.at[i]->name, p->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
@@ -155,8 +154,7 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 /* ---- made by replicas ---- */
 
 /* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p,
-                              copse_variable **out)
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
 {
     if (f->rank == 0)
         return COPSE_OK;
@@ -180,8 +178,7 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
     return COPSE_OK;
 }
 
-copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
-                                   copse_variable **out)
+copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p, copse_variable **out)
 {
     COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;

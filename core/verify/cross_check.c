@@ -11,23 +11,50 @@ static bool is_in(const struct copse_binding *range, const struct copse_probe_fa
     return range->buffer && range->buffer == f->result.buffer && *byte < range->size; /* before it: a huge number */
 }
 
+static bool is_variable(const struct copse_check_owner *owner, uint32_t replica, const copse_variable *v,
+                        const struct copse_probe_fault *f, char text[COPSE_FAULT_NAME])
+{
+    const uint32_t bucket = copse__optimizer_bucket(owner->optimizer, v);
+    size_t byte;
+    if (bucket == COPSE_NO_BUCKET)
+        return false;
+    const struct copse_binding gradient = copse__variable_gradient(v, replica), values = copse__variable_values(v, replica);
+    const copse_row_exchange *rows = owner->optimizer->buckets.at[bucket].rows;
+    const bool is_gradient = is_in(&gradient, f, &byte);
+    const bool is_rows = rows && copse__row_exchange_has(rows, f->result.buffer);
+    if (is_rows)
+        byte = f->element * COPSE_WORD_BYTES;
+    else if (!is_gradient && !is_in(&values, f, &byte))
+        return false;
+    snprintf(text, COPSE_FAULT_NAME, "%s of '%.128s', element %zu",
+             is_rows ? "rows of an update" : is_gradient ? "the gradient" : "the new values", v->name, byte / COPSE_WORD_BYTES);
+    return true;
+}
+
+/* Where the newest step has gradients of rows. */
+static bool is_row_gradient(const struct copse_check_owner *owner, uint32_t replica, const struct copse_probe_fault *f,
+                            char text[COPSE_FAULT_NAME])
+{
+    const struct copse_audit *a = owner->audit;
+    size_t byte;
+    for (size_t i = 0; a && i < a->count; i++)
+        if (is_in(&a->ranges[replica * a->count + i].gradient, f, &byte)) {
+            snprintf(text, COPSE_FAULT_NAME, "the gradient of '%.128s', element %zu of its rows", a->variables[i].name,
+                     byte / COPSE_WORD_BYTES);
+            return true;
+        }
+    return false;
+}
+
 const char *copse__fault_name(const struct copse_check_owner *owner, uint32_t replica, const struct copse_probe_fault *f,
                               char text[COPSE_FAULT_NAME])
 {
     const copse_strategy *st = owner->strategy;
-    size_t byte;
-    for (size_t i = 0; i < st->variables.count; i++) {
-        const copse_variable *v = st->variables.at[i];
-        if (copse__optimizer_bucket(owner->optimizer, v) == COPSE_NO_BUCKET || v->is_sparse)
-            continue;
-        const struct copse_binding gradient = copse__variable_gradient(v, replica), values = copse__variable_values(v, replica);
-        const bool is_gradient = is_in(&gradient, f, &byte);
-        if (!is_gradient && !is_in(&values, f, &byte))
-            continue;
-        snprintf(text, COPSE_FAULT_NAME, "%s of '%.128s', element %zu", is_gradient ? "the gradient" : "the new values",
-                 v->name, byte / COPSE_WORD_BYTES);
+    for (size_t i = 0; i < st->variables.count; i++)
+        if (is_variable(owner, replica, st->variables.at[i], f, text))
+            return text;
+    if (is_row_gradient(owner, replica, f, text))
         return text;
-    }
     if (owner->reports && f->result.buffer == owner->reports[replica])
         snprintf(text, COPSE_FAULT_NAME, "%s", f->result.offset + f->element * COPSE_WORD_BYTES < COPSE_REPORT_STRIDE
                                                    ? "the loss" : "a report of the loss function");
@@ -107,16 +134,40 @@ static copse_status run_segment(void *user, uint32_t rank, const struct copse_se
     return k->base.chain.fault.is_found ? fail_launch(k) : COPSE_OK;
 }
 
+static copse_status visit_dense(const struct copse_check_owner *owner, copse_replay_fn *visit, void *user)
+{
+    const struct copse_optimizer *o = owner->optimizer;
+    for (uint32_t b = 0; b < o->buckets.count; b++)
+        if (!o->buckets.at[b].rows)
+            COPSE_TRY(copse__optimizer_visit(o, b, visit, user));
+    return COPSE_OK;
+}
+
 static copse_status run_update(void *user)
 {
     struct copse_cross_check *k = user;
-    return copse__visit_update(k->owner, run_segment, k);
+    return visit_dense(k->owner, run_segment, k);
 }
 
 copse_status copse__cross_check_update(struct copse_cross_check *k, const char *what)
 {
     if (!copse__check_needs(k->base.queue))
         return COPSE_OK;
-    COPSE_TRY(copse__visit_update(k->owner, hash_segment, k));
+    COPSE_TRY(visit_dense(k->owner, hash_segment, k));
     return copse__check_once(&k->base, what, run_update, k);
+}
+
+/* Made-up numbers are no rows: the exchange makes up lists. */
+static copse_status run_rows(void *user)
+{
+    struct copse_cross_check *k = user;
+    return copse__row_exchange_rehearse(k->rows, k->replica, run_segment, k);
+}
+
+copse_status copse__cross_check_rows(struct copse_cross_check *k, const char *what)
+{
+    if (!copse__check_needs(k->base.queue))
+        return COPSE_OK;
+    COPSE_TRY(copse__row_exchange_visit(k->rows, hash_segment, k));
+    return k->base.hash == 0 ? COPSE_OK : copse__check_once(&k->base, what, run_rows, k);
 }

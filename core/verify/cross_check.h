@@ -4,6 +4,7 @@
 #ifndef COPSE_CROSS_CHECK_H
 #define COPSE_CROSS_CHECK_H
 
+#include "core/audit/audit.h"
 #include "core/audit/check.h"
 #include "core/optim/optimizer.h"
 
@@ -14,6 +15,7 @@ struct copse_check_owner {
     copse_strategy *strategy;
     const struct copse_optimizer *optimizer;
     copse_buffer *const *reports; /* [replicas]: loss and reports, COPSE_REPORT_STRIDE apart; NULL: it keeps none */
+    const struct copse_audit *audit; /* knows where gradients of rows are; NULL: there are none */
 };
 
 /* One cross-check, on a replica. */
@@ -23,16 +25,18 @@ struct copse_cross_check {
     uint32_t replica;
     uint64_t step; /* its number, for error texts */
     struct copse_program *program;
+    copse_row_exchange *rows;
     /* Called when all launches of the program are right; NULL: nothing more is to be done. */
     copse_status (*then)(struct copse_cross_check *k);
 };
 
 struct copse_cross_check copse__cross_check_of(const struct copse_check_owner *owner, uint32_t replica, uint64_t step);
-/* Compare the launches of k->program, or those of the optimizer's update; with the latter the memory is as before, unless
-   k->base.chain.is_torn. Nothing to do where the same launches have passed before on the device. COPSE_ERR_UNRELIABLE for
+/* Compare the launches of k->program, those of the optimizer's update of variables that are not sparse, or those of the update
+   of a sparse one, k->rows. With updates the memory is as before, unless k->base.chain.is_torn. Nothing to do where the same launches have passed before on the device. COPSE_ERR_UNRELIABLE for
    a difference. `what` is for the log. */
 copse_status copse__cross_check_program(struct copse_cross_check *k, const char *what);
 copse_status copse__cross_check_update(struct copse_cross_check *k, const char *what);
+copse_status copse__cross_check_rows(struct copse_cross_check *k, const char *what);
 
 /* All segments of the optimizer's update, of all replicas. */
 copse_status copse__visit_update(const struct copse_check_owner *owner, copse_replay_fn *visit, void *user);

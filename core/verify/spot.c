@@ -64,16 +64,11 @@ static copse_status choose(struct copse_verifier *v, const struct copse_verified
     return all(&d);
 }
 
-static copse_exchange *exchange_of(const struct copse_verifier *v)
-{
-    return v->owner.strategy->store->exchange;
-}
-
 static copse_status replay(void *user, uint32_t r, const struct copse_segment *segment)
 {
     struct copse_verifier *v = user;
     struct copse_spot *s = &v->spot;
-    copse__exchange_replay_by(exchange_of(v), NULL, NULL, NULL);
+    copse__optimizer_replay_by(v->owner.optimizer, NULL, NULL, NULL);
     s->segment = NULL;
     s->replica = r;
     COPSE_TRY(copse__probe_replay(&s->probe, segment, s->which));
@@ -93,7 +88,7 @@ copse_status copse__spot_begin(struct copse_verifier *v, const struct copse_veri
     const uint64_t seed[] = { m->seed, m->step };
     const uint64_t random = copse__hash(COPSE_HASH_START, seed, sizeof seed) >> 8;
     if (s->segment) { /* of a step that ended before it */
-        copse__exchange_replay_by(exchange_of(v), NULL, NULL, NULL);
+        copse__optimizer_replay_by(v->owner.optimizer, NULL, NULL, NULL);
         s->segment = NULL;
     }
     if (!m->is_audited || s->step > 0 || !copse__audit_has_spot(&v->audit, m->step))
@@ -102,7 +97,7 @@ copse_status copse__spot_begin(struct copse_verifier *v, const struct copse_veri
     v->spot_step = m->step;
     COPSE_TRY(choose(v, m, random / 2, is_update ? visit_update : visit_programs));
     if (s->segment && is_update)
-        copse__exchange_replay_by(exchange_of(v), s->segment, replay, v);
+        copse__optimizer_replay_by(v->owner.optimizer, s->segment, replay, v);
     return COPSE_OK;
 }
 

@@ -3,35 +3,102 @@
 
 /* ---- life ---- */
 
-/* Sparse variables are left out: audits read all of a variable, and their steps do not. */
-static size_t audited(copse_variable *const *variables, size_t all)
+/* Audits compare so many words of a sparse variable, because its steps do not read all of it: others in each audit. */
+#define WINDOW ((uint64_t)1 << 16)
+
+static uint64_t window_words(const copse_variable *x)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < all; i++)
-        count += !variables[i]->is_sparse;
-    return count;
+    return COPSE_MIN(x->count, WINDOW);
+}
+
+/* The window of a step: the same on all replicas and workers. */
+static struct copse_binding window_of(const copse_variable *x, uint32_t r, uint64_t step)
+{
+    const uint64_t windows = (x->count + WINDOW - 1) / WINDOW;
+    const uint64_t first = (copse__hash(COPSE_HASH_START, &step, sizeof step) >> 8) % windows * WINDOW;
+    const struct copse_binding all = copse__variable_values(x, r);
+    return (struct copse_binding){ all.buffer, all.offset + COPSE_WORD_BYTES * (size_t)first,
+                                   COPSE_WORD_BYTES * (size_t)COPSE_MIN(x->count - first, WINDOW) };
+}
+
+/* Places of the audit: a dense variable has one, a sparse one two, behind all dense ones: for the rows of its gradient, and for
+   their sums. */
+static void place_variables(struct copse_verifier *v)
+{
+    struct copse_audit *a = &v->audit;
+    size_t dense = 0, sparse = v->dense;
+    for (size_t k = 0; k < v->count; k++) {
+        const copse_variable *x = v->variables[k];
+        const uint32_t bucket = copse__optimizer_bucket(v->owner.optimizer, x);
+        if (x->is_sparse) {
+            a->variables[sparse++] = (struct copse_audit_variable){ x->name, window_words(x), bucket };
+            a->variables[sparse++] = (struct copse_audit_variable){ x->name, 1, bucket };
+            continue;
+        }
+        for (uint32_t r = 0; r < a->replicas; r++)
+            a->ranges[r * a->count + dense] =
+                (struct copse_audit_range){ copse__variable_values(x, r), copse__variable_gradient(x, r) };
+        a->variables[dense++] = (struct copse_audit_variable){ x->name, x->count, bucket };
+    }
+}
+
+static const struct copse_row_place *rows_of(const struct copse_verified *m, uint32_t r, uint32_t bucket)
+{
+    for (size_t i = 0; i < m->row_counts[r]; i++)
+        if (m->rows[r][i].bucket == bucket)
+            return &m->rows[r][i];
+    return NULL;
+}
+
+/* Sparse variables have the gradients of a step in the memory of its programs. */
+static copse_status locate_rows(struct copse_verifier *v, const struct copse_verified *m, uint32_t r)
+{
+    struct copse_audit *a = &v->audit;
+    struct copse_audit_range *at = &a->ranges[r * a->count + v->dense];
+    for (size_t k = 0; k < v->count; k++) {
+        const copse_variable *x = v->variables[k];
+        if (!x->is_sparse)
+            continue;
+        const struct copse_row_place *p = rows_of(m, r, copse__optimizer_bucket(v->owner.optimizer, x));
+        const struct copse_binding none = { .buffer = NULL };
+        *at++ = (struct copse_audit_range){ window_of(x, r, m->step), p ? copse__row_place_list(p) : none };
+        *at++ = (struct copse_audit_range){ none, p ? copse__row_place_sums(p) : none };
+        if (p && a->digests[r].queue)
+            COPSE_TRY(copse__digests_room(&a->digests[r], p->sums->count));
+    }
+    return COPSE_OK;
+}
+
+/* The rows of the newest update are compared, too. */
+static copse_status take_newest(struct copse_verifier *v, uint32_t r)
+{
+    const struct copse_optimizer *o = v->owner.optimizer;
+    struct copse_audit *a = &v->audit;
+    for (size_t i = v->dense + 1; i < a->count && a->compares_values; i += 2) {
+        struct copse_binding *to = &a->ranges[r * a->count + i].values;
+        COPSE_TRY(copse__row_exchange_newest(o->buckets.at[a->variables[i].bucket].rows, r, to));
+        COPSE_TRY(to->buffer ? copse__digests_room(&a->digests[r], to->size / COPSE_WORD_BYTES) : COPSE_OK);
+    }
+    return COPSE_OK;
 }
 
 copse_status copse__verifier_open(struct copse_verifier *v, const struct copse_check_owner *owner,
-                                  copse_variable *const *variables, size_t all)
+                                  copse_variable *const *variables, size_t count)
 {
     const copse_strategy *st = owner->strategy;
-    const size_t count = audited(variables, all);
     struct copse_audit *a = &v->audit;
     v->owner = *owner;
-    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, count, a));
+    v->owner.audit = a;
+    v->variables = variables;
+    v->count = count;
+    for (size_t i = 0; i < count; i++)
+        v->dense += !variables[i]->is_sparse;
+    COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, 2 * count - v->dense, a));
     a->params.is_off = count == 0;
     a->compares_values = (st->replica_count > 1 || st->group.workers > 1) && !owner->optimizer->table->is_sharing;
-    for (uint32_t r = 0; r < st->replica_count && count > 0; r++) {
-        for (size_t k = 0, i = 0; k < all; k++) {
-            const copse_variable *x = variables[k];
-            if (x->is_sparse)
-                continue;
-            a->variables[i] = (struct copse_audit_variable){ x->name, x->count, copse__optimizer_bucket(owner->optimizer, x) };
-            a->ranges[r * count + i++] = (struct copse_audit_range){ copse__variable_values(x, r), copse__variable_gradient(x, r) };
-        }
+    place_variables(v);
+    for (uint32_t r = 0; r < st->replica_count && count > 0; r++)
         COPSE_TRY(copse__audit_open(a, r, st->replicas[r].queue));
-    }
     return COPSE_OK;
 }
 
@@ -111,10 +178,32 @@ static copse_status note(struct copse_verifier *v, const struct copse_cross_chec
     return s;
 }
 
+/* The updates of sparse variables whose commands are new. */
+static copse_status check_rows(struct copse_verifier *v, const struct copse_verified *m, uint32_t r)
+{
+    const struct copse_optimizer *o = v->owner.optimizer;
+    for (size_t b = 0; b < o->buckets.count; b++) {
+        struct copse_cross_check k = copse__cross_check_of(&v->owner, r, m->step);
+        k.rows = o->buckets.at[b].rows;
+        if (k.rows && copse__row_exchange_is_new(k.rows))
+            COPSE_TRY(note(v, &k, copse__cross_check_rows(&k, "the update of rows")));
+    }
+    return COPSE_OK;
+}
+
+static void note_rows(const struct copse_verifier *v)
+{
+    const struct copse_optimizer *o = v->owner.optimizer;
+    for (size_t b = 0; b < o->buckets.count; b++)
+        if (o->buckets.at[b].rows)
+            copse__row_exchange_checked(o->buckets.at[b].rows);
+}
+
 static copse_status check_replica(struct copse_verifier *v, const struct copse_verified *m, uint32_t r)
 {
     const copse_strategy *st = v->owner.strategy;
     if (m->programs[r] && !*m->is_checked[r]) {
+        COPSE_TRY(locate_rows(v, m, r));
         struct replayed k = { .base = copse__cross_check_of(&v->owner, r, m->step), .v = v, .m = m };
         k.base.program = m->programs[r];
         k.base.then = replay;
@@ -124,7 +213,9 @@ static copse_status check_replica(struct copse_verifier *v, const struct copse_v
         COPSE_TRY(note(v, &k.base, s));
     }
     struct copse_cross_check k = copse__cross_check_of(&v->owner, r, m->step);
-    return v->has_updates ? COPSE_OK : note(v, &k, copse__cross_check_update(&k, "the update"));
+    if (!v->has_updates)
+        COPSE_TRY(note(v, &k, copse__cross_check_update(&k, "the update")));
+    return check_rows(v, m, r);
 }
 
 copse_status copse__verify_first(struct copse_verifier *v, const struct copse_verified *m)
@@ -135,6 +226,7 @@ copse_status copse__verify_first(struct copse_verifier *v, const struct copse_ve
         COPSE_TRY(check_replica(v, m, r));
     for (uint32_t r = 0; r < v->owner.strategy->replica_count; r++)
         *m->is_checked[r] = true;
+    note_rows(v);
     v->has_updates = true;
     return COPSE_OK;
 }
@@ -148,6 +240,8 @@ copse_status copse__verify_begin(struct copse_verifier *v, struct copse_verified
     COPSE_TRY(copse__spot_begin(v, m));
     for (uint32_t r = 0; m->is_audited && r < st->replica_count; r++) {
         struct copse_program *program = m->programs[r];
+        COPSE_TRY(locate_rows(v, m, r));
+        COPSE_TRY(take_newest(v, r));
         COPSE_TRY(copse__audit_begin(&v->audit, r, program != NULL));
         for (uint32_t i = 0; program && i < m->segments; i++) {
             COPSE_TRY(copse__spot_replay(v, r, copse__program_list(program)[i]));

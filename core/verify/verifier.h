@@ -23,6 +23,8 @@ struct copse_verifier {
     bool has_updates;  /* the launches of the update were compared with the host, or need not be */
     uint64_t compared; /* launches, by cross-checks */
     struct copse_audit audit;
+    copse_variable *const *variables; /* not references */
+    size_t count, dense; /* of them; of those that are not sparse: each sparse one has two places of the audit behind these */
     struct copse_spot spot;
     uint64_t spot_step; /* number of the step whose spot is chosen */
 };
@@ -34,12 +36,14 @@ struct copse_verified {
     struct copse_program *programs[COPSE_MAX_REPLICAS]; /* of the replicas; NULL: its shard is empty */
     bool *is_checked[COPSE_MAX_REPLICAS]; /* of each program: its launches were compared with the host, or need not be */
     uint32_t segments; /* of each program */
+    const struct copse_row_place *rows[COPSE_MAX_REPLICAS]; /* gradients of sparse variables, */
+    size_t row_counts[COPSE_MAX_REPLICAS];                  /* of those on which a replica's program depends */
     const char *const *report_names;
     uint32_t report_count;
     bool is_audited; /* the replicas compute their gradients twice */
 };
 
-/* For the updates of these variables; their memory is known. */
+/* For the updates of these variables, whose list stays; their memory is known. */
 copse_status copse__verifier_open(struct copse_verifier *v, const struct copse_check_owner *owner,
                                   copse_variable *const *variables, size_t count);
 /* `is_idle`: no read of a device can still land in its memory. A zeroed struct is fine. */

@@ -3,18 +3,20 @@
    It keeps the largest score m and the sum of exp(score - m) so far, and scales its sums when m grows (Milakov and Gimelshein,
    2018). A launch processes `count` keys from `first` on, whole tiles; m, the sum and the numerators of y are kept in `state`
    and y between launches. Without VALUES it computes the state alone, for the derivatives. A query that sees no key has
-   y = 0. */
+   y = 0, and so has one whose keys are all masked by -infinity. */
 GROUP(32, 1)
 SPEC(0, CAUSAL)
 SPEC(1, VALUES)
+SPEC(2, MASKED)
+SPEC(3, LENGTHS)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
-       uint q_stride; uint k_stride; uint first; uint count; float scale;)
+       uint q_stride; uint k_stride; uint first; uint count; uint mask_item; uint mask_head; uint mask_query; float scale;)
 GROUP_ARRAY(float, score, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
 
-KERNEL5(attention, IN(real, q), IN(real, k), IN(real, v), OUT(real, state), OUT(real, y))
+KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int, lengths), OUT(real, state), OUT(real, y))
 {
     GROUP_ARRAY_HERE(float, score, 64u * GROUP_SIZE)
     const uint row = INDEX();
@@ -24,7 +26,13 @@ KERNEL5(attention, IN(real, q), IN(real, k), IN(real, v), OUT(real, state), OUT(
         const uint at_q = (item * p.queries + i) * p.q_stride + p.q_first + h * width;
         const uint at_k = item * p.keys * p.k_stride + p.k_first + kv, at_v = item * p.keys * p.k_stride + p.v_first + kv;
         const uint at_y = (item * p.queries + i) * p.heads * width + h * width;
-        const uint begin = first_key(i, p.window), end = end_key(i, p.window, p.keys);
+        const uint at_mask = item * p.mask_item + h * p.mask_head + i * p.mask_query;
+        uint keys = p.keys;
+        if (LENGTHS != 0)
+            keys = MIN(keys, TO_U32(MAX(lengths[item], 0)));
+        if (LENGTHS == 2)
+            keys = SELECT(i < keys, keys, 0u);
+        const uint begin = first_key(i, p.window), end = end_key(i, p.window, keys);
         const uint lane = LOCAL_INDEX();
         float m = -INF;
         EXACT float total = 0.0f;
@@ -45,6 +53,8 @@ KERNEL5(attention, IN(real, q), IN(real, k), IN(real, v), OUT(real, state), OUT(
                 for (uint c = 0u; c < width; c++)
                     s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
                 s = s * p.scale;
+                if (MASKED != 0)
+                    s = s + LOAD(mask, at_mask + j);
                 score[MINE(j - j0)] = s;
                 top = SELECT(s > top, s, top);
             }
@@ -66,12 +76,14 @@ KERNEL5(attention, IN(real, q), IN(real, k), IN(real, v), OUT(real, state), OUT(
                 }
         }
         const bool is_last = p.first + p.count >= p.keys;
-        const float inverse = 1.0f / total;
-        STORE(state, row * STATE, m);
+        const bool is_empty = SELECT(MASKED != 0, total == 0.0f, begin >= end);
+        const float inverse = SELECT(is_empty, 0.0f, 1.0f / total);
+        STORE(state, row * STATE, SELECT(is_last, SELECT(is_empty, 0.0f, m), m));
         STORE(state, row * STATE + 1u, SELECT(is_last, inverse, total));
+        STORE(state, row * STATE + 3u, TO_F32(keys));
         if (VALUES != 0)
             if (is_last)
                 for (uint c = 0u; c < width; c++)
-                    STORE(y, at_y + c, SELECT(begin < end, LOAD(y, at_y + c) * inverse, 0.0f));
+                    STORE(y, at_y + c, SELECT(is_empty, 0.0f, LOAD(y, at_y + c) * inverse));
     }
 }

@@ -4,15 +4,18 @@
    launches after the first one add to the result. */
 GROUP(32, 1)
 SPEC(0, CAUSAL)
+SPEC(1, MASKED)
+SPEC(2, LENGTHS)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
-       uint q_stride; uint k_stride; uint head; uint first; uint count; uint to_k; uint to_v; uint to_stride; float scale;)
+       uint q_stride; uint k_stride; uint head; uint first; uint count; uint to_k; uint to_v; uint to_stride;
+       uint mask_item; uint mask_head; uint mask_query; float scale;)
 GROUP_ARRAY(float, share, 64u * GROUP_SIZE)
 GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
 
-KERNEL6(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, dy), IN(real, state), OUT(real, grad))
+KERNEL7(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(real, dy), IN(real, state), OUT(real, grad))
 {
     GROUP_ARRAY_HERE(float, share, 64u * GROUP_SIZE)
     GROUP_ARRAY_HERE(float, slope, 64u * GROUP_SIZE)
@@ -26,7 +29,15 @@ KERNEL6(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, dy),
         const uint at_y = item * p.queries * p.heads * width + h * width, step_y = p.heads * width;
         const uint at_state = (item * p.heads + h) * p.queries * STATE;
         const uint to = (item * p.keys + j) * p.to_stride + kv;
-        const uint begin = first_query(j, p.window), end = end_query(j, p.window, p.queries);
+        const uint at_mask = item * p.mask_item + h * p.mask_head + j;
+        uint keys = p.keys;
+        if (LENGTHS != 0)
+            keys = TO_U32(LOAD(state, at_state + 3u));
+        uint queries = p.queries;
+        if (LENGTHS == 2)
+            queries = MIN(queries, keys);
+        const uint begin = first_query(j, p.window);
+        const uint end = SELECT(j < keys, end_query(j, p.window, queries), 0u);
         const uint lane = LOCAL_INDEX();
         if (p.first + p.head == 0u)
             for (uint c = 0u; c < width; c++) {
@@ -44,7 +55,10 @@ KERNEL6(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, dy),
                     d = FMA(LOAD(dy, at_y + i * step_y + c), LOAD(v, at_v + c), d);
                 }
                 const uint of = at_state + i * STATE;
-                const float e = m_exp(s * p.scale - LOAD(state, of)) * LOAD(state, of + 1u);
+                s = s * p.scale;
+                if (MASKED != 0)
+                    s = s + LOAD(mask, at_mask + i * p.mask_query);
+                const float e = m_exp(s - LOAD(state, of)) * LOAD(state, of + 1u);
                 share[MINE(i - i0)] = e;
                 slope[MINE(i - i0)] = e * (d - LOAD(state, of + 2u)) * p.scale;
             }

@@ -4,15 +4,18 @@
    whole tiles; launches after the first one add to the result. */
 GROUP(32, 1)
 SPEC(0, CAUSAL)
+SPEC(1, MASKED)
+SPEC(2, LENGTHS)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
-       uint q_stride; uint k_stride; uint first; uint count; uint to_first; uint to_stride; float scale;)
+       uint q_stride; uint k_stride; uint first; uint count; uint to_first; uint to_stride;
+       uint mask_item; uint mask_head; uint mask_query; float scale;)
 GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
 
-KERNEL7(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, y), IN(real, dy), OUT(real, state),
-        OUT(real, to))
+KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(real, y), IN(real, dy),
+        OUT(real, state), OUT(real, to))
 {
     GROUP_ARRAY_HERE(float, slope, 64u * GROUP_SIZE)
     const uint row = INDEX();
@@ -23,7 +26,11 @@ KERNEL7(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, y)
         const uint at_k = item * p.keys * p.k_stride + p.k_first + kv, at_v = item * p.keys * p.k_stride + p.v_first + kv;
         const uint at_y = (item * p.queries + i) * p.heads * width + h * width;
         const uint to_q = (item * p.queries + i) * p.to_stride + p.to_first + h * width;
-        const uint begin = first_key(i, p.window), end = end_key(i, p.window, p.keys);
+        const uint at_mask = item * p.mask_item + h * p.mask_head + i * p.mask_query;
+        uint keys = p.keys;
+        if (LENGTHS != 0)
+            keys = TO_U32(LOAD(state, row * STATE + 3u));
+        const uint begin = first_key(i, p.window), end = end_key(i, p.window, keys);
         const float m = LOAD(state, row * STATE), inverse = LOAD(state, row * STATE + 1u);
         const uint lane = LOCAL_INDEX();
         EXACT float along = 0.0f;
@@ -42,7 +49,10 @@ KERNEL7(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, y)
                     s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
                     d = FMA(LOAD(dy, at_y + c), LOAD(v, at_v + j * p.k_stride + c), d);
                 }
-                slope[MINE(j - j0)] = m_exp(s * p.scale - m) * inverse * (d - along) * p.scale;
+                s = s * p.scale;
+                if (MASKED != 0)
+                    s = s + LOAD(mask, at_mask + j);
+                slope[MINE(j - j0)] = m_exp(s - m) * inverse * (d - along) * p.scale;
             }
             for (uint c = 0u; c < width; c++) {
                 EXACT float t = 0.0f;

@@ -4,12 +4,15 @@
 GROUP(1, 1)
 SPEC(0, CAUSAL)
 SPEC(1, VALUES)
+SPEC(2, MASKED)
+SPEC(3, LENGTHS)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first;
-       uint v_first; uint q_stride; uint k_stride; float scale;)
+       uint v_first; uint q_stride; uint k_stride; uint mask_item; uint mask_head; uint mask_query; float scale;)
 
 #include "attention/attention_wide.clh"
 
-KERNEL5(attention_wide, IN(float, q), IN(float, k), IN(float, v), OUT(float, state), OUT(float, y))
+KERNEL7(attention_wide, IN(float, q), IN(float, k), IN(float, v), IN(float, mask), IN(int, lengths), OUT(float, state),
+        OUT(float, y))
 {
     const uint each = (p.queries + 15) / 16, width = p.width;
     if (GROUP_INDEX() >= p.blocks)
@@ -18,15 +21,19 @@ KERNEL5(attention_wide, IN(float, q), IN(float, k), IN(float, v), OUT(float, sta
     const uint rows = min(16u, p.queries - i0), last = i0 + rows - 1;
     __global const float *pk = k + (size_t)item * p.keys * p.k_stride + p.k_first + h / p.share * width;
     __global const float *pv = v + (size_t)item * p.keys * p.k_stride + p.v_first + h / p.share * width;
-    /* Keys that a query sees, and those that all do. */
-    const uint begin = first_key(i0, p.window), end = end_key(last, p.window, p.keys);
-    const uint all_begin = first_key(last, p.window), all_end = end_key(i0, p.window, p.keys);
+    __global const float *pm = mask + (size_t)item * p.mask_item + h * p.mask_head + (size_t)i0 * p.mask_query;
+    /* Keys of the item, those that a query sees, and those that all do. */
+    const uint length = LENGTHS ? min(p.keys, (uint)max(lengths[item], 0)) : p.keys;
+    const uint behind = LENGTHS == 2 ? length : UINT_MAX; /* queries from there on see nothing */
+    const uint begin = first_key(i0, p.window), end = end_key(last, p.window, i0 < behind ? length : 0);
+    const uint all_begin = first_key(last, p.window), all_end = end_key(i0, p.window, last < behind ? length : 0);
     int16 from, until;
-    float columns[16 * WIDEST], sums[16 * WIDEST], s[16 * TILE];
+    float columns[16 * WIDEST], sums[16 * WIDEST], s[16 * TILE], bias[16 * TILE];
     int seen[16 * TILE], ends[32];
     for (uint i = 0; i < 16; i++) {
-        ends[i] = (int)first_key(min(i0 + i, last), p.window);
-        ends[16 + i] = (int)end_key(min(i0 + i, last), p.window, p.keys);
+        const uint row = min(i0 + i, last);
+        ends[i] = (int)first_key(row, p.window);
+        ends[16 + i] = (int)end_key(row, p.window, row < behind ? length : 0);
     }
     from = vload16(0, ends);
     until = vload16(1, ends);
@@ -40,8 +47,12 @@ KERNEL5(attention_wide, IN(float, q), IN(float, k), IN(float, v), OUT(float, sta
         const bool is_whole = all_begin <= j0 && j1 <= all_end;
         float16 top = m;
         dots(columns, pk + (size_t)j0 * p.k_stride, p.k_stride, count, width, s);
+        if (MASKED)
+            turn(pm + j0, p.mask_query, rows, count, bias);
         for (uint j = 0; j < count; j++) {
             float16 x = vload16(j, s) * p.scale;
+            if (MASKED)
+                x += vload16(j, bias);
             if (!is_whole) {
                 const int16 is = ((int16)((int)(j0 + j)) >= from) & ((int16)((int)(j0 + j)) < until);
                 x = select(NONE, x, is);
@@ -64,18 +75,20 @@ KERNEL5(attention_wide, IN(float, q), IN(float, k), IN(float, v), OUT(float, sta
         if (VALUES)
             weigh(s, is_whole ? 0 : seen, pv + (size_t)j0 * p.k_stride, p.k_stride, count, width, keep, sums);
     }
-    const float16 inverse = 1.0f / total;
+    const int16 is_empty = MASKED ? total == ZERO : from >= until;
+    const float16 inverse = select(1.0f / total, ZERO, is_empty);
     float out[32];
-    vstore16(m, 0, out);
+    vstore16(select(m, ZERO, is_empty), 0, out);
     vstore16(inverse, 1, out);
     for (uint i = 0; i < rows; i++) {
         __global float *words = state + ((size_t)line * p.queries + i0 + i) * STATE;
         words[0] = out[i];
         words[1] = out[16 + i];
+        words[3] = i0 + i < behind ? length : 0;
     }
     if (VALUES) {
         for (uint c = 0; c < width; c++)
-            vstore16(select((float16)(0.0f), vload16(c, sums) * inverse, from < until), c, sums);
+            vstore16(select(vload16(c, sums) * inverse, ZERO, is_empty), c, sums);
         turn_back(sums, (size_t)p.heads * width, rows, width, y + (((size_t)item * p.queries + i0) * p.heads + h) * width);
     }
 }

@@ -30,8 +30,9 @@ KERNEL2(row_stats, IN(real, from), OUT(real, to))
             if (FIRST != 0)
                 t += SELECT(k == best, 0.0f, m_exp(LOAD(from, at) - base));
             if (FIRST == 0) {
-                const float rest = LOAD(from, 2u * at + 1u);
-                t += SELECT(k == best, rest, (1.0f + rest) * m_exp(LOAD(from, 2u * at) - base));
+                const float rest = LOAD(from, 2u * at + 1u), x = LOAD(from, 2u * at);
+                const float more = SELECT(x == -INF, 0.0f, (1.0f + rest) * m_exp(x - base)); /* nothing of a part of -Inf only */
+                t += SELECT(k == best, rest, more);
             }
         }
         /* A whole row of -Inf, or one with +Inf, has no softmax. */

@@ -28,6 +28,8 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
+#include "copse/train/hidden.h"
+#include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
 #include "copse/train/slots.h"
@@ -515,6 +517,7 @@ static void training(struct probe *p)
     const struct copse_trainer_params params = { .loss = squares, .user = x };
     const struct copse_train_step_params steps = { .losses = lose_nothing };
     struct copse_step_result done;
+    struct copse_step_memory memory;
     struct copse_train_step_result step_done;
     struct copse_replica_result of_replica;
     struct copse_gradient_summary summary;
@@ -527,6 +530,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
     ROW(copse_trainer_flush, NEED(trainer));
     ROW(copse_trainer_audit, NEED(trainer), NULL);
+    ROW(copse_trainer_memory, NEED(trainer), 0, NEED(&batch), 0, NEED(&memory));
     ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
     ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
@@ -623,6 +627,7 @@ static void layers(struct probe *p)
     ROW(copse_nn_mlp, NEED(ctx), NEED(widths), 1, COPSE_RELU, NEED(&made));
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
+    ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
     ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));

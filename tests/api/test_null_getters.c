@@ -13,6 +13,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
+#include "copse/data/text.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -126,6 +127,7 @@ static void data(struct probe *p)
     RETAIN(copse_schema_retain);
     RELEASE(copse_schema_release, copse_schema);
     NOTHING(copse_schema_class, NULL, 0);
+    ZERO(copse_text_token, NULL, 0, NULL);
     NOTHING(copse_schema_text, NULL);
     RELEASE(copse_batches_release, copse_batches);
     ZERO(copse_batches_count, NULL);

@@ -5,6 +5,7 @@
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/functions.h"
+#include "copse/ops/gated.h"
 #include "copse/ops/logic.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/norm.h"
@@ -13,6 +14,7 @@
 #include "copse/ops/recompute.h"
 #include "copse/ops/recurrent.h"
 #include "copse/ops/resize.h"
+#include "copse/ops/rotary.h"
 #include "copse/ops/scan.h"
 #include "copse/ops/user_op.h"
 #include "tests/rig/null_rig.h"
@@ -125,6 +127,7 @@ static void logic(struct probe *p)
 static void losses(struct probe *p)
 {
     ROW(copse_cross_entropy, NEED(g), NEED(x), NEED(labels), NULL, NEED(&y));
+    ROW(copse_dense_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, NEED(labels), NULL, NEED(&y), NULL);
     ROW(copse_binary_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, COPSE_MEAN, NEED(&y));
     ROW(copse_huber_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
     ROW(copse_smooth_l1_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
@@ -159,11 +162,15 @@ static void scans(struct probe *p)
 
 static void attentions(struct probe *p)
 {
-    copse_tensor *q, *qkv;
+    copse_tensor *q, *qkv, *turns;
     OK(copse_graph_input(g, "q", COPSE_F32, COPSE_SHAPE(2, 3, 2, 4), &q));
     OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(2, 3, 16), &qkv));
     ROW(copse_attention, NEED(g), NEED(q), NEED(q), NEED(q), NULL, NEED(&y));
     ROW(copse_self_attention, NEED(g), NEED(qkv), 2, 1, NULL, NEED(&y));
+    OK(copse_graph_input(g, "turns", COPSE_F32, COPSE_SHAPE(3, 4), &turns));
+    ROW(copse_glu, NEED(g), NEED(q), q, COPSE_SILU, NEED(&y));
+    ROW(copse_rotary, NEED(g), NEED(q), NULL, NEED(&y));
+    ROW(copse_rotary_by, NEED(g), NEED(q), NEED(turns), NULL, NEED(&y));
 }
 
 static void recurrent_layers(struct probe *p)

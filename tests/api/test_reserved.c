@@ -31,10 +31,12 @@
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"
 #include "copse/ops/recurrent.h"
+#include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
+#include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
@@ -182,10 +184,13 @@ static void devices(void)
     REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
+    REFUSED(copse_cross_entropy_params, copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
     REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
+    REFUSED(copse_rotary_params, copse_rotary(g, x, &p, &y), .offset = 1);
+    REFUSED(copse_rotary_params, copse_rotary_by(g, x, x, &p, &y), .offset = 1);
     REFUSED(copse_recurrent_params, copse_gru(g, x, x, x, &p, &y, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_lstm(g, x, x, x, &p, &y, NULL, NULL), .lengths = NULL);
     REFUSED(copse_recurrent_params, copse_rnn(g, x, x, x, &p, &y, NULL), .lengths = NULL);
@@ -266,6 +271,7 @@ static void training(void)
     copse_monitor *monitor;
     struct copse_context_params config;
     struct copse_step_result result;
+    struct copse_step_memory planned;
     struct copse_train_step_result step_result;
     float predicted[2];
     const float points[4] = { 0, 1, 2, 3 };
@@ -309,6 +315,8 @@ static void training(void)
     const float x[2] = { 1, 2 };
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+            .count = 1);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");

@@ -297,7 +297,7 @@ static void test_hostile_texts(void **state)
         { "\xef\xbb\xbfx\xff", 5, { .context = 1 }, COPSE_ERR_FORMAT, "line 1, column 2 (byte 4)" },
         { "abc", 3, { .context = 1u << 31 }, COPSE_ERR_ARGUMENT, "context or stride is above 2^31-1" },
         { "abc", 3, { .stride = UINT32_MAX }, COPSE_ERR_ARGUMENT, "context or stride is above 2^31-1" },
-        { "abc", 3, { .context = 1, .tokens = (copse_tokens)2 }, COPSE_ERR_ARGUMENT, "tokens or rows out of range" },
+        { "abc", 3, { .context = 1, .tokens = (copse_tokens)3 }, COPSE_ERR_ARGUMENT, "tokens or rows out of range" },
         { "abc", 3, { .context = 1, .rows = (copse_text_rows)3 }, COPSE_ERR_ARGUMENT, "tokens or rows out of range" },
     };
 

@@ -13,7 +13,6 @@
 # keeps the files of each row in FOLDER/NAME; LIMIT=N ends a process after N seconds (300).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
 [ $# -ge 1 ] || { sed -n '3,13s/^# //p' "$0" >&2; exit 2; }
 copse=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 build=$(dirname "$copse") tests=$(dirname "$copse")/tests
@@ -25,8 +24,8 @@ export COPSE_MODULES=$build OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONF
 # ---- the table: a row is "name how replicas options" and runs on every driver of `drivers` ----
 # how: run | resume (in two parts; must give the bits of one part) | gloo:R+R (workers with R replicas each)
 #      | gloo-resume:R+R | mpi:RxW (W workers with R replicas each) | gloo-ps:S, mpi-ps:S (one worker, S servers)
-# options: of `copse train`; after the word `api`, keys of golden_jobs. The driver `mixed` takes opencl:0 and vulkan:0
-# in turn.
+# options: of `copse train`; after the word `api`, keys of golden_jobs; net:NAME is a network with its data, below. The driver
+# `mixed` takes opencl:0 and vulkan:0 in turn. Rows NAME-N-... with the same N have N replicas and the same bits (same.sh).
 drivers='host opencl vulkan mixed'
 rows() {
     cat <<'TABLE'
@@ -153,6 +152,39 @@ values-5               run 5 api loop=values
 values-ps              run 3 api loop=values strategy=parameter_server
 values-gloo            gloo:2+1 - api loop=values
 values-mpi             mpi:1x3 - api loop=values
+cnn-1                  run 1 net:cnn
+cnn-1-one_device       run 1 net:cnn --strategy one_device
+cnn-2-sharded          run 2 net:cnn --reduction sharded
+cnn-2-to_one           run 2 net:cnn --reduction to_one
+cnn-2-staged           run 2 net:cnn --transfer staged --prefetch 2
+cnn-2-accelerator      run 2 net:cnn --strategy accelerator --steps-per-run 2
+cnn-2-gloo             gloo:1+1 - net:cnn
+cnn-3-tree             run 3 net:cnn --reduction tree
+cnn-3-gloo             gloo:2+1 - net:cnn --reduction to_one
+cnn-2-ps               run 2 net:cnn --strategy parameter_server
+cnn-resume             resume 2 net:cnn --schedule constant
+resnet-1               run 1 net:resnet
+resnet-2               run 2 net:resnet
+resnet-resume          resume 1 net:resnet --schedule constant
+gpt-1                  run 1 net:gpt
+gpt-1-one_device       run 1 net:gpt --strategy one_device
+gpt-1-recomputed       run 1 net:gpt --memory 900KiB
+gpt-2-sharded          run 2 net:gpt --reduction sharded
+gpt-2-to_one           run 2 net:gpt --reduction to_one
+gpt-2-staged           run 2 net:gpt --transfer staged --prefetch 2
+gpt-2-accelerator      run 2 net:gpt --strategy accelerator --steps-per-run 2
+gpt-2-gloo             gloo:1+1 - net:gpt
+gpt-2-mpi              mpi:1x2 - net:gpt
+gpt-3-tree             run 3 net:gpt --reduction tree
+gpt-3-gloo             gloo:2+1 - net:gpt --reduction to_one
+gpt-2-ps               run 2 net:gpt --strategy parameter_server
+gpt-resume             resume 2 net:gpt --schedule constant
+gru-1                  run 1 net:gru
+gru-resume             resume 1 net:gru --schedule constant
+sparse-1               run 1 net:sparse
+sparse-2               run 2 net:sparse
+sparse-2-gloo          gloo:1+1 - net:sparse
+sparse-resume          resume 2 net:sparse --schedule constant
 TABLE
 }
 
@@ -189,19 +221,32 @@ failed() {
     exit 0
 }
 
+# network NAME: its options and those of its data
+network() {
+    case $1 in
+    cnn | resnet) echo "--data $base/digits-images-idx3-ubyte --model $here/nets/$1.txt" ;;
+    gpt) echo "--data $base/text.txt --tokens characters --context 12 --model gpt:2,16,2" ;;
+    gru) echo "--data $base/text.txt --tokens characters --context 12 --model gru:1,16" ;;
+    sparse) echo "--data $base/text.txt --tokens characters --context 6 --stride 6 --model $here/nets/$1.txt" ;;
+    esac
+}
+
 # task RANK DEVICES OPTION...: one process of the row
 task() {
-    rank=$1 list=$2
+    rank=$1 list=$2 net= rest=
     shift 2
+    for word; do
+        case $word in net:*) net=${word#net:} ;; *) rest="$rest $word" ;; esac
+    done
     if [ "$1" = api ]; then
         shift
         set -- "$jobs" "$data" "$work" "$list" "$@"
     else
         command=worker
         [ "$rank" = 0 ] && command=train
-        set -- "$copse" $command --json --devices "$list" --data "$data" --model mlp:24,12 --batch 40 --seed 3 \
-            --lr 0.02 --dropout 0 --bucket-bytes 2048 --worker-deadline 240 $scale \
-            --save "$work/save" --checkpoint "$work/checkpoint.safetensors" "$@"
+        [ "$net" ] && with=$(network "$net") || with="--data $data --model mlp:24,12 --dropout 0 $scale"
+        set -- "$copse" $command --json --devices "$list" $with --batch 40 --seed 3 --lr 0.02 --bucket-bytes 2048 \
+            --worker-deadline 240 --save "$work/save" --checkpoint "$work/checkpoint.safetensors" $rest
     fi
     timeout -k 5 $limit $launcher "$@" >>"$work/out.$rank" 2>>"$work/err.$rank"
 }
@@ -281,7 +326,7 @@ digest() {
         last=$(tail -n 1 "$work/losses")
     else
         "$digest_tool" losses "$work/checkpoint.safetensors" >"$work/losses" 2>>"$work/err.0" || return 1
-        sed -n '/"event":"epoch"/{s/,"samples_per_s.*//;p;}' "$work/out.0" >>"$work/losses"
+        sed -n '/"event":"epoch"/{s/,"\(test_perplexity\|samples_per_s\).*//;p;}' "$work/out.0" >>"$work/losses"
         last=$(sed -n '/"event":"done"/s/.*"loss":\([^,]*\),"acc.*/\1/p' "$work/out.0" | tail -n 1)
     fi
     [ "$last" ] && vars=$(tensors "$work/save") && state=$(tensors "$work"/checkpoint*.safetensors) || return 1
@@ -302,6 +347,7 @@ one() {
     case $how in *-ps:*) [ "$is_api" ] || set -- --strategy parameter_server "$@" ;; esac
     work=$base/$row
     mkdir -p "$work" && rm -f "$work"/*
+    case " $* " in *' net:'*) part=1 epochs=3 ;; *) part=4 epochs=10 ;; esac
     case $is_api$how in
     1*resume*)
         once "$@" resume=0 || failed "it ended with an error"
@@ -310,14 +356,14 @@ one() {
         once "$@" || failed "it ended with an error"
         ;;
     *resume*)
-        once --epochs 10 "$@" || failed "it ended with an error"
+        once --epochs $epochs "$@" || failed "it ended with an error"
         whole=$(digest) || failed "its files cannot be read"
         rm "$work"/*
-        once --epochs 4 "$@" || failed "the first part ended with an error"
-        once --epochs 10 "$@" --resume || failed "the second part ended with an error"
+        once --epochs $part "$@" || failed "the first part ended with an error"
+        once --epochs $epochs "$@" --resume || failed "the second part ended with an error"
         ;;
     1*) once "$@" || failed "it ended with an error" ;;
-    *) once --epochs 10 "$@" || failed "it ended with an error" ;;
+    *) once --epochs $epochs "$@" || failed "it ended with an error" ;;
     esac
     line=$(digest) || failed "its files cannot be read"
     case $how in
@@ -342,7 +388,7 @@ else
     base=$(mktemp -d) || exit 2
     trap 'rm -rf "$base"' EXIT
 fi
-gzip -dc "$top/examples/data/digits/digits.csv.gz" | head -n 230 >"$base/digits.csv" # 184 to train, 5 batches
+"$here/data.sh" "$base" 230 || exit 2 # 184 to train, 5 batches
 cp "$tests/golden_digest" "$base/golden_digest" 2>/dev/null ||
     ${CC:-cc} -std=c11 -O1 "$here/golden_digest.c" -o "$base/golden_digest" -lcjson || exit 2
 "$copse" devices >"$base/devices" 2>/dev/null || exit 2

@@ -260,27 +260,14 @@ def cross_entropy(node):
 
 @operator("RotaryEmbedding")
 def rotary_embedding(node):
-    x = node.x[0]
-    shape = x.shape
+    x, shape = node.x[0], node.x[0].shape
     if len(shape) == 3:  # [batch, sequence, heads and elements]
         heads = node.attribute("num_heads", 0)
-        x = o.transpose(o.reshape(x, (shape[0], shape[1], heads, shape[2] // heads)), (0, 2, 1, 3))
-    turned = node.attribute("rotary_embedding_dim", 0) or x.shape[-1]
+        x = o.reshape(x, (shape[0], shape[1], heads, shape[2] // heads))
+    else:
+        x = o.transpose(x, (0, 2, 1, 3))
+    turned = node.attribute("rotary_embedding_dim", 0)
     cosine, sine = (o.gather(node.x[i], node.x[3]) if node.has(3) else node.x[i] for i in (1, 2))
-    cosine, sine = (o.reshape(t, (t.shape[0], 1) + t.shape[1:]) for t in (cosine, sine))
-    part, rest = o.split(x, [turned, x.shape[-1] - turned], -1)
-    half = part.shape[:-1] + (turned // 2,)
-    if node.attribute("interleaved", 0):
-        pairs = o.split(o.reshape(part, half + (2,)), 2, -1)
-        a, b = (o.reshape(t, half) for t in pairs)
-    else:
-        a, b = o.split(part, 2, -1)
-    real, imaginary = a * cosine - b * sine, a * sine + b * cosine
-    if node.attribute("interleaved", 0):
-        part = o.reshape(o.stack([real, imaginary], -1), part.shape)
-    else:
-        part = o.concat([real, imaginary], -1)
-    y = o.concat([part, rest], -1)
-    if len(shape) == 3:
-        y = o.reshape(o.transpose(y, (0, 2, 1, 3)), shape)
+    y = o.rotary_by(x, o.concat([cosine, sine], -1), turned, interleaved=bool(node.attribute("interleaved", 0)))
+    y = o.reshape(y, shape) if len(shape) == 3 else o.transpose(y, (0, 2, 1, 3))
     return y, ratio(4, np.abs(node.host[0]).max() * 2)

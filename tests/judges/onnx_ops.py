@@ -202,8 +202,10 @@ def where(node):
 
 @operator("SwiGLU")
 def swiglu(node):
-    a = node.x[0]
-    return a * o.sigmoid(o.multiply_by(a, node.attribute("alpha", 1.0))) * node.x[1], declared("sigmoid", more=3)
+    a, alpha = node.x[0], node.attribute("alpha", 1.0)
+    if alpha == 1:
+        return o.glu(a, node.x[1], "silu"), declared("silu", more=1)
+    return a * o.sigmoid(o.multiply_by(a, alpha)) * node.x[1], declared("sigmoid", more=3)
 
 
 # ---- products ----
@@ -369,10 +371,9 @@ def group_norm(node):
     x, epsilon = node.x[0], node.attribute("epsilon", 1e-5)
     n, c = x.shape[:2]
     groups = node.attribute("num_groups", c)
-    size = int(np.prod(x.shape)) // (n * groups)
-    y = o.layer_norm(o.reshape(x, (n * groups, size)), o.fill((size,), 1), o.fill((size,), 0), epsilon)
-    per_channel = [1, c] + [1] * (x.ndim - 2)
-    y = o.reshape(y, x.shape) * o.reshape(node.x[1], per_channel) + o.reshape(node.x[2], per_channel)
+    size, per_channel = int(np.prod(x.shape)) // (n * groups), [1, c] + [1] * (x.ndim - 2)
+    last, back = to_last(x, 1)
+    y = back(o.group_norm(last, groups, node.x[1], node.x[2], epsilon))
     magnitude, _, _ = norm_magnitude(node.host[0].reshape(n * groups, size), 1, 1, 0, epsilon)
     scale, offset = (np.abs(a.reshape(per_channel)) for a in node.host[1:3])
     return y, ratio(16, magnitude.reshape(x.shape) * scale + offset)

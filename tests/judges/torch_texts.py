@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""torch_texts.py: the networks of `copse train --model gpt:...`, `gru:...` and `lstm:...` beside PyTorch, on host:0, opencl:0 and
-vulkan:0.
+"""torch_texts.py: the networks of `copse train --model gpt:...`, `decoder:...`, `gru:...` and `lstm:...` beside PyTorch, on host:0,
+opencl:0 and vulkan:0.
 
 The command trains each network for one epoch on a text and saves it. From these weights Copse and PyTorch make 20 steps each
 with equal batches, in single precision: the token behind each position is predicted. Every loss may differ by 1e-4 of its size, and
@@ -27,7 +27,7 @@ from torch_training import DEVICES, LIMIT, STEPS, largest, parsed, usable
 BATCH, CONTEXT = 8, 16
 SGD, ADAM = torch.optim.SGD, torch.optim.Adam
 RULES = [("sgd", 0.1, SGD, {}), ("momentum", 0.05, SGD, {"momentum": 0.9}), ("adam", 0.002, ADAM, {})]
-NETWORKS = ["gpt:2,32,4", "gru:2,32", "lstm:2,32"]
+NETWORKS = ["gpt:2,32,4", "decoder:2,32,4", "gru:2,32", "lstm:2,32"]
 WORDS = "the owl saw a fox and it slept near our oak until dawn came with rain".split()
 
 
@@ -69,13 +69,17 @@ class Network:
         for kind, values, settings, inner in layers:
             name = f"{kind}{self.counts.setdefault(kind, 0) + 1}"
             self.counts[kind] += 1
-            if set(settings) - {"causal", "init", "scale"} or not hasattr(self, kind):
+            if set(settings) - {"causal", "rotary", "bias", "init", "scale"} or not hasattr(self, kind):
                 raise ValueError(f"this judge does not know {kind} with {settings}")
             x = getattr(self, kind)(name, x, values, settings, inner)
         return x
 
     def get(self, name, what):
         return self.variables[f"{name}.{what}"]
+
+    def product(self, name, x, weight="weight", bias="bias"):
+        y = x @ self.get(name, weight)
+        return y + self.get(name, bias) if f"{name}.{bias}" in self.variables else y
 
     def embedding(self, name, x, *_):
         return F.embedding(x.long(), self.get(name, "weight"))
@@ -90,18 +94,38 @@ class Network:
         return F.layer_norm(x, x.shape[-1:], self.get(name, "scale"), self.get(name, "offset"), 1e-5)
 
     def dense(self, name, x, values, *_):
-        y = x @ self.get(name, "weight") + self.get(name, "bias")
+        y = self.product(name, x)
         return F.gelu(y) if "gelu" in values else y
+
+    def rms_norm(self, name, x, *_):
+        return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * self.get(name, "scale")
+
+    def glu(self, name, x, values, *_):
+        if values[1:] != ["silu"]:
+            raise ValueError(f"this judge does not know glu {values}")
+        gate, value = self.product(name, x).chunk(2, -1)
+        return F.silu(gate) * value
+
+    @staticmethod
+    def turned(x):
+        """Rotary positions of x [n, heads, positions, width], as in decoders of PyTorch: x cos + rotate_half(x) sin."""
+        t, w = x.shape[2:]
+        angles = np.arange(t)[:, None] * 10000.0 ** (-np.arange(w // 2) * 2 / w)
+        angles = torch.tensor(np.concatenate([angles, angles], -1))
+        first, second = x.chunk(2, -1)
+        return x * angles.cos().to(x.dtype) + torch.cat([-second, first], -1) * angles.sin().to(x.dtype)
 
     def attention(self, name, x, values, settings, _):
         heads, (n, t, w) = int(values[0]), x.shape
-        parts = (x @ self.get(name, "qkv") + self.get(name, "qkv_bias")).split(w, -1)
+        parts = self.product(name, x, "qkv", "qkv_bias").split(w, -1)
         q, k, v = (p.reshape(n, t, heads, w // heads).transpose(1, 2) for p in parts)
+        if settings.get("rotary") == "yes":
+            q, k = self.turned(q), self.turned(k)
         scores = q @ k.transpose(2, 3) / (w // heads) ** 0.5
         if settings.get("causal") == "yes":
             scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), -torch.inf)
         y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(n, t, w)
-        return y @ self.get(name, "out") + self.get(name, "out_bias")
+        return self.product(name, y, "out", "out_bias")
 
     def gru(self, name, x, *_):
         weights = [self.get(name, "weight").T, self.get(name, "recurrent").T, self.get(name, "bias"), self.get(name, "recurrent_bias")]

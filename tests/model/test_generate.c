@@ -39,7 +39,7 @@ static copse_model *make_rhyme_model(copse_tokens tokens, const char *network, i
 /* What a call wrote. */
 struct written {
     uint32_t tokens[4 * LENGTH];
-    char text[16 * LENGTH];
+    char text[4 * LENGTH * COPSE_TOKEN_BYTES];
     size_t count, size, most; /* `most`: the call is stopped behind so many tokens; 0: never */
 };
 
@@ -229,6 +229,46 @@ static void wrong_models_prompts_and_settings_are_refused(void **state)
     copse_strategy_release(&st);
 }
 
+/* The prompt is encoded, and the tokens that are written are those of their bytes; from a file, too. */
+static void byte_pairs_are_encoded_and_decoded(void **state)
+{
+    const struct copse_generate_params how = { .seed = 3, .temperature = 1.0f };
+    copse_strategy *one = strategy_of(ctx, 1);
+    copse_model *loaded = NULL;
+    (void)state;
+    temp_begin();
+    copse_model *m = make_rhyme_model(COPSE_TOKENS_BPE, "embedding in 8; dense out", 20, 1);
+    assert_true(m->is.outputs > 256 && m->is.outputs < 320);
+    const struct written w = generate(m, "the rain", how);
+    char text[sizeof w.text], bytes[COPSE_TOKEN_BYTES];
+    size_t size = 0, pairs = 0;
+    for (size_t i = 0; i < w.count; i++) {
+        const size_t length = copse_text_token(copse_model_schema(m), w.tokens[i], bytes);
+        memcpy(text + size, bytes, length);
+        size += length;
+        pairs += w.tokens[i] >= 256;
+    }
+    assert_int_equal(size, w.size);
+    assert_memory_equal(text, w.text, size);
+    assert_true(pairs > LENGTH / 4);
+    assert_int_equal(generate(m, "\xff\xfe", how).count, LENGTH); /* any bytes */
+    /* a prompt of one token: what follows depends on the last token alone */
+    const uint32_t last = 256;
+    const size_t length = copse_text_token(copse_model_schema(m), last, bytes);
+    char prompt[COPSE_TOKEN_BYTES + 2] = "\n";
+    memcpy(prompt + 1, bytes, length);
+    const struct written behind = generate(m, prompt, how), alone = generate(m, prompt + 1, how);
+    assert_memory_equal(behind.tokens, alone.tokens, sizeof alone.tokens);
+    OK(copse_model_save(m, temp_path("pairs.safetensors"), NULL));
+    OK(copse_model_load(one, temp_path("pairs.safetensors"), &loaded));
+    const struct written again = generate(loaded, "the rain", how);
+    assert_memory_equal(w.tokens, again.tokens, sizeof w.tokens);
+    copse_model_release(&loaded);
+    copse_model_release(&m);
+    copse_strategy_release(&one);
+    temp_end();
+}
+
 static void outputs_that_are_not_finite_are_refused(void **state)
 {
     (void)state;
@@ -251,6 +291,7 @@ int main(void)
         cmocka_unit_test(each_token_is_drawn_with_a_number_of_its_own),
         cmocka_unit_test(the_function_that_takes_tokens_may_stop_and_may_not_call_the_model),
         cmocka_unit_test(wrong_models_prompts_and_settings_are_refused),
+        cmocka_unit_test(byte_pairs_are_encoded_and_decoded),
         cmocka_unit_test(outputs_that_are_not_finite_are_refused),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);

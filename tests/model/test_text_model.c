@@ -110,6 +110,7 @@ static void the_shape_of_the_outputs_decides_what_a_text_model_learns(void **sta
         OK(copse_model_evaluate(loaded, data, &(struct copse_evaluation_params){ .worst = &worst_found, .worst_count = 1 }, &found));
         rig_near(found.loss, loss / (double)info.rows, 1e-5);
         rig_near(found.accuracy, right / (double)(info.rows * positions), 1e-9);
+        rig_near(found.bits_per_byte, found.loss / log(2.0), 1e-9); /* ASCII */
         assert_int_equal(worst_found, worst);
         /* what training reports, on two replicas */
         copse_batches *batches = NULL;
@@ -169,10 +170,58 @@ static void wrong_networks_for_a_text_are_refused(void **state)
     copse_dataset_release(&data);
 }
 
+/* The logits of a large vocabulary are computed in chunks: loss and accuracy are those of all logits, which copse_model_evaluate
+   computes; training makes the loss smaller. */
+static void a_large_vocabulary_has_the_same_loss(void **state)
+{
+    enum { CHARACTERS = 16400, ROWS = 40 };
+    static const char *const networks[] = { "embedding in 6; dense out init=normal scale=0.3",
+                                            "embedding in 6; flatten; dense out bias=no init=normal scale=0.3" };
+    char *text = malloc(3 * CHARACTERS + 1);
+    (void)state;
+    for (uint32_t i = 0; i < CHARACTERS; i++)
+        snprintf(text + 3 * i, 4, "%c%c%c", 0xe0 + ((0x4e00 + i) >> 12), 0x80 + ((0x4e00 + i) >> 6 & 63), 0x80 + (i & 63));
+    for (size_t n = 0; n < sizeof networks / sizeof *networks; n++) {
+        const struct copse_text_params all = { .context = 4, .stride = 1000 }, few = { .stride = 3 };
+        const struct copse_source_params of_all = { .text = &all }, of_few = { .text = &few };
+        copse_strategy *st = strategy_of(ctx, 1 + n);
+        copse_dataset *whole = NULL, *data = NULL;
+        copse_batches *batches = NULL;
+        struct copse_host_batch batch;
+        struct copse_evaluation found;
+        struct copse_step_result result, first;
+        OK(copse_text_create(ctx, text, 3 * CHARACTERS, &(struct copse_dataset_params){ .source = &of_all }, &whole));
+        OK(copse_text_create(ctx, text + 3 * 16270, 3 * (size_t)(3 * ROWS + 2),
+                             &(struct copse_dataset_params){ .schema = copse_dataset_schema(whole), .source = &of_few }, &data));
+        copse_model *m = make_model(st, whole, networks[n], NULL);
+        OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = ROWS, .no_shuffle = true }, &batches));
+        OK(copse_batches_next(batches, &batch));
+        assert_int_equal(batch.count, ROWS);
+        copse_trainer *t = train(m, data, 0);
+        OK(copse_trainer_evaluate(t, &batch, &first));
+        copse_trainer_release(&t);
+        t = train(m, data, 30);
+        OK(copse_trainer_evaluate(t, &batch, &result));
+        OK(copse_model_evaluate(m, data, NULL, &found));
+        rig_near(result.loss, found.loss, 1e-5);
+        rig_near(result.reports[0], found.accuracy, 1e-6);
+        assert_true(first.loss > 5.0 && result.loss < first.loss / 2 && found.accuracy > 0.5);
+        rig_near(found.bits_per_byte, found.loss / log(2.0) / 3, 1e-9); /* of three bytes each */
+        copse_trainer_release(&t);
+        copse_batches_release(&batches);
+        copse_model_release(&m);
+        copse_dataset_release(&data);
+        copse_dataset_release(&whole);
+        copse_strategy_release(&st);
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shape_of_the_outputs_decides_what_a_text_model_learns),
+        cmocka_unit_test(a_large_vocabulary_has_the_same_loss),
         cmocka_unit_test(wrong_networks_for_a_text_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

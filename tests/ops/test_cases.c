@@ -233,6 +233,8 @@ static const struct law {
     [COPSE_ACCURACY_squared_error] = { .ulp = 8, .gradient_ulp = 5, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_attention] = { .ratio = 16, .gradient_ratio = 16 },
+    [COPSE_ACCURACY_rotary] = { .ulp = 1, .ratio = 4, .gradient_ulp = 1, .gradient_ratio = 4 },
+    [COPSE_ACCURACY_gated] = { .ulp = 17, .gradient_ulp = 18 },
     [COPSE_ACCURACY_recurrent] = { .of_max = 2e-6, .gradient_of_max = 4e-6 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },
     [COPSE_ACCURACY_scan] = { .ulp = 1, .ratio = 8, .gradient_ulp = 1, .gradient_ratio = 8 },

@@ -110,7 +110,7 @@ static inline void devices_back(void)
     found_count = all_found;
 }
 
-static int open_workers(void **state)
+static inline int open_workers(void **state)
 {
     (void)state;
     if (copse_context_create(NULL, &ctx))
@@ -119,7 +119,7 @@ static int open_workers(void **state)
     return 0;
 }
 
-static int close_workers(void **state)
+static inline int close_workers(void **state)
 {
     (void)state;
     copse_context_release(&ctx);

@@ -19,6 +19,7 @@ good train ' tokens are right' $run --tokens characters --context 8 --model gpt:
 good 'train default' ' tokens are right' $run --tokens characters --context 8 --epochs 1 --save whole.safetensors
 good 'train bytes' ' tokens are right' $run --tokens bytes --context 8 --model 'embedding in 4; dense out' --epochs 1 --save bytes.safetensors
 good 'train gru' ' tokens are right' $run --tokens characters --context 8 --model gru:1,24 --lr 0.01 --batch 16 --epochs 20 --save gru.safetensors
+good 'train decoder' ' tokens are right' $run --tokens characters --context 8 --model decoder:1,16,2 --lr 0.01 --batch 16 --epochs 20 --save decoder.safetensors
 i=0
 while [ $i -lt 60 ]; do
     printf 'ab\000'
@@ -38,6 +39,8 @@ good 'line end' '^The owl saw a fox; it slépt.$' $write --temperature 0 --lengt
 good 'one of all' '^The owl saw a fox' $write --prompt 'The owl' --top-k 1 --length 10
 
 good gru '^The owl saw a fox; it slépt.$' generate "$work/gru.safetensors" --devices host:0 --prompt 'The o' --temperature 0 --length 60
+
+good decoder '^The owl saw a fox; it slépt.$' generate "$work/decoder.safetensors" --devices host:0 --prompt 'The o' --temperature 0 --length 60
 
 # Seeds.
 good seed '^The' $write --prompt 'The' --temperature 2 --seed 7 --length 60

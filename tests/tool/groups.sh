@@ -45,7 +45,12 @@ resumed=$(score $host --epochs 2 --group "$group" --average 0.9 --checkpoint "$w
 [ "$resumed" = "$(score $host --epochs 2 --group "$group" --average 0.9 --save "$work/whole")" ] || no "resumed: $resumed"
 bad 'resume with another group' 'was made with --group=' train $host --epochs 3 --group "*.bias: decay=1" --average 0.9 \
     --checkpoint "$work/points" --resume
-bad 'resume without groups' 'was made with the parameter groups "dense1.*: frozen; ' train $host --epochs 3 --average 0.9 \
+bad 'resume without groups' 'was made with --group=dense1.*, now it is without --group: give the same settings' train $host --epochs 3 --average 0.9 \
     --checkpoint "$work/points" --resume
+score $host --epochs 1 --checkpoint "$work/plain" >/dev/null
+bad 'resume with groups that the run did not have' 'was made without --group, now it is --group=dense1' train $host --epochs 3 \
+    --group "$group" --checkpoint "$work/plain" --resume
+bad 'resume without the average' 'was made with --average=0.[0-9]*, now it is without --average' train $host --epochs 3 \
+    --group "$group" --checkpoint "$work/points" --resume
 printf "%d passed, %d failed\n" $passed $failed
 [ $failed -eq 0 ]

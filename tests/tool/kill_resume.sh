@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# kill_resume.sh COPSE KILLS [SEED [DEVICES]]: kills `copse train` at random moments (SIGKILL), goes on with
+# kill_resume.sh COPSE KILLS [SEED [DEVICES [NETWORK]]]: kills `copse train` at random moments (SIGKILL), goes on with
 # --resume, and demands that the last checkpoint and the printed result are those of a run that nobody
-# killed, byte for byte.
+# killed, byte for byte. NETWORK: mlp, cnn or gpt.
 set -u
 copse=$1
 kills=$2
 seed=${3-1}
 devices=${4-host:0,host:0}
+network=${5-mlp}
+nets=$(cd "$(dirname "$0")/../golden/nets" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME="$work/cache"
@@ -19,8 +21,19 @@ no() {
 }
 
 # Every step is followed by a checkpoint, so that many kills fall into writing one.
-options="train --devices $devices --model mlp:32 --epochs 6 --batch 96 --dropout 0.2 --quiet
-    --checkpoint-every 1"
+case $network in
+mlp) job="--model mlp:32 --epochs 6 --batch 96 --dropout 0.2" ;;
+cnn)
+    "$(dirname "$0")/../golden/data.sh" "$work" 400 || no 'the data'
+    job="--data $work/digits-images-idx3-ubyte --model $nets/cnn.txt --epochs 6 --batch 32"
+    ;;
+gpt)
+    "$(dirname "$0")/../golden/data.sh" "$work" 1 || no 'the data'
+    job="--data $work/text.txt --tokens characters --context 12 --model gpt:2,16,2 --epochs 6 --batch 12"
+    ;;
+*) no "there is no network $network" ;;
+esac
+options="train --devices $devices $job --quiet --checkpoint-every 1"
 
 newest() {
     ls "$1"/step-*.safetensors | tail -1

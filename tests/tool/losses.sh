@@ -39,5 +39,15 @@ bad 'a setting that lamb lacks' 'lamb has no such setting' train $host --optimiz
 # A resumed run needs the loss that it began with.
 run --epochs 1 --loss binary_cross_entropy --checkpoint "$work/c" >/dev/null
 bad 'a resumed run without its loss' 'was made with --loss=binary_cross_entropy' train $host --epochs 2 --checkpoint "$work/c" --resume
+# ... and the settings of its rule.
+run --epochs 1 --optimizer rmsprop --optimizer-settings beta2=0.95 --checkpoint "$work/r" >/dev/null
+resume="train $host --optimizer rmsprop --epochs 2 --checkpoint $work/r --resume"
+bad 'a resumed run without the settings' 'was made with --optimizer-settings=beta2=0.95, now it is without --optimizer-settings' $resume
+bad 'a resumed run with other settings' 'was made with --optimizer-settings=beta2=0.95, now it is --optimizer-settings=beta2=0.9:' $resume \
+    --optimizer-settings beta2=0.9
+run --epochs 2 --optimizer rmsprop --optimizer-settings beta2=0.95 --checkpoint "$work/r" --resume >/dev/null
+run --epochs 1 --optimizer rmsprop --checkpoint "$work/p" >/dev/null
+bad 'a resumed run with new settings' 'was made without --optimizer-settings, now it is --optimizer-settings=beta2=0.95' \
+    train $host --optimizer rmsprop --epochs 2 --checkpoint "$work/p" --resume --optimizer-settings beta2=0.95
 printf "%d passed, %d failed\n" $passed $failed
 [ $failed -eq 0 ]

@@ -54,6 +54,9 @@ hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 
 hostile gpt_sizes "'gpt:4,128': write gpt:LAYERS,WIDTH,HEADS with 1 to 24 layers" 'abcdefghijklabcdefghijkl' $chars --model gpt:4,128
 hostile gpt_more "'gpt:25,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:25,8,1
 hostile gpt_end "'gpt:1,8,1,': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,1,
+hostile decoder_sizes "'decoder:4,128': write decoder:LAYERS,WIDTH,HEADS with 1 to 24 layers" 'abcdefghijklabcdefghijkl' $chars --model decoder:4,128
+hostile decoder_end "'decoder:1,8,1x': write decoder:" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,1x
+hostile decoder_odd "'attention 8 causal=yes rotary=yes.*rotary positions turn pairs" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,8
 hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. is not that of 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
 hostile gru_sizes "'gru:2,8,1': write gru:LAYERS,WIDTH with 1 to 24 layers, such as gru:2,256" 'abcdefghijklabcdefghijkl' $chars --model gru:2,8,1
 hostile lstm_more "'lstm:25,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:25,8
@@ -83,15 +86,15 @@ while [ $i -lt 60 ]; do
 done >tale.txt
 run="train --devices host:0 --data $work/tale.txt --tokens characters --context 8"
 good train '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' $run --epochs 4 --save m.safetensors
-grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perplexity [0-9.]+\)$' stdout || no "train: $(tail -4 stdout)"
+grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits per byte\)$' stdout || no "train: $(tail -4 stdout)"
 grep -q 'held out: the end of the text' stdout || no "train: $(head -3 stdout)"
-grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
+grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+  bits/byte [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
 mv out/m.safetensors .
 gzip -c tale.txt >tale.gz
 good gzip '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' train --devices host:0 --data "$work/tale.gz" \
     --tokens characters --context 8 --epochs 1
-good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"test_loss"' $run --epochs 1 --json
-grep -q '"event":"epoch",.*"test_perplexity":' stdout || no "json: $(cat stdout)"
+good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"bits_per_byte":[0-9.]+,"test_loss"' $run --epochs 1 --json
+grep -q '"event":"epoch",.*"test_perplexity":.*"test_bits_per_byte":' stdout || no "json: $(cat stdout)"
 good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 40 --model 'embedding in 4; dense out' --save every.safetensors
 grep -qE '^[0-9.]+ % of the (6|7).. held-out tokens' stdout || no "every: $(tail -3 stdout)"
 awk '/^epoch  40/ { exit !($6 > 15 && $6 - $12 < 10 && $12 - $6 < 10) }' stdout || no "every: $(grep '^epoch  40' stdout)"
@@ -99,6 +102,8 @@ mv out/every.safetensors .
 # A transformer learns the letters of a line in their places; a bare embedding gets 15 % to 25 %.
 good gpt ' tokens are right' $run --epochs 20 --model gpt:1,16,2 --lr 0.01 --batch 16
 awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "gpt: $(grep '^epoch  20' stdout)"
+good decoder ' tokens are right' $run --epochs 20 --model decoder:1,16,2 --lr 0.01 --batch 16
+awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "decoder: $(grep '^epoch  20' stdout)"
 for net in gru:1,24 lstm:1,24; do
     good "$net" ' tokens are right' $run --epochs 20 --model $net --lr 0.01 --batch 16
     awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "$net: $(grep '^epoch  20' stdout)"
@@ -109,10 +114,10 @@ mv out/b.safetensors .
 good info '^tokens +25: "\\t\\n ' info "$work/m.safetensors"
 grep -q '"' stdout && grep -qE '^input +8 bytes: windows of characters, one every 1$' stdout || no "info: $(cat stdout)"
 grep -qE '^task +sequence of text data$' stdout || no "info: $(cat stdout)"
-good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
+good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits per byte.$' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
 [ "$(grep -cE '^  [0-9]+, [0-9]+ \([0-9.]+\): ".*" then ".*"$' stdout)" -eq 10 ] || no "worst windows: $(cat stdout)"
 grep -q '"evaluated"' stdout && no 'evaluate prints events'
-good 'evaluate json' '"perplexity":.*"worst":\[\{"row":[0-9]+,"loss":[0-9.]+,"line":[0-9]+,"column":[0-9]+,"window":"' \
+good 'evaluate json' '"perplexity":.*"bits_per_byte":[0-9.]+.*"worst":\[\{"row":[0-9]+,"loss":[0-9.]+,"line":[0-9]+,"column":[0-9]+,"window":"' \
     evaluate "$work/every.safetensors" "$work/tale.txt" --devices host:0 --json
 grep -qE '"rows":4..,.*"tokens":3' stdout || no "tokens: $(cat stdout)"
 good 'evaluate bytes' 'tokens are right' evaluate "$work/b.safetensors" "$work/tale.txt" --devices host:0

@@ -110,11 +110,57 @@ static void values_that_differ_between_workers_are_found(void **state)
     devices_back();
 }
 
+/* Steps of which no result is taken, before a restore and behind it. */
+static copse_status restore_without_taking(struct worker *w, copse_strategy *st)
+{
+    static const float one = 1;
+    const float x[4] = { 1, 2, 3, 4 };
+    const char *path = "test_results_across.safetensors";
+    copse_variable *v;
+    copse_trainer *t;
+    struct copse_step_result r;
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){
+                                       .loss = scaled_loss, .user = &v,
+                                       .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                   &t));
+    copse_status s = copse_trainer_checkpoint(t, path, NULL);
+    for (uint32_t i = 0; i < 10 && s == COPSE_OK; i++) {
+        if (i == 5)
+            s = copse_trainer_restore(t, path, NULL, NULL);
+        if (s == COPSE_OK)
+            s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
+    }
+    while (s == COPSE_OK && copse_trainer_result(t, true, &r) == COPSE_OK)
+        w->seen[0]++;
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void results_from_before_a_restore_are_dropped(void **state)
+{
+    struct copse_memory_stats before, after;
+    struct worker w[3];
+    (void)state;
+    host_alone();
+    copse_context_memory(ctx, &before);
+    run_workers(w, 3, 1, restore_without_taking);
+    copse_context_memory(ctx, &after);
+    devices_back();
+    remove("test_results_across.safetensors");
+    assert_all_ok(w, 3);
+    for (uint32_t v = 0; v < 3; v++)
+        assert_int_equal(w[v].seen[0], 5);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_differ_between_workers_are_found),
         cmocka_unit_test(a_loss_that_one_worker_finds_reaches_all),
+        cmocka_unit_test(results_from_before_a_restore_are_dropped),
     };
     return cmocka_run_group_tests(tests, open_workers, close_workers);
 }

@@ -48,6 +48,8 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
         json_add_number(o, "test_mae", test->mae);
     if (test->is_sequence)
         json_add_number(o, "test_perplexity", score_perplexity(test));
+    if (test->is_sequence)
+        json_add_number(o, "test_bits_per_byte", score_bits(test));
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     json_add_number(o, "data_wait", progress_wait(p));
     return json_print(o);
@@ -61,6 +63,8 @@ static void add_score(cJSON *o, const struct score *test)
         json_add_number(o, "mae", test->mae);
     if (test->is_sequence)
         json_add_number(o, "perplexity", score_perplexity(test));
+    if (test->is_sequence)
+        json_add_number(o, "bits_per_byte", score_bits(test));
 }
 
 copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st, uint64_t audits)

@@ -22,17 +22,48 @@ static int complain(const char *command, const char *name, const char *value, co
     return EXIT_BAD_INPUT;
 }
 
+/* ":N" behind a name, or nothing. */
+static bool read_number(const char *text, uint32_t *out)
+{
+    char *end = NULL;
+    *out = 0;
+    if (!*text)
+        return true;
+    if (text[0] != ':' || !isdigit((unsigned char)text[1]))
+        return false;
+    const unsigned long long x = strtoull(text + 1, &end, 10);
+    *out = x <= UINT32_MAX ? (uint32_t)x : 0;
+    return !*end && *out > 0;
+}
+
+static bool is_numbered(const struct option_choice *choice, const struct option_name *n)
+{
+    return choice->numbered && strcmp(choice->numbered, n->name) == 0;
+}
+
+bool option_choose(struct option_choice *choice, const char *value)
+{
+    for (const struct option_name *n = choice->names; n->name; n++) {
+        const size_t length = strlen(n->name);
+        uint32_t number = 0;
+        if (strncmp(n->name, value, length) != 0 ||
+            (is_numbered(choice, n) ? !read_number(value + length, &number) : value[length] != '\0'))
+            continue;
+        choice->at = n;
+        choice->number = number;
+        return true;
+    }
+    return false;
+}
+
 static int choose(const char *command, const struct option_row *row, const char *value)
 {
     struct option_choice *choice = row->to;
-    for (const struct option_name *n = choice->names; n->name; n++)
-        if (strcmp(n->name, value) == 0) {
-            choice->at = n;
-            return -1;
-        }
+    if (option_choose(choice, value))
+        return -1;
     fprintf(stderr, "copse %s: --%s: '%s' is not one of", command, row->name, value);
     for (const struct option_name *n = choice->names; n->name; n++)
-        fprintf(stderr, "%s %s", n == choice->names ? "" : ",", n->name);
+        fprintf(stderr, "%s %s%s", n == choice->names ? "" : ",", n->name, is_numbered(choice, n) ? "[:N]" : "");
     fprintf(stderr, "\n");
     return EXIT_BAD_INPUT;
 }

@@ -8,6 +8,8 @@
 
 #include "copse/data/source.h"
 
+#include "tools/common/utf8.h"
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -57,20 +59,25 @@ const char *use_name(const struct use *u, uint32_t i)
     return name && *name ? name : "value";
 }
 
-void token_text(const copse_schema *schema, uint32_t i, char text[16])
+void token_text(const copse_schema *schema, uint32_t i, char text[TOKEN_TEXT])
 {
-    struct copse_text_info info = { .tokens = COPSE_TOKENS_CHARACTERS };
-    const char *name = copse_schema_class(schema, i);
-    const bool is_byte = copse_text_describe(schema, &info) == COPSE_OK && info.tokens == COPSE_TOKENS_BYTES;
-    const unsigned char first = is_byte ? (unsigned char)i : name ? (unsigned char)name[0] : '?';
     static const char escaped[] = "\n\t\r\\", letters[] = "ntr\\";
-    const char *const at = first ? strchr(escaped, first) : NULL;
-    if (at)
-        snprintf(text, 16, "\\%c", letters[at - escaped]);
-    else if (first < 32 || first == 127 || (is_byte && first > 127))
-        snprintf(text, 16, "\\x%02x", first);
-    else
-        snprintf(text, 16, "%s", is_byte ? (const char[]){ (char)first, 0 } : name ? name : "?");
+    char bytes[COPSE_TOKEN_BYTES];
+    const size_t size = copse_text_token(schema, i, bytes);
+    int n = 0;
+    for (size_t at = 0; at < size; text += n) {
+        const unsigned char first = (unsigned char)bytes[at];
+        const char *const letter = first ? strchr(escaped, first) : NULL;
+        const int length = utf8_character(bytes + at, size - at);
+        if (letter)
+            n = snprintf(text, 3, "\\%c", letters[letter - escaped]);
+        else if (first < 32 || first == 127 || length < 1)
+            n = snprintf(text, 5, "\\x%02x", first);
+        else
+            n = snprintf(text, 5, "%.*s", length, bytes + at);
+        at += length > 1 ? (size_t)length : 1;
+    }
+    *text = '\0';
 }
 
 copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room)
@@ -78,7 +85,7 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
     const size_t length = u->rows.row_size;
     const bool is_wide = u->info.type == COPSE_I32;
     size_t at = 0, first = 0, bytes = 0;
-    char token[16];
+    char token[TOKEN_TEXT];
     int32_t *tokens = malloc(length * sizeof *tokens);
     if (!tokens)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");

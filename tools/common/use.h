@@ -32,9 +32,10 @@ void use_close(struct use *u);
 
 /* Name of output `i`: a class, or a target ("value" without a name). */
 const char *use_name(const struct use *u, uint32_t i);
-/* Token `i` of a text on one line: a character as UTF-8, a byte as ASCII; `\n`, `\t`, `\r`, `\\`, and other control
-   characters and bytes as `\x1b`. */
-void token_text(const copse_schema *schema, uint32_t i, char text[16]);
+/* Token `i` of a text on one line: its characters as UTF-8; `\n`, `\t`, `\r`, `\\`, and other control characters, and bytes
+   that are no character, as `\x1b`. */
+#define TOKEN_TEXT (4 * COPSE_TOKEN_BYTES + 1)
+void token_text(const copse_schema *schema, uint32_t i, char text[TOKEN_TEXT]);
 /* The window of a row of a text, at most its last tokens; in `text`. */
 copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room);
 /* A cell of a CSV file, quoted where necessary. */

@@ -114,7 +114,7 @@ static bool is_text(const struct verdict *v)
 /* The windows with the largest losses, and what follows them. */
 static copse_status print_windows(const struct verdict *v)
 {
-    char window[100], token[16];
+    char window[100], token[TOKEN_TEXT];
     uint64_t line, column;
     int32_t *next = malloc(v->use.rows.row_size * sizeof *next);
     copse_status s = next ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
@@ -137,8 +137,8 @@ static copse_status print_windows(const struct verdict *v)
 
 static copse_status print_text_score(const struct verdict *v, bool is_quiet)
 {
-    printf("%.2f %% of the %zu tokens are right (loss %.4f, perplexity %.2f)\n", 100.0 * v->is.accuracy,
-           v->is.rows * v->positions, v->is.loss, exp(v->is.loss));
+    printf("%.2f %% of the %zu tokens are right (loss %.4f, perplexity %.2f, %.4f bits per byte)\n", 100.0 * v->is.accuracy,
+           v->is.rows * v->positions, v->is.loss, exp(v->is.loss), v->is.bits_per_byte);
     return is_quiet ? COPSE_OK : print_windows(v);
 }
 
@@ -219,6 +219,7 @@ static copse_status print_json(const struct verdict *v)
         if (is_text(v)) {
             json_add_count(o, "tokens", v->is.rows * v->positions);
             json_add_number(o, "perplexity", exp(v->is.loss));
+            json_add_number(o, "bits_per_byte", v->is.bits_per_byte);
         }
     } else {
         json_add_number(o, "r2", v->is.r2);

@@ -8,6 +8,7 @@
 
 #include "tools/common/json.h"
 #include "tools/common/use.h"
+#include "tools/common/utf8.h"
 
 struct job {
     struct use use;
@@ -15,6 +16,9 @@ struct job {
     const char *prompt;
     bool is_json, is_begun; /* is_begun: a token was printed */
     char last;              /* the newest byte */
+    char part[3 + COPSE_TOKEN_BYTES]; /* begins with bytes of a character that further tokens complete */
+    size_t part_size;
+    bool drops_part; /* at the end: the tokens are byte pairs, so the text may end inside a character */
     /* of --json: the bytes of the tokens */
     char *text;
     size_t size, room;
@@ -35,14 +39,21 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
     if (!j->is_begun)
         COPSE_TRY(put(j->prompt, strlen(j->prompt)));
     j->is_begun = true;
-    j->last = text[size - 1];
-    return put(text, size);
+    memcpy(j->part + j->part_size, text, size);
+    const size_t all = j->part_size + size, ready = all - utf8_part(j->part, all);
+    COPSE_TRY(put(j->part, ready));
+    j->last = ready > 0 ? j->part[ready - 1] : j->last;
+    j->part_size = all - ready;
+    memmove(j->part, j->part + ready, j->part_size);
+    return COPSE_OK;
 }
 
 /* The prompt and what follows it; a line end, where there is none, completes the last line. */
 static copse_status print(struct job *j)
 {
     const copse_status s = copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
+    if (j->part_size > 0 && !j->drops_part && put(j->part, j->part_size) == COPSE_OK)
+        j->last = j->part[j->part_size - 1];
     if (j->is_begun && j->last != '\n')
         fputc('\n', stdout);
     return s;
@@ -71,6 +82,8 @@ static copse_status keep_token(void *user, uint32_t token, const char *text, siz
 static copse_status print_object(struct job *j)
 {
     COPSE_TRY(copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, keep_token, j));
+    if (j->drops_part)
+        j->text[j->size - utf8_part(j->text, j->size)] = '\0';
     cJSON *o = cJSON_CreateObject();
     json_add_text(o, "prompt", j->prompt);
     json_add_text(o, "text", j->text);
@@ -90,6 +103,9 @@ static copse_status generate(struct job *j)
     if (j->use.info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is not a model of texts; `copse train --tokens` makes one",
                                  j->use.model_path);
+    struct copse_text_info info;
+    COPSE_TRY(copse_text_describe(j->use.schema, &info));
+    j->drops_part = info.tokens == COPSE_TOKENS_BPE;
     return j->is_json ? print_object(j) : print(j);
 }
 
@@ -110,7 +126,7 @@ int cmd_generate(int argc, char **argv)
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "MODEL", "a model of texts: what `copse train --tokens` wrote" },
         { "prompt", OPTION_TEXT, &j.prompt, "TEXT", "the text to continue [a line end]" },
-        { "length", OPTION_U64, &j.how.length, "N", "characters, or bytes, to write [200]" },
+        { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
         { "temperature", OPTION_FLOAT, &j.how.temperature, "T", "below 1: likelier tokens; 0: always the most likely one [1]" },
         { "top-k", OPTION_COUNT, &j.how.top_k, "K", "draw from the K most likely tokens; 0: from all [0]" },
         { "top-p", OPTION_FLOAT, &j.how.top_p, "P", "draw from the fewest tokens whose probabilities reach P [1]" },

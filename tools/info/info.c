@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse info: what a safetensors file holds. */
+/* copse info: what a safetensors file holds, and the memory of a training step. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,9 @@
 #include "copse/data/checkpoint.h"
 
 #include "tools/common/json.h"
+#include "tools/info/info_memory.h"
 #include "tools/info/info_model.h"
+#include "tools/train/train.h"
 
 #define VALUE_SHOWN 400 /* bytes of a metadata value */
 
@@ -177,38 +179,75 @@ static copse_status print_json(const struct info *in)
     return s;
 }
 
+static int print_file(struct info *in, bool is_json)
+{
+    copse_context *ctx = NULL;
+    copse_status s = session_open_files(&ctx);
+    if (s == COPSE_OK)
+        s = examine(ctx, in);
+    if (s == COPSE_OK && is_json)
+        s = print_json(in);
+    else if (s == COPSE_OK)
+        s = print_text(in);
+    const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    info_model_close(&in->model);
+    free(in->names);
+    copse_checkpoint_release(&in->file);
+    copse_context_release(&ctx);
+    return code;
+}
+
+/* Options that go together; an error text, or NULL. */
+static const char *check(const struct option_words *words, const struct info_memory *m, bool is_plan)
+{
+    if (!is_plan)
+        return words->count != 1 ? "which file? give one FILE"
+               : m->model || m->data || m->context > 0 || m->budget > 0 ? "--model, --data, --context and --budget belong to --memory"
+                                                                        : NULL;
+    if (words->count + (m->model != NULL) != 1)
+        return "--memory: of which model? give FILE or --model";
+    if (words->count > 0 && (m->data || m->context > 0 || m->tokens.at->value != TEXT_NONE))
+        return "--data, --tokens and --context belong to --model: FILE has its data";
+    if (m->tokens.at->value != TEXT_NONE && !m->data)
+        return "--tokens reads a text: name it with --data";
+    return m->batch == 0 ? "--batch: must be at least 1" : NULL;
+}
+
 int cmd_info(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
     struct info in = { .path = NULL };
-    copse_context *ctx = NULL;
-    bool is_json = false;
+    struct info_memory m = info_memory_defaults();
+    bool is_json = false, is_plan = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "FILE", "a safetensors file: weights, a model or a checkpoint" },
-        { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
+        { "memory", OPTION_FLAG, &is_plan, NULL, "the memory of a training step instead: docs/memory.md" },
+        { "model", OPTION_TEXT, &m.model, "NET", "of this network instead of FILE, as for `copse train`" },
+        { "data", OPTION_TEXT, &m.data, "PATH", "its data [of gpt, gru, lstm: bytes; else the digits set]" },
+        { "tokens", OPTION_CHOICE, &m.tokens, "NAME", "--data is a text of characters or bytes [none]" },
+        { "context", OPTION_COUNT, &m.context, "N", "tokens in a window of a text [16]" },
+        { "batch", OPTION_COUNT, &m.batch, "N", "examples of a step [64]" },
+        { "optimizer", OPTION_CHOICE, &m.optimizer, "NAME", "as for `copse train` [adam]" },
+        { "precision", OPTION_CHOICE, &m.precision, "NAME", "as for `copse train` [f32]" },
+        { "budget", OPTION_BYTES, &m.budget, "BYTES", "recompute to this budget of a device [as little memory as possible]" },
+        { "devices", OPTION_TEXT, &m.devices, "WHICH", "as for `copse train` [auto]" },
+        { "json", OPTION_FLAG, &is_json, NULL, "one JSON object; with --memory one for each device" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse info model.safetensors" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse info --memory --model gpt:12,64,2 --batch 8 --context 128" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows, "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
-                                               "its data\n(columns with their scaling, classes, vocabulary) and the course of "
-                                               "its training.");
+    const int code = options_parse(argc, argv, rows, "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
+                                                     "its data\n(columns with their scaling, classes, vocabulary) and the course of "
+                                                     "its training.\nWith --memory: the device memory of a training step, without and "
+                                                     "with recomputation.");
     if (code >= 0)
         return code;
-    if (words.count != 1) {
-        fprintf(stderr, "copse info: which file? give one FILE\n");
+    const char *wrong = check(&words, &m, is_plan);
+    if (wrong) {
+        fprintf(stderr, "copse info: %s\n", wrong);
         return EXIT_BAD_INPUT;
     }
-    in.path = words.at[0];
-    copse_status s = session_open_files(&ctx);
-    if (s == COPSE_OK)
-        s = examine(ctx, &in);
-    if (s == COPSE_OK && is_json)
-        s = print_json(&in);
-    else if (s == COPSE_OK)
-        s = print_text(&in);
-    code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
-    info_model_close(&in.model);
-    free(in.names);
-    copse_checkpoint_release(&in.file);
-    copse_context_release(&ctx);
-    return code;
+    in.path = m.path = words.count > 0 ? words.at[0] : NULL;
+    m.is_json = is_json;
+    return is_plan ? info_memory_run(&m) : print_file(&in, is_json);
 }

@@ -14,6 +14,7 @@
 
 #define NAMES_SHOWN   20 /* classes, categories */
 #define TOKENS_SHOWN  80
+#define PAIRS_SHOWN   12
 #define COLUMNS_SHOWN 40
 #define EPOCHS_SHOWN  10
 
@@ -97,7 +98,7 @@ static void print_table(const copse_schema *schema, const struct copse_schema_in
 
 static void print_tokens(const copse_schema *schema, uint32_t count)
 {
-    char token[16];
+    char token[TOKEN_TEXT];
     printf("tokens   %u: \"", count);
     for (uint32_t i = 0; i < count && i < TOKENS_SHOWN; i++) {
         token_text(schema, i, token);
@@ -106,13 +107,27 @@ static void print_tokens(const copse_schema *schema, uint32_t count)
     printf("%s\n", count > TOKENS_SHOWN ? "..." : "\"");
 }
 
+/* The bytes come first; the tokens behind them tell more. */
+static void print_byte_pairs(const copse_schema *schema, uint32_t count)
+{
+    char token[TOKEN_TEXT];
+    printf("tokens   %u: 256 bytes", count);
+    for (uint32_t i = 256; i < count && i < 256 + PAIRS_SHOWN; i++) {
+        token_text(schema, i, token);
+        printf(", \"%s\"", token);
+    }
+    printf("%s\n", count > 256 + PAIRS_SHOWN ? ", ..." : "");
+}
+
 static void print_outputs(const copse_schema *schema, const struct copse_schema_info *info)
 {
     const char *name;
     double mean, scale;
     char plain[200];
     if (info->kind == COPSE_DATA_TEXT) {
-        print_tokens(schema, info->outputs);
+        struct copse_text_info text;
+        const bool has_pairs = copse_text_describe(schema, &text) == COPSE_OK && text.tokens == COPSE_TOKENS_BPE;
+        (has_pairs ? print_byte_pairs : print_tokens)(schema, info->outputs);
         return;
     }
     if (info->task != COPSE_TASK_REGRESSION) {
@@ -129,6 +144,7 @@ static void print_outputs(const copse_schema *schema, const struct copse_schema_
 static void print_data(const copse_schema *schema)
 {
     static const char *const kinds[] = { "array", "table", "pictures", "text" };
+    static const char *const tokens[] = { "characters", "bytes", "byte pairs" };
     static const char *const tasks[] = { "none", "classification", "regression", "sequence" };
     struct copse_schema_info info;
     struct copse_text_info text;
@@ -142,7 +158,7 @@ static void print_data(const copse_schema *schema)
     if (info.input_offset != 0.0f || info.input_scale != 1.0f)
         printf(", (x - %.6g) * %.6g", (double)info.input_offset, (double)info.input_scale);
     if (copse_text_describe(schema, &text) == COPSE_OK)
-        printf(": windows of %s, one every %u", text.tokens == COPSE_TOKENS_BYTES ? "bytes" : "characters", text.stride);
+        printf(": windows of %s, one every %u", tokens[text.tokens], text.stride);
     printf("\n");
     print_outputs(schema, &info);
     if (info.kind == COPSE_DATA_TABLE)

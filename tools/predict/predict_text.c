@@ -12,24 +12,35 @@ static uint32_t largest(const float *row, uint32_t count)
     return best;
 }
 
+/* Characters and numbers are names; a byte pair has its bytes. */
+static const char *name_of(const struct use *u, uint32_t i, char text[TOKEN_TEXT])
+{
+    struct copse_text_info info;
+    if (copse_text_describe(u->schema, &info) != COPSE_OK || info.tokens != COPSE_TOKENS_BPE)
+        return use_name(u, i);
+    token_text(u->schema, i, text);
+    return text;
+}
+
 static copse_status write_object(FILE *to, const struct use *u, size_t r, const float *values, uint64_t line, uint64_t column)
 {
+    char text[TOKEN_TEXT];
     const uint32_t best = largest(values, u->info.outputs);
     cJSON *o = cJSON_CreateObject();
     json_add_count(o, "row", r + 1);
     json_add_count(o, "line", line);
     json_add_count(o, "column", column);
-    json_add_text(o, "token", use_name(u, best));
+    json_add_text(o, "token", name_of(u, best, text));
     json_add_number(o, "probability", (double)values[best]);
     cJSON *list = cJSON_AddObjectToObject(o, "probabilities");
     for (uint32_t i = 0; list && i < u->info.outputs; i++)
-        json_add_number(list, use_name(u, i), (double)values[i]);
+        json_add_number(list, name_of(u, i, text), (double)values[i]);
     return json_write(to, o);
 }
 
 copse_status predict_text_write(FILE *to, const struct use *u, bool is_json, const float *values)
 {
-    char token[16];
+    char token[TOKEN_TEXT];
     uint64_t line, column;
     if (!is_json)
         fprintf(to, "line,column,token,probability\n");

@@ -38,23 +38,57 @@ static const struct named_network {
 
 #define MOST_LAYERS 24 /* of a network for texts */
 
+struct sizes {
+    unsigned layers, width, heads;
+    unsigned scale; /* millionths: of weights whose results are added to the sum of all layers */
+};
+
+/* name:layers,width,heads. */
+static bool sizes_of(const char *spec, const char *name, struct sizes *s)
+{
+    const size_t begin = strlen(name) + 1;
+    int end = 0;
+    if (sscanf(spec + begin, "%4u,%6u,%4u%n", &s->layers, &s->width, &s->heads, &end) != 3 || spec[begin + (size_t)end] ||
+        s->layers < 1 || s->layers > MOST_LAYERS)
+        return false;
+    s->scale = (unsigned)(0.02e6 / sqrt(2.0 * s->layers));
+    return true;
+}
+
 /* A transformer for texts with norms before each part, learned positions and an output layer of its own (Radford et al.,
    "Language models are unsupervised multitask learners", 2019): gpt:layers,width,heads. NULL: `spec` is none. */
 static const char *gpt_text(const char *spec)
 {
     static char text[NETWORK_BYTES];
-    unsigned layers, width, heads;
-    int end = 0;
-    if (sscanf(spec, "gpt:%4u,%6u,%4u%n", &layers, &width, &heads, &end) != 3 || spec[end] || layers < 1 || layers > MOST_LAYERS)
+    struct sizes of;
+    if (!sizes_of(spec, "gpt", &of))
         return NULL;
-    const unsigned scale = (unsigned)(0.02e6 / sqrt(2.0 * layers)); /* millionths: of what is added to the sum of all layers */
-    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; positions scale=0.02; ", width);
-    for (unsigned i = 0; i < layers; i++)
+    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; positions scale=0.02; ", of.width);
+    for (unsigned i = 0; i < of.layers; i++)
         at += (size_t)snprintf(text + at, sizeof text - at,
                                "residual { layer_norm; attention %u causal=yes init=normal scale=0.02 }; residual { layer_norm; "
-                               "dense %u gelu init=normal scale=0.02; dense %u init=normal scale=0.%06u }; ", heads, 4 * width, width,
-                               scale);
+                               "dense %u gelu init=normal scale=0.02; dense %u init=normal scale=0.%06u }; ", of.heads, 4 * of.width,
+                               of.width, of.scale);
     snprintf(text + at, sizeof text - at, "layer_norm; dense out init=normal scale=0.02");
+    return text;
+}
+
+/* The same without learned positions and biases: RMS norms, rotary positions, and gated units of about 8/3 widths with SiLU (Touvron
+   et al., "LLaMA: open and efficient foundation language models", 2023): decoder:layers,width,heads. */
+static const char *decoder_text(const char *spec)
+{
+    static char text[NETWORK_BYTES];
+    struct sizes of;
+    if (!sizes_of(spec, "decoder", &of))
+        return NULL;
+    const unsigned units = (8 * of.width / 3 + 31) / 32 * 32;
+    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; ", of.width);
+    for (unsigned i = 0; i < of.layers; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "residual { rms_norm; attention %u causal=yes rotary=yes bias=no init=normal scale=0.02 }; residual { "
+                               "rms_norm; glu %u silu bias=no init=normal scale=0.02; dense %u bias=no init=normal scale=0.%06u }; ",
+                               of.heads, units, of.width, of.scale);
+    snprintf(text + at, sizeof text - at, "rms_norm; dense out bias=no init=normal scale=0.02");
     return text;
 }
 
@@ -79,6 +113,7 @@ static const struct numbered_network {
     const char *(*text)(const char *spec); /* NULL: the numbers are wrong */
 } numbered_networks[] = {
     { "gpt:", "LAYERS,WIDTH,HEADS", "4,128,4", gpt_text },
+    { "decoder:", "LAYERS,WIDTH,HEADS", "4,128,4", decoder_text },
     { "gru:", "LAYERS,WIDTH", "2,256", recurrent_text },
     { "lstm:", "LAYERS,WIDTH", "2,256", recurrent_text },
 };
@@ -89,6 +124,11 @@ static const struct numbered_network *numbered(const char *spec)
         if (strncmp(spec, numbered_networks[i].name, strlen(numbered_networks[i].name)) == 0)
             return &numbered_networks[i];
     return NULL;
+}
+
+bool network_is_text(const char *spec)
+{
+    return numbered(spec) != NULL;
 }
 
 static const char *named_text(const char *spec)

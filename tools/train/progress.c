@@ -52,14 +52,19 @@ double score_perplexity(const struct score *s)
     return exp(s->loss);
 }
 
+double score_bits(const struct score *s)
+{
+    return s->loss / log(2.0) / s->token_bytes;
+}
+
 void score_print(const struct score *s, size_t examples)
 {
     if (s->is_regression)
         printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n", s->accuracy, s->mae,
                examples, s->loss);
     else if (s->is_sequence)
-        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f)\n", 100.0 * s->accuracy, examples,
-               s->loss, score_perplexity(s));
+        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f, %.4f bits per byte)\n",
+               100.0 * s->accuracy, examples, s->loss, score_perplexity(s), score_bits(s));
     else
         printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy, examples, s->loss);
 }

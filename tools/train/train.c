@@ -144,6 +144,7 @@ static copse_status make_trainer(struct run *r)
     r->progress.steps = run_steps(r);
     COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
                              s->network ? s->network : s->model, s->dropout, s->seed));
+    COPSE_TRY(text_measure(r));
     if (s->loss)
         COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
     COPSE_TRY(make_schedule(r));
@@ -233,7 +234,7 @@ static void show_score(const struct progress *p, const struct score *test)
         printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy, test->loss,
                100.0 * test->accuracy);
     if (test->is_sequence)
-        printf("  perplexity %.2f", score_perplexity(test));
+        printf("  perplexity %.2f  bits/byte %.3f", score_perplexity(test), score_bits(test));
     if (!test->is_regression)
         printf("\n");
 }

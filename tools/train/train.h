@@ -74,6 +74,8 @@ static inline bool settings_want_windows(const struct train_settings *s)
    files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
+/* The digits set, which is the data if none is named. Static. */
+const char *settings_default_data(void);
 /* Decide the defaults that depend on the number of rows for training. */
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
 
@@ -96,6 +98,8 @@ void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer
 const char *text_check(struct train_settings *s);
 /* Decide --context and --stride. A network that predicts the token behind the window alone gets windows at every token. */
 copse_status text_settle(struct train_settings *s, const char *network);
+/* "bytes", or "bpe:1024". Lifetime: until the next call. */
+const char *text_tokens_name(const struct train_settings *s);
 /* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
 bool text_take(struct train_settings *s, const char *name, const char *value);
 
@@ -112,6 +116,8 @@ bool train_settings_take(struct train_settings *s, char *text);
 copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
 /* Whether a description is mlp:..., which --dropout is for. */
 bool network_is_mlp(const char *text);
+/* Whether --model is gpt:..., gru:... or lstm:..., which are for texts. */
+bool network_is_text(const char *spec);
 
 /* The network and what it is trained for. */
 struct network {
@@ -135,10 +141,13 @@ struct score {
     double loss;
     double accuracy; /* of a regression the coefficient of determination, R2 */
     double mae;      /* of a regression: mean absolute error in the unit of the target */
+    double token_bytes; /* of a text: mean size of the tokens that are predicted */
     bool is_regression, is_sequence;
 };
 /* e to the loss: of a text. */
 double score_perplexity(const struct score *s);
+/* The loss in bits for each byte of the text. */
+double score_bits(const struct score *s);
 /* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. `examples`: of a text the
    tokens that were predicted. */
 void score_print(const struct score *s, size_t examples);

@@ -52,6 +52,8 @@ static copse_status log_score(const struct run *r, uint64_t step)
         COPSE_TRY(copse_event_file_scalar(r->log, "mean absolute error/held out", step, s->mae));
     if (s->is_sequence)
         COPSE_TRY(copse_event_file_scalar(r->log, "perplexity/held out", step, score_perplexity(s)));
+    if (s->is_sequence)
+        COPSE_TRY(copse_event_file_scalar(r->log, "bits per byte/held out", step, score_bits(s)));
     return r->progress.seconds > 0
                ? copse_event_file_scalar(r->log, "samples per second", step, (double)r->progress.samples / r->progress.seconds)
                : COPSE_OK;

@@ -66,6 +66,8 @@ static inline bool is_talking(const struct run *r)
 copse_status run_open_data(struct run *r);
 /* Open --data as these params say, or as a text. (train_text.c) */
 copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out);
+/* Set test.token_bytes: the model is made. Otherwise than for a text it does nothing. */
+copse_status text_measure(struct run *r);
 /* Print how a text is used. */
 void text_show(const struct run *r, const copse_schema *schema);
 /* Open data and devices and create the trainer from the settings; and release everything of a run. */

@@ -113,9 +113,10 @@ enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
+#define TOKENS ((struct option_choice){ .names = text_tokens, .at = text_tokens, .numbered = "bpe" })
 
 /* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
-static const char *default_data(void)
+const char *settings_default_data(void)
 {
     static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
     const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
@@ -299,7 +300,7 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .devices = "auto", .strategy = CHOICE(strategies), .tokens = CHOICE(text_tokens),
+        .devices = "auto", .strategy = CHOICE(strategies), .tokens = TOKENS,
         .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
@@ -327,13 +328,13 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
         { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
-        { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text of characters (UTF-8) or bytes [none]" },
+        { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text: characters, bytes, bpe:VOCABULARY [none]" },
         { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [16]" },
         { "stride", OPTION_COUNT, &s->stride, "N", "text: tokens between two windows [each token is predicted once]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
-          "mlp:WIDTHS, cnn, resnet20, gpt:L,W,H, gru|lstm:L,W, a file [mlp:128,64]" },
+          "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
@@ -442,7 +443,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return check(s, every);
 }
@@ -455,7 +456,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
-        .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = CHOICE(text_tokens),
+        .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = TOKENS,
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -491,7 +492,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
-        s->data = default_data();
+        s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
     const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
                         : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
@@ -507,16 +508,6 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         fprintf(stderr, "copse evaluate: %s\n", wrong);
     s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
     return wrong ? EXIT_BAD_INPUT : -1;
-}
-
-static bool take_choice(struct option_choice *choice, const char *value)
-{
-    for (const struct option_name *n = choice->names; n->name; n++)
-        if (strcmp(n->name, value) == 0) {
-            choice->at = n;
-            return true;
-        }
-    return false;
 }
 
 static bool take_one(struct train_settings *s, const char *name, const char *value)
@@ -544,7 +535,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     else if (strcmp(name, "--loss") == 0)
         s->loss = *value ? value : NULL;
     else if (strcmp(name, "--optimizer") == 0)
-        return take_choice(&s->optimizer, value);
+        return option_choose(&s->optimizer, value);
     else if (strcmp(name, "--optimizer-settings") == 0)
         s->rule = *value ? value : NULL;
     else if (strcmp(name, "--group") == 0)
@@ -552,13 +543,13 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)
-        return take_choice(&s->scale, value);
+        return option_choose(&s->scale, value);
     else if (strcmp(name, "--task") == 0)
-        return take_choice(&s->task, value);
+        return option_choose(&s->task, value);
     else if (strcmp(name, "--missing") == 0)
-        return take_choice(&s->missing, value);
+        return option_choose(&s->missing, value);
     else if (strcmp(name, "--header") == 0)
-        return take_choice(&s->header, value);
+        return option_choose(&s->header, value);
     else if (strcmp(name, "--label") == 0)
         s->label = *value ? value : NULL;
     else if (strcmp(name, "--ignore") == 0)
@@ -575,7 +566,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
 bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
-    take_choice(&s->scale, "max"); /* of versions that had no --scale */
+    option_choose(&s->scale, "max"); /* of versions that had no --scale */
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

@@ -68,7 +68,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--label", s->label ? s->label : "");
     add(t, "--ignore", s->ignore ? s->ignore : "");
     if (settings_are_text(s)) {
-        add(t, "--tokens", s->tokens.at->name);
+        add(t, "--tokens", text_tokens_name(s));
         add_count(t, "--context", s->context);
         add_count(t, "--stride", s->stride);
     }
@@ -113,25 +113,40 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
 }
 
-/* The first line of `now` that differs in `then`. */
+/* The line of `text` with the option that `line` begins with, or the end of `text`. */
+static const char *find_line(const char *text, const char *line)
+{
+    const size_t name = strcspn(line, "=") + 1;
+    while (*text && strncmp(text, line, name) != 0) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    return text;
+}
+
+/* Two lines of which one may be empty. */
+static copse_status fail_setting(const char *path, const char *then, const char *now)
+{
+    const char *name = *then ? then : now;
+    const int length = (int)strcspn(name, "=");
+    return session_set_error(COPSE_ERR_ARGUMENT,
+                             "'%s' was made with%s%.*s, now it is %s%.*s: give the same settings, or another --checkpoint",
+                             path, *then ? " " : "out ", *then ? (int)strcspn(then, "\n") : length, name,
+                             *now ? "" : "without ", *now ? (int)strcspn(now, "\n") : length, *now ? now : name);
+}
+
+/* The first setting that differs, or that only one of the two has. */
 static copse_status compare(const char *path, const char *then, const char *now)
 {
-    while (*now) {
-        const size_t length = strcspn(now, "\n"), name = strcspn(now, "=") + 1;
-        const char *old = then;
-        while (*old && strncmp(old, now, name) != 0) {
-            old += strcspn(old, "\n");
-            old += *old == '\n';
-        }
-        const size_t old_length = strcspn(old, "\n");
-        if (old_length != length || strncmp(old, now, length) != 0)
-            return session_set_error(COPSE_ERR_ARGUMENT,
-                                     "'%s' was made with %.*s, now it is %.*s: give the same settings, or "
-                                     "another --checkpoint",
-                                     path, (int)(*old ? old_length : 6), *old ? old : "others",
-                                     (int)length, now);
-        now += length + (now[length] == '\n');
+    for (const char *line = now; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *old = find_line(then, line);
+        const size_t length = strcspn(line, "\n");
+        if (strcspn(old, "\n") != length || strncmp(old, line, length) != 0)
+            return fail_setting(path, old, line);
     }
+    for (const char *line = then; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, "--epochs=", strlen("--epochs=")) != 0 && *find_line(now, line) == '\0')
+            return fail_setting(path, line, "");
     return COPSE_OK;
 }
 
@@ -394,8 +409,21 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     return COPSE_OK;
 }
 
+/* Before anything is restored, and before the warnings of a restore. Several workers read the file once, in the restore. */
+static copse_status check_alone(const struct run *r, const char *path)
+{
+    copse_checkpoint *file;
+    if (r->job || copse_checkpoint_read(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
+        return COPSE_OK;
+    const copse_status s = check_settings(r, file, path);
+    copse_checkpoint_release(&file);
+    return s;
+}
+
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file)
 {
+    *file = NULL;
+    COPSE_TRY(check_alone(r, path));
     copse_status s = copse_trainer_restore(r->trainer, path, at, file);
     if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* naming a setting helps more than naming an array */
         char text[600];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/schema.h"
 #include "copse/data/source.h"
 #include "copse/data/text.h"
 #include "copse/train/model_file.h"
@@ -16,6 +17,7 @@ const struct option_name text_tokens[] = {
     { "none", TEXT_NONE },
     { "characters", 1 + COPSE_TOKENS_CHARACTERS },
     { "bytes", 1 + COPSE_TOKENS_BYTES },
+    { "bpe", 1 + COPSE_TOKENS_BPE },
     { NULL, 0 },
 };
 
@@ -42,6 +44,8 @@ const char *text_check(struct train_settings *s)
         s->model = settings_are_text(s) ? TEXT_MODEL : "mlp:128,64";
     if (!settings_are_text(s))
         return s->context > 0 || s->stride > 0 ? "--context and --stride belong to --tokens" : NULL;
+    if (s->tokens.number > 0 && (s->tokens.number < 256 || s->tokens.number > 65536))
+        return "--tokens bpe:N: a vocabulary has 256 to 65536 tokens";
     if (s->context > INT32_MAX || s->stride > INT32_MAX)
         return "--context and --stride: at most 2147483647";
     if (s->is_default_data)
@@ -84,12 +88,14 @@ bool text_take(struct train_settings *s, const char *name, const char *value)
         *to = (uint32_t)strtoul(value, NULL, 10);
         return *to > 0;
     }
-    for (const struct option_name *n = text_tokens; n->name && strcmp(name, "--tokens") == 0; n++)
-        if (strcmp(n->name, value) == 0) {
-            s->tokens.at = n;
-            return true;
-        }
-    return false;
+    return strcmp(name, "--tokens") == 0 && option_choose(&s->tokens, value);
+}
+
+const char *text_tokens_name(const struct train_settings *s)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "%s:%u", s->tokens.at->name, s->tokens.number > 0 ? s->tokens.number : COPSE_TEXT_VOCABULARY);
+    return s->tokens.at->value == 1 + COPSE_TOKENS_BPE ? text : s->tokens.at->name;
 }
 
 /* ---- the data ---- */
@@ -119,13 +125,42 @@ copse_status text_open(const struct run *r, struct copse_dataset_params *p, cops
     const struct train_settings *s = &r->settings;
     const bool is_text = settings_are_text(s);
     const struct copse_text_params text = { .tokens = is_text ? (copse_tokens)(s->tokens.at->value - 1) : COPSE_TOKENS_CHARACTERS,
-                                            .context = s->context, .stride = s->stride };
+                                            .context = s->context, .stride = s->stride, .vocabulary = s->tokens.number };
     struct copse_source_params source = { .text = &text };
     if (is_text)
         p->source = &source;
     const copse_status status = copse_dataset_open(r->ctx, s->data, p, out);
     p->source = NULL;
     return is_text ? status : hint(s, status);
+}
+
+/* Bytes of the tokens that a batch predicts, `positions` for each window. */
+static double predicted_bytes(const copse_schema *schema, const struct copse_host_batch *batch, uint32_t positions)
+{
+    const struct copse_column *y = copse_batch_column(batch, "y");
+    const int32_t *labels = y->data;
+    const size_t length = y->shape.dims[0]; /* of a window: the last `positions` of it are predicted */
+    double bytes = 0.0;
+    for (size_t r = 0; r < batch->count; r++)
+        for (size_t i = length - positions; i < length; i++)
+            bytes += (double)copse_text_token(schema, (uint32_t)labels[r * length + i], NULL);
+    return bytes;
+}
+
+copse_status text_measure(struct run *r)
+{
+    struct copse_dataset_info info;
+    struct copse_host_batch batch;
+    double bytes = 0.0;
+    copse_status s;
+    if (!r->test.is_sequence)
+        return COPSE_OK;
+    copse_dataset_describe(r->held_out, &info);
+    COPSE_TRY(copse_batches_start(r->held, 0, 0));
+    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK)
+        bytes += predicted_bytes(copse_dataset_schema(r->all), &batch, r->model.positions);
+    r->test.token_bytes = bytes / (double)info.rows / r->model.positions;
+    return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 
 void text_show(const struct run *r, const copse_schema *schema)
@@ -137,7 +172,10 @@ void text_show(const struct run *r, const copse_schema *schema)
     copse_dataset_describe(r->held_out, &test);
     if (copse_text_describe(schema, &info) != COPSE_OK)
         return;
+    const char *noun = info.tokens == COPSE_TOKENS_BPE ? "byte pairs" : r->settings.tokens.at->name;
     printf("data     %s: %zu windows of %u %s, one every %u; %u different %s\n", r->settings.data, all.rows, info.context,
-           r->settings.tokens.at->name, info.stride, info.vocabulary, r->settings.tokens.at->name);
+           noun, info.stride, info.vocabulary, noun);
+    if (info.tokens == COPSE_TOKENS_BPE)
+        printf("         the byte pairs were learned from the training part\n");
     printf("         %zu for training, %zu held out: the end of the text\n", train.rows, test.rows);
 }

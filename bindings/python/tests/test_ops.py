@@ -73,10 +73,24 @@ def with_last(y, *last):
     return ops.concat([y] + [ops.reshape(t, (-1, 1, 2)) for t in last], 1)
 
 
+def attended(scores, lengths):
+    scores = np.where(np.arange(3) < lengths[:, None, None], scores, -np.inf)
+    shares = np.exp(scores)
+    return shares / np.maximum(shares.sum(-1, keepdims=True), 1e-30)
+
+
+def turned(x, angles):
+    """Pairs turned by these angles."""
+    c, s = np.cos(angles), np.sin(angles)
+    return np.stack([x[..., 0] * c - x[..., 1] * s, x[..., 1] * c + x[..., 0] * s], -1)
+
+
 erf = np.vectorize(math.erf)
+ADDED = np.array([[0.5, 1, 2], [-np.inf, 0.25, 0], [-np.inf, -1, 0.5]], np.float32)
 GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
 PLAIN = np.array([1, 1, 1, 1, 0, 0], np.float32)[:, None]  # without biases
 FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
+COLUMNS = np.random.default_rng(4).uniform(-1, 1, (6, 5)).astype(np.float32)
 WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
 KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
@@ -189,11 +203,18 @@ CASES = {
                      lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
     "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
     "attention": (lambda x, y, i: ops.reshape(ops.attention(*(ops.reshape(t, (-1, 3, 1, 2)) for t in (x, y, x)), causal=True,
-                                                            scale=0.5), (-1, 3, 2)),
-                  lambda x, y, i: softmax(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -1e9), 1)) @ x),
+                                                            scale=0.5, lengths=i, mask=ops.constant(ADDED)), (-1, 3, 2)),
+                  lambda x, y, i: attended(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -np.inf), 1) + ADDED, i) @ x),
     "self_attention": (lambda x, y, i: ops.self_attention(ops.concat([x, y], -1), 2, 1, window=2),
                        lambda x, y, i: np.concatenate([softmax(x[..., h:h + 1] * y[:, None, :, 0] + FAR) @ y[..., 1:]
                                                        for h in (0, 1)], -1)),
+    "glu": (lambda x, y, i: ops.glu(x, y, "silu") + ops.glu(ops.concat([x, y], -1)),
+            lambda x, y, i: (x + 1) * y / (1 + np.exp(-x))),
+    "rotary": (lambda x, y, i: ops.reshape(ops.rotary(ops.reshape(x, (-1, 3, 1, 2)), 100, 5), (-1, 3, 2)),
+               lambda x, y, i: turned(x, np.arange(5, 8))),
+    "rotary_by": (lambda x, y, i: ops.reshape(ops.rotary_by(ops.reshape(x, (-1, 3, 1, 2)), ops.constant(np.stack(
+        [np.cos([1, 2, 3]), np.sin([1, 2, 3])], -1).astype("f4")), interleaved=True), (-1, 3, 2)),
+        lambda x, y, i: turned(x, np.arange(1, 4))),
     "gru": (lambda x, y, i: with_last(*ops.gru(x, ops.constant(GATES[:2, :6]), ops.constant(GATES[2:4, :6]), ops.constant(GATES[4, :6]),
                                                ops.constant(GATES[5, :6]), first_of(y), i)),
             lambda x, y, i: recurrent(gru_step, x, GATES[:, :6], y[:, 0], i)),
@@ -213,6 +234,10 @@ CASES = {
     "cross_entropy": (
         lambda x, y, i: ops.reshape(ops.cross_entropy(ops.reshape(x, (-1, 6)), i, "none", 0.3, ops.constant(WEIGHTS), 1), (-1, 1)),
         lambda x, y, i: smoothed(x.reshape(4, 6), i, 0.3, WEIGHTS, 1)[:, None]),
+    "dense_cross_entropy": (
+        lambda x, y, i: ops.reshape(ops.dense_cross_entropy(ops.reshape(x, (-1, 6)), ops.constant(COLUMNS), i,
+                                                            ops.constant(COLUMNS[0]), "none", 2), (-1, 1)),
+        lambda x, y, i: smoothed(x.reshape(4, 6) @ COLUMNS + COLUMNS[0], i, 0.0, np.ones(5), 2)[:, None]),
     "binary_cross_entropy": (lambda x, y, i: ops.binary_cross_entropy(x, ops.sigmoid(y), ops.constant(SCALE), "none"),
                              lambda x, y, i: binary_loss(x, 1 / (1 + np.exp(-y)), SCALE)),
     "huber_loss": (lambda x, y, i: ops.huber_loss(x, y, 0.5, "none"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Texts: a file of characters or bytes as windows of tokens, for networks that predict the next token.
+ * Texts: a file of characters, bytes or byte pairs as windows of tokens, for networks that predict the next token.
  *
  * A dataset of a text has two columns. Row i of "x" is a window of `context` tokens that begins at token i * stride; row i of
  * "y", i32 [context], has the token that follows each of them. "x" is u8 [context], or i32 if there are more than 256
@@ -27,6 +27,8 @@ typedef enum copse_tokens {
     COPSE_TOKENS_CHARACTERS, /**< a code point of UTF-8. The vocabulary is the characters of the training text, at most 65536,
                                   in ascending order. A byte order mark is left out, and CR LF is one LF; NUL is refused */
     COPSE_TOKENS_BYTES,      /**< a byte, 0 to 255; any file */
+    COPSE_TOKENS_BPE,        /**< byte-pair encoding, learned from the text; any file. Tokens 0 to 255 are the bytes, and each
+                                  further token joins two before it. docs/text.md has the rules */
 } copse_tokens;
 
 /** The windows of a text. */
@@ -37,7 +39,9 @@ typedef enum copse_text_rows {
     COPSE_TEXT_END,     /**< the last tokens of the text; no "y" */
 } copse_text_rows;
 
-#define COPSE_TEXT_CONTEXT 16 /**< default of `context` */
+#define COPSE_TEXT_CONTEXT    16    /**< default of `context` */
+#define COPSE_TEXT_VOCABULARY 1024  /**< default of `vocabulary` */
+#define COPSE_TOKEN_BYTES     64    /**< of the longest token */
 
 /** How to read a text; copse_source_params.text. With copse_dataset_params.schema `tokens` and `context` are the schema's. */
 struct copse_text_params {
@@ -45,7 +49,10 @@ struct copse_text_params {
     uint32_t context; /**< tokens in a window                                  [0 = COPSE_TEXT_CONTEXT] */
     uint32_t stride;  /**< tokens between the starts of two windows            [0 = the schema's, else `context`] */
     copse_text_rows rows;
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t vocabulary;  /**< BPE: tokens, 256 to 65536, less where no pair occurs twice    [0 = COPSE_TEXT_VOCABULARY] */
+    float train_fraction; /**< BPE: the vocabulary is learned from this part of the text, its beginning. copse_dataset_split
+                               then cuts behind it. 1: from the whole text                   [0 = 0.8, as of the split] */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**
@@ -64,11 +71,15 @@ COPSE_API COPSE_CHECKED copse_status copse_text_create(copse_context *ctx, const
 struct copse_text_info {
     copse_tokens tokens;
     uint32_t context, stride;
-    uint32_t vocabulary; /**< different tokens; copse_schema_class gives a character as UTF-8, a byte as a number */
+    uint32_t vocabulary; /**< different tokens; copse_schema_class gives a character as UTF-8, others as a number */
     uint64_t reserved[4]; /**< 0 */
 };
 /** @retval COPSE_ERR_ARGUMENT  The schema is not of a text. */
 COPSE_API COPSE_CHECKED copse_status copse_text_describe(const copse_schema *schema, struct copse_text_info *out);
+
+/** The bytes of a token: a character as UTF-8, or bytes that may be a part of one. Returns how many; 0: the schema is not of a
+    text, or has no such token. @param bytes  [COPSE_TOKEN_BYTES]; NULL: only the number is wanted. */
+COPSE_API size_t copse_text_token(const copse_schema *schema, uint32_t token, char *bytes);
 
 /**
  * The place of the token after the window of a row.

@@ -47,6 +47,24 @@ COPSE_API COPSE_CHECKED copse_status copse_cross_entropy(copse_graph *g, copse_t
                                                          copse_tensor **out);
 
 /**
+ * copse_cross_entropy of the logits x w + bias, which are not kept: they are computed for a chunk of classes at a time, and
+ * again for the derivative. For large vocabularies: the memory does not grow with examples times classes. The products
+ * convert their operands as those of copse_dense do.
+ *
+ * @param x       f32 [examples, width].
+ * @param w       f32 [width, classes], at least one class.
+ * @param bias    f32 [classes]; NULL = none.
+ * @param labels  As of copse_cross_entropy.
+ * @param params  Without label_smoothing and class_weights: COPSE_ERR_UNSUPPORTED. NULL: the defaults.
+ * @param out     A scalar; COPSE_EACH: [examples].
+ * @param hits    f32 [examples], without a derivative: 1 where the label has the largest logit, else 0. NULL: not wanted.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                                               copse_tensor *bias, copse_tensor *labels,
+                                                               const struct copse_cross_entropy_params *params,
+                                                               copse_tensor **out, copse_tensor **hits);
+
+/**
  * Binary cross-entropy of sigmoid(logits): -w y log sigmoid(x) - (1 - y) log sigmoid(-x), for each element.
  *
  * @param logits           f32.

@@ -20,7 +20,7 @@
  * that names device, step and variable. Then the trainer cannot be used any more and writes no checkpoint.
  *
  * Not audited: steps whose loss function all-reduces (distribute/sync.h), and runs of an accelerator strategy whose cores
- * share a queue. With parameter servers variables are not compared.
+ * share a queue. With parameter servers variables are not compared. Of sparse variables parts are (docs/sparse.md).
  */
 #ifndef COPSE_PUBLIC_TRAIN_AUDIT_H
 #define COPSE_PUBLIC_TRAIN_AUDIT_H

@@ -30,7 +30,9 @@ struct copse_evaluation {
     double r2;          /**< of a regression: coefficient of determination, averaged over targets; NaN: constant labels */
     double mae;         /**< of a regression: mean absolute error in the unit of the target, averaged over targets */
     size_t worst_count; /**< rows in `worst` */
-    uint64_t reserved[4]; /**< 0 */
+    double bits_per_byte; /**< of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable between
+                               kinds of tokens, as `loss` is not */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**

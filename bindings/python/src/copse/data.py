@@ -18,7 +18,7 @@ TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFIC
 SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard": lib.COPSE_SCALE_STANDARD,
           "max": lib.COPSE_SCALE_MAX}
 HEADERS = {"auto": lib.COPSE_CSV_HEADER_AUTO, "yes": lib.COPSE_CSV_HEADER_YES, "no": lib.COPSE_CSV_HEADER_NO}
-TOKENS = {"characters": lib.COPSE_TOKENS_CHARACTERS, "bytes": lib.COPSE_TOKENS_BYTES}
+TOKENS = {"characters": lib.COPSE_TOKENS_CHARACTERS, "bytes": lib.COPSE_TOKENS_BYTES, "bpe": lib.COPSE_TOKENS_BPE}
 TEXT_ROWS = {"windows": lib.COPSE_TEXT_WINDOWS, "lines": lib.COPSE_TEXT_LINES, "end": lib.COPSE_TEXT_END}
 MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
 
@@ -49,14 +49,14 @@ def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
     return out
 
 
-def _text_params(tokens: Optional[str], context: int, stride: int) -> Any:
+def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: int) -> Any:
     """NULL: no text."""
     if tokens is None:
-        if context or stride:
-            raise ArgumentError("context and stride belong to texts: say which tokens, characters or bytes")
+        if context or stride or vocabulary:
+            raise ArgumentError("context, stride and vocabulary belong to texts: say which tokens, characters, bytes or bpe")
         return ffi.NULL
     return ffi.new("struct copse_text_params *", {
-        "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride})
+        "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride, "vocabulary": vocabulary})
 
 
 class Dataset:
@@ -80,7 +80,7 @@ class Dataset:
              delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
              resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[str] = None,
-             context: int = 0, stride: int = 0) -> "Dataset":
+             context: int = 0, stride: int = 0, vocabulary: int = 0) -> "Dataset":
         """Read a CSV, IDX or .npy file, a folder with an IDX pair, a folder of pictures with a sub-folder for each class, or
         with `tokens` a text: features "x", labels "y".
 
@@ -88,7 +88,8 @@ class Dataset:
         position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
         or max. missing: refuse or mean, for missing cells. ignore: columns of a table that are left out.
         resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
-        tokens: characters or bytes. context: tokens in a window. stride: tokens between the starts of two windows.
+        tokens: characters, bytes, or bpe (byte pairs). context: tokens in a window. stride: tokens between the starts of two
+        windows. vocabulary: number of byte pairs and bytes.
         """
         listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
         keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
@@ -97,7 +98,7 @@ class Dataset:
         if delimiter is not None and len(delimiter.encode()) != 1:
             raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
         source = ffi.new("struct copse_source_params *", {"picture_bytes": picture_bytes})
-        size, text_ = c_string(f"{resize[0]}x{resize[1]}" if resize else None), _text_params(tokens, context, stride)
+        size, text_ = c_string(f"{resize[0]}x{resize[1]}" if resize else None), _text_params(tokens, context, stride, vocabulary)
         source.resize, source.text = size, text_
         params = ffi.new("struct copse_dataset_params *", {
             "source": source, "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[2],
@@ -108,10 +109,11 @@ class Dataset:
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
 
     @classmethod
-    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0) -> "Dataset":
+    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0,
+             vocabulary: int = 0) -> "Dataset":
         """Windows of a text in memory, as `open` makes them of a file."""
         data = text.encode() if isinstance(text, str) else text
-        settings = _text_params(tokens, context, stride)
+        settings = _text_params(tokens, context, stride, vocabulary)
         source = ffi.new("struct copse_source_params *", {"text": settings})
         params = ffi.new("struct copse_dataset_params *", {"source": source})
         return cls({}, _pointer=make("dataset", lib.copse_text_create, context_of(), ffi.from_buffer("char[]", data),

@@ -21,7 +21,7 @@ from .tensor import array, view_of
 class Evaluation:
     """Comparison of predictions with labels. `accuracy` and `confusion` ([label, prediction]) are of a classification,
     `r2` and `mae` (mean absolute error) of a regression: means over the targets. `target_r2` and `target_mae` have a number
-    for each target, in its own unit."""
+    for each target, in its own unit. `bits_per_byte` is of a text."""
 
     rows: int
     loss: float
@@ -31,6 +31,7 @@ class Evaluation:
     confusion: Optional[np.ndarray]
     target_r2: Optional[np.ndarray]
     target_mae: Optional[np.ndarray]
+    bits_per_byte: Optional[float] = None
 
 
 class Model:
@@ -126,4 +127,5 @@ class Model:
         own = self.task != "regression"
         return Evaluation(rows=e.rows, loss=e.loss, accuracy=e.accuracy if own else None, r2=None if own else e.r2,
                           mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
-                          target_mae=None if targets is None else targets[1])
+                          target_mae=None if targets is None else targets[1],
+                          bits_per_byte=e.bits_per_byte if self.task == "sequence" else None)

@@ -274,6 +274,16 @@ def cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean", lab
                  ffi.new("struct copse_cross_entropy_params *", settings))
 
 
+def dense_cross_entropy(x: Operand, w: Operand, labels: Operand, bias: Optional[Operand] = None, reduction: str = "mean",
+                        ignored_label: Optional[int] = None) -> Tensor:
+    """cross_entropy of the logits x w + bias, x [n, width] and w [width, classes], which are not kept."""
+    settings = {"averaging": choice("the reduction", reduction, REDUCTIONS), "ignores": ignored_label is not None,
+                "ignored_label": ignored_label or 0}
+    params = ffi.new("struct copse_cross_entropy_params *", settings)
+    return _call(lambda g, *rest: lib.copse_dense_cross_entropy(g, *rest, ffi.NULL), _pointer(x), _pointer(w),
+                 ffi.NULL if bias is None else _pointer(bias), _pointer(labels), params)
+
+
 def binary_cross_entropy(logits: Operand, targets: Operand, positive_weight: Optional[Operand] = None,
                          reduction: str = "mean") -> Tensor:
     """Binary cross-entropy of sigmoid(logits) and targets from 0 to 1; positive_weight is that of targets of 1."""
@@ -401,21 +411,49 @@ def gather(table: Operand, indices: Operand) -> Tensor:
     return _call(lib.copse_gather, _pointer(table), _pointer(indices))
 
 
-def _attention_params(causal: bool, window: int, scale: float) -> Any:
-    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale})
+def _attention_params(causal: bool, window: int, scale: float, lengths: Optional[Operand], mask: Optional[Operand]) -> Any:
+    parts = {k: _pointer(t) for k, t in (("lengths", lengths), ("mask", mask)) if t is not None}
+    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale, **parts})
 
 
-def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0) -> Tensor:
+def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0,
+              lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
     """Scaled dot-product attention of q [n, queries, heads, width] over k and v [n, keys, kv_heads, width]. With a window a
-    query sees nearer keys only; scale 0 is 1 / sqrt(width)."""
-    return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v), _attention_params(causal, window, scale))
+    query sees nearer keys only, with int32 lengths [n] the first keys of its item; scale 0 is 1 / sqrt(width). A float32 mask,
+    broadcast to [n, heads, queries, keys], is added to the scores; -inf hides a key."""
+    return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v),
+                 _attention_params(causal, window, scale, lengths, mask))
 
 
 def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, causal: bool = False, window: int = 0,
-                   scale: float = 0.0) -> Tensor:
-    """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row."""
+                   scale: float = 0.0, lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
+    """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row. Positions
+    from the length of an item on have results of 0."""
     return _call(lib.copse_self_attention, _pointer(qkv), heads, heads if kv_heads is None else kv_heads,
-                 _attention_params(causal, window, scale))
+                 _attention_params(causal, window, scale, lengths, mask))
+
+
+def glu(gate: Operand, value: Optional[Operand] = None, activation: str = "sigmoid") -> Tensor:
+    """activation(gate) * value. Without a value the last axis of gate has gates and then values; "silu" gives SwiGLU."""
+    return _call(lib.copse_glu, _pointer(gate), ffi.NULL if value is None else _pointer(value),
+                 choice("the activation", activation, ACTIVATIONS))
+
+
+def _rotary_params(base: float, offset: int, width: int, heads: int, interleaved: bool) -> Any:
+    return ffi.new("struct copse_rotary_params *", {"base": base, "offset": offset, "width": width, "heads": heads,
+                                                    "is_interleaved": interleaved})
+
+
+def rotary(x: Operand, base: float = 10000.0, offset: int = 0, width: int = 0, heads: int = 0,
+           interleaved: bool = False) -> Tensor:
+    """Rotary positions of x [..., length, heads, width]: pair k of R / 2 at position t turns by (t + offset) base^(-2 k / R).
+    The first `width` (0: all) numbers R of the first `heads` (0: all) heads turn; pairs are k and k + R / 2, or adjacent."""
+    return _call(lib.copse_rotary, _pointer(x), _rotary_params(base, offset, width, heads, interleaved))
+
+
+def rotary_by(x: Operand, turns: Operand, width: int = 0, heads: int = 0, interleaved: bool = False) -> Tensor:
+    """rotary with given cosines and sines: turns [..., length, R] has R / 2 cosines, then R / 2 sines."""
+    return _call(lib.copse_rotary_by, _pointer(x), _pointer(turns), _rotary_params(0, 0, width, heads, interleaved))
 
 
 def _recurrent(name: str, x: Operand, w: Operand, r: Operand, cells: int, **parts: Optional[Operand]) -> tuple[Tensor, ...]:

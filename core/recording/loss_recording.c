@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Recordings of a loss function on replicas: see loss_recording.h. */
-#include "core/train/loss_recording.h"
+#include "core/recording/loss_recording.h"
 
 #include "core/graph/type.h"
 #include "core/ops/ops.h"

@@ -34,8 +34,7 @@ copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *
                                        copse_tensor **dx);
 /* New memory on the replica's device, where the program leaves a tensor with its other results of `bucket`; and
    a value of what the last replay left there. */
-copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket,
-                               struct copse_block **out);
+copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket, struct copse_block **out);
 copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from,
                                copse_shape shape, copse_value **out);
 

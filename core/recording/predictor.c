@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Predictions: see predictor.h. */
-#include "core/train/predictor.h"
+#include "core/recording/predictor.h"
 
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
-#include "core/train/trainer.h"
+#include "core/recording/loss_recording.h"
+#include "core/recording/shard_inputs.h"
 
 /* The recording of one replica for one shard. */
 struct copse_prediction {
@@ -122,7 +122,7 @@ static copse_status queue_shard(const struct copse_prediction *r, const struct c
                                 const struct copse_shard *shard, char *values)
 {
     copse_queue *q = queue_of(&r->base);
-    COPSE_TRY(copse__feed_write(q, &r->base, batch, shard, NULL));
+    COPSE_TRY(copse__shard_write(q, &r->base, batch, shard, NULL));
     COPSE_TRY(copse__program_replay(r->base.program, 0));
     COPSE_TRY(copse_queue_read(q, r->result, 0, values + shard->first * (r->bytes / shard->count), r->bytes));
     return copse_queue_submit(q, NULL);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The beginning and the end of a recorder, and its memory plan. */
+#include "core/graph/recorder.h"
+
+copse_status copse__recorder_begin(const struct copse_program_params *params, struct copse_recorder *r)
+{
+    copse_device *dev = params->queue->dev;
+    const size_t nodes = params->graph->nodes.count;
+    *r = (struct copse_recorder){
+        .lowering = { .limits = dev->limits,
+                      .choices = params->choices,
+                      .choice_count = params->choice_count,
+                      .dev = dev },
+        .mem = &params->graph->ctx->base.mem,
+        .params = params,
+        .graph = params->graph,
+    };
+    r->needed = copse__alloc(r->mem, nodes, sizeof *r->needed);
+    r->homes = copse__alloc(r->mem, nodes, sizeof *r->homes);
+    r->last_use = copse__alloc(r->mem, nodes, sizeof *r->last_use);
+    if (!r->needed || !r->homes || !r->last_use)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
+    copse__lower_init(r);
+    copse__lifetimes(r);
+    return COPSE_OK;
+}
+
+void copse__recorder_end(struct copse_recorder *r)
+{
+    copse__free(r->mem, r->needed);
+    copse__free(r->mem, r->homes);
+    copse__free(r->mem, r->last_use);
+    copse__free(r->mem, r->all_reduces.at);
+    copse__free(r->mem, r->ends);
+    copse__free(r->mem, r->cuts);
+    copse__free(r->mem, r->allocations.at);
+    copse__free(r->mem, r->scratch.at);
+    copse__free(r->mem, r->launches.at);
+    copse__free(r->mem, r->commands.at);
+}
+
+copse_status copse__recorder_plan(struct copse_recorder *r, size_t *bytes, uint32_t *count)
+{
+    return copse__plan(r->mem, r->allocations.at, r->allocations.count,
+                       (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), bytes, COPSE_MAX_ARENAS, count);
+}
