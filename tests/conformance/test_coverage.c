@@ -79,6 +79,8 @@ static void removed_case_is_an_empty_cell(void **state)
     assert_int_equal(explained.impossible, COPSE_VALUES_COUNT);
 }
 
+#define MOST_CASES 16384
+
 struct names {
     char (*seen)[160];
     size_t count;
@@ -88,7 +90,7 @@ struct names {
 static void note(void *user, const struct copse_launch_case *c)
 {
     struct names *n = user;
-    assert_true(n->count < 8192);
+    assert_true(n->count < MOST_CASES);
     snprintf(n->seen[n->count++], sizeof *n->seen, "%s/%s", copse_kernel_table[c->form->kernel].name, c->name);
     if (c->regime == COPSE_REGIME_MANY && c->tier == COPSE_CONFORM_QUICK)
         n->has_quick_many[c->form->kernel] = true;
@@ -103,7 +105,7 @@ static int order(const void *a, const void *b)
 static void cases_have_names_of_their_own(void **state)
 {
     (void)state;
-    struct names n = { .seen = calloc(8192, sizeof *n.seen) };
+    struct names n = { .seen = calloc(MOST_CASES, sizeof *n.seen) };
     assert_non_null(n.seen);
     copse__launch_cases(copse_launch_lists, note, &n);
     qsort(n.seen, n.count, sizeof *n.seen, order);
