@@ -8,6 +8,7 @@
 #define SMALLEST 0x1p-126
 #define FLUSHED  128.0 /* subnormal terms of a sum that a device may have flushed */
 #define NEAR     (FLUSHED * SMALLEST) /* numbers whose product with a usual number may be subnormal */
+#define ROOT     0x1p-59 /* numbers whose square is below NEAR */
 
 static float real_of(uint32_t word)
 {
@@ -43,17 +44,19 @@ static copse_host_fn *truth_of(struct copse_conform_run *r, const struct copse_l
 /* ---- evaluation ---- */
 
 /* Flushed: subnormal operands are zeros, of the same sign or of the other one. Near: so are the smallest normal numbers,
-   as if the first product with them was flushed. */
-enum change { FLUSHED_SAME, FLUSHED_OTHER, NEAR_SAME, NEAR_OTHER, FLUSHES, AS_IS, MAGNITUDES };
+   as if the first product with them was flushed. Squares: so are numbers whose square is. */
+enum change { FLUSHED_SAME, FLUSHED_OTHER, NEAR_SAME, NEAR_OTHER, FLUSHES, SQUARES, AS_IS, MAGNITUDES };
+
+#define ALL UINT32_MAX /* operands */
 
 static double changed(float x, enum change how)
 {
     const double y = (double)x;
     if (how == MAGNITUDES)
         return fabs(y);
-    if (how == AS_IS || y == 0.0 || !(fabs(y) < (how >= NEAR_SAME ? NEAR : SMALLEST)))
+    if (how == AS_IS || y == 0.0 || !(fabs(y) < (how == SQUARES ? ROOT : how >= NEAR_SAME ? NEAR : SMALLEST)))
         return y;
-    return copysign(0.0, how == FLUSHED_SAME || how == NEAR_SAME ? y : -y);
+    return copysign(0.0, how == FLUSHED_OTHER || how == NEAR_OTHER ? -y : y);
 }
 
 struct evaluation {
@@ -66,9 +69,10 @@ static void drop(struct copse_conform_run *r, const struct copse_launch_image *x
         copse__free(&r->ctx->base.mem, e->args[a].data);
 }
 
-/* The reference on the words before the launch. Words of integers and the step buffer stay as they are. */
+/* The results of the reference on the words before the launch, of which those of operand `only` are changed. Words of
+   integers and the step buffer stay as they are. */
 static copse_status evaluate(struct copse_conform_run *r, const struct copse_launch_image *x, copse_host_fn *truth,
-                             enum change how, struct evaluation *e)
+                             enum change how, uint32_t only, struct evaluation *e)
 {
     const struct copse_launch *l = x->launch;
     memset(e, 0, sizeof *e);
@@ -80,7 +84,7 @@ static copse_status evaluate(struct copse_conform_run *r, const struct copse_lau
                                         &e->args[a].data));
         for (size_t i = 0; i < l->counts[a]; i++) {
             const uint32_t word = x->before[a][i];
-            const double y = is_real ? changed(real_of(word), how) : 0.0;
+            const double y = is_real ? changed(real_of(word), only == ALL || only == a ? how : AS_IS) : 0.0;
             if (is_double)
                 ((double *)e->args[a].data)[i] = y;
             else
@@ -88,6 +92,11 @@ static copse_status evaluate(struct copse_conform_run *r, const struct copse_lau
         }
     }
     truth(l->params, l->spec, e->args);
+    for (uint32_t a = 0; a < x->row->arg_count; a++)
+        if (!x->row->args[a].is_written) { /* several evaluations are kept */
+            copse__free(&r->ctx->base.mem, e->args[a].data);
+            e->args[a].data = NULL;
+        }
     return COPSE_OK;
 }
 
@@ -237,17 +246,28 @@ static void report(const struct copse_launch_image *x, uint32_t arg, const struc
 
 /* What the words after a launch are compared with. */
 struct truths {
-    struct evaluation as_is, size, flushed[FLUSHES];
+    struct evaluation as_is, size, flushed[FLUSHES + 2 * COPSE_MAX_BINDINGS];
     size_t flushed_count;
     bool flushes, has_small; /* the device flushes; operands may be small enough for that */
 };
 
-/* Evaluate with the next two ways to flush. Most results agree with the first ones. */
+/* Way w to flush. */
+static enum change way(const struct copse_launch_form *f, size_t w)
+{
+    if (w < FLUSHES)
+        return (enum change)w;
+    return w % 2 == 0 ? FLUSHED_SAME : f->has_squares ? SQUARES : FLUSHED_OTHER;
+}
+
+/* Evaluate with the next two ways to flush: all operands, then each alone. Most results agree with the first ones. */
 static copse_status flush_more(struct copse_conform_run *r, const struct copse_launch_image *x, copse_host_fn *truth,
                                struct truths *t)
 {
-    for (size_t end = t->flushed_count + 2; t->flushed_count < end; t->flushed_count++)
-        COPSE_TRY(evaluate(r, x, truth, (enum change)t->flushed_count, &t->flushed[t->flushed_count]));
+    for (size_t end = t->flushed_count + 2; t->flushed_count < end; t->flushed_count++) {
+        const size_t w = t->flushed_count;
+        COPSE_TRY(evaluate(r, x, truth, way(x->launch->form, w), w < FLUSHES ? ALL : (uint32_t)(w - FLUSHES) / 2,
+                           &t->flushed[w]));
+    }
     return COPSE_OK;
 }
 
@@ -264,15 +284,15 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
                           struct truths *t, struct copse_conform_outcome *out)
 {
     const struct copse_launch_form *f = x->launch->form;
-    COPSE_TRY(evaluate(r, x, truth, AS_IS, &t->as_is));
+    COPSE_TRY(evaluate(r, x, truth, AS_IS, ALL, &t->as_is));
     if (f->limit.ratio > 0)
-        COPSE_TRY(evaluate(r, x, f->size ? f->size : truth, f->size ? AS_IS : MAGNITUDES, &t->size));
+        COPSE_TRY(evaluate(r, x, f->size ? f->size : truth, f->size ? AS_IS : MAGNITUDES, ALL, &t->size));
     for (uint32_t a = 0; a < x->row->arg_count; a++) {
         struct copse_comparison c;
         if (!x->row->args[a].is_written)
             continue;
         COPSE_TRY(compare(r, x, a, t, &c));
-        while (!c.is_within && t->flushes && t->has_small && t->flushed_count < FLUSHES) {
+        while (!c.is_within && t->flushes && t->has_small && t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
             COPSE_TRY(flush_more(r, x, truth, t));
             COPSE_TRY(compare(r, x, a, t, &c));
         }
@@ -295,7 +315,7 @@ copse_status copse__launch_judge(struct copse_conform_run *r, const struct copse
     const copse_status s = judge(r, x, truth, t, out);
     drop(r, x, &t->as_is);
     drop(r, x, &t->size);
-    for (size_t w = 0; w < FLUSHES; w++)
+    for (size_t w = 0; w < COPSE_COUNT(t->flushed); w++)
         drop(r, x, &t->flushed[w]);
     copse__free(&r->ctx->base.mem, t);
     return s;

@@ -234,7 +234,8 @@ static void plan_block_scale(struct copse_launch *l)
 #define ADAPTIVE(label, rule, decay, centred, momentum)                                                     \
     STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum },              \
            .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,                       \
-           .size = copse__size_adaptive, .limit = { .ulp = 1, .ratio = 16 })
+           .size = copse__size_adaptive, .limit = { .ulp = 1, .ratio = 16 },                                \
+           .has_squares = COPSE_ADAPTIVE_##rule == COPSE_ADAPTIVE_FTRL)
 
 #define TRUST(label, rule)                                                                                  \
     STREAM(trust, label, .spec = { 0, 0, COPSE_TRUST_##rule },                                              \

@@ -270,6 +270,22 @@ static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *wor
     }
 }
 
+/* One row of equal numbers but for the first one, the next larger number. The mean of these many numbers is wrong by ULPs, and
+   so the variance of the wide kernel is below 0. */
+static void plan_norm_wide_equal(struct copse_launch *l)
+{
+    const struct copse_params_layer_norm_wide p = { 1, 1211856, 0.125f, 2 };
+    COPSE_LAUNCH_PLAN(l, p, 1, p.cols, p.cols, second_of(l, p.rows, p.cols), p.cols);
+}
+
+static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *words)
+{
+    const float x = 0x1.d0e826p0f;
+    for (size_t i = 0; i < l->counts[0]; i++)
+        memcpy(&words[0][i], &x, sizeof x);
+    words[0][0]++;
+}
+
 /* ---- the forms ---- */
 
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
@@ -297,8 +313,8 @@ static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *wor
     { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
       .size = copse__size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
-#define NORM_OF(kernel_, label, plan_, wide, ...)                                                           \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { FORWARD, 1 },                              \
+#define NORM_OF(kernel_, label, op, plan_, wide, ...)                                                       \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },                                   \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_norm##wide,        \
       .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,                            \
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ }
@@ -359,10 +375,12 @@ static const struct copse_launch_form forms[] = {
     NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),
     NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1), NORM_WIDE("RMS", FORWARD, 0),
     NORM_WIDE("RMS, gradient", GRADIENT, 0),
-    NORM_OF(layer_norm, "long rows", plan_norm_long, , LONG_ROWS),
-    NORM_OF(layer_norm, "large mean", plan_norm, , LARGE_MEAN),
-    NORM_OF(layer_norm_wide, "long rows", plan_norm_wide_long, _wide, LONG_ROWS),
-    NORM_OF(layer_norm_wide, "large mean", plan_norm_wide, _wide, LARGE_MEAN),
+    NORM_OF(layer_norm, "long rows", FORWARD, plan_norm_long, , LONG_ROWS),
+    NORM_OF(layer_norm, "large mean", FORWARD, plan_norm, , LARGE_MEAN),
+    NORM_OF(layer_norm_wide, "long rows", FORWARD, plan_norm_wide_long, _wide, LONG_ROWS),
+    NORM_OF(layer_norm_wide, "large mean", FORWARD, plan_norm_wide, _wide, LARGE_MEAN),
+    NORM_OF(layer_norm_wide, "equal numbers, gradient", GRADIENT, plan_norm_wide_equal, _wide, LONG_ROWS,
+            .arrange = arrange_norm_equal, .tier = COPSE_CONFORM_STANDARD),
 };
 
 const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms) };

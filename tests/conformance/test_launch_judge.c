@@ -31,8 +31,10 @@ static double flushed(uint32_t word, double below)
     return fabs((double)f) < below ? copysign(0.0, (double)f) : (double)f;
 }
 
-/* The results of a device that computes with operands below `below` as zeros. */
-static void run_on(struct made *m, double below)
+#define ALL UINT32_MAX
+
+/* The results of a device that computes with numbers of operand `only` below `below` as zeros. */
+static void run_with(struct made *m, double below, uint32_t only)
 {
     const struct copse_launch *l = &m->launch;
     const struct copse_kernel_row *row = m->image.row;
@@ -42,7 +44,7 @@ static void run_on(struct made *m, double below)
         args[a] = (struct copse_host_arg){ calloc(l->counts[a] + 1, 8), l->counts[a], is_real && !l->form->is_single };
         for (size_t i = 0; i < l->counts[a]; i++)
             if (is_real)
-                copse__store(&args[a], i, flushed(m->image.before[a][i], below));
+                copse__store(&args[a], i, flushed(m->image.before[a][i], only == ALL || only == a ? below : 0.0));
             else
                 ((uint32_t *)args[a].data)[i] = m->image.before[a][i];
     }
@@ -54,6 +56,11 @@ static void run_on(struct made *m, double below)
         }
         free(args[a].data);
     }
+}
+
+static void run_on(struct made *m, double below)
+{
+    run_with(m, below, ALL);
 }
 
 static void make(struct made *m, enum copse_kernel_id kernel, const char *name, enum copse_values values)
@@ -123,6 +130,32 @@ static void flushed_products(void **state)
     flushed_results_pass_where_they_may(COPSE_KERNEL_layer_norm, "RMS, gradient", COPSE_VALUES_MIXED, 0x1p-122);
 }
 
+/* A kernel that takes x by its bits flushes the slope alone: 0 times a large number, where 0 times infinity is expected. */
+static void one_flushed_operand(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, COPSE_KERNEL_unary_grad, "pow, exponent -0.5", COPSE_VALUES_SUBNORMALS);
+    for (uint32_t only = 0; only < 2; only++) {
+        run_with(&m, 0x1p-126, only);
+        assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+        assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    }
+    drop(&m);
+}
+
+/* A slot is about as small as the square of a gradient that is no subnormal number. */
+static void flushed_squares(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, COPSE_KERNEL_adaptive, "ftrl", COPSE_VALUES_EXTREMES);
+    run_with(&m, 0x1p-62, 0);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+    assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    drop(&m);
+}
+
 /* The update of the smallest normal number is subnormal. */
 static void flushed_updates(void **state)
 {
@@ -178,6 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_of_flushed_maxima),
         cmocka_unit_test(flushed_products),
+        cmocka_unit_test(one_flushed_operand),
+        cmocka_unit_test(flushed_squares),
         cmocka_unit_test(flushed_updates),
         cmocka_unit_test(wrong_words_fail),
     };

@@ -50,6 +50,8 @@ static const struct mutant {
       "layer_norm", "layer_norm", COPSE_CONFORM_QUICK, NULL, false },
     { "zeros behind the row's end count", "row/layer_norm_wide", "is_tail ? term_t : (float16)(0.0f)", "term_t",
       "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK, NULL, false },
+    { "a variance below 0", "row/layer_norm_wide", "spread < 0.0f ? 0.0f", "spread < 0.0f ? 1.0f", "layer_norm_wide", NULL,
+      COPSE_CONFORM_STANDARD, "equal numbers, gradient: few groups, usual", false },
     { "a strip of channels that is left out", "row/channel_sums_wide", "#define STRIP 64u", "#define STRIP 32u",
       "channel_sums_wide", NULL, COPSE_CONFORM_QUICK, "mean: many groups, mixed", false },
     { "places past a block", "row/channel_norm_wide", "min(p.each, places - first)", "p.each", "channel_norm_wide", NULL,

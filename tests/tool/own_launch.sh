@@ -9,12 +9,20 @@ trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME="$work/cache" # broken kernels stay out of the user's cache
 cd "$work" || exit 1
 
-# kernel BODY: y of 450 elements, 5 x 3 groups of 32.
+# kernel BODY [PARAMS [SPEC... [X]]]: y of 450 elements, 5 x 3 groups of 32. GRID_X and GRID_Y are the grid.
 kernel() {
     cat > k.cl <<END
+#ifdef __OPENCL_VERSION__
+#define GRID_X TO_U32(get_num_groups(0))
+#define GRID_Y TO_U32(get_num_groups(1))
+#else
+#define GRID_X gl_NumWorkGroups.x
+#define GRID_Y gl_NumWorkGroups.y
+#endif
 GROUP(32, 1)
-PARAMS(uint n;)
-KERNEL2(my_add, IN(real, x), OUT(real, y))
+${3-}
+PARAMS(${2:-uint n;})
+KERNEL2(my_add, ${4:-IN(real, x)}, OUT(real, y))
 {
     const uint i = INDEX();
     $1
@@ -71,6 +79,77 @@ verdict "wrong numbers" 1 "outside the tolerance"
 sed -i '$a limit ratio 1000' k.launch
 verdict "a wider tolerance" 0 "5 pass"
 
+# The launch is that of the file: grid, group, parameters, constants.
+reference='reference accumulate 0 1
+reference_spec 0 0
+limit exact'
+kernel 'if (i < p.n) STORE(y, i, SELECT(GRID_X == 5u && GRID_Y == 3u && GROUP_SIZE == 32u, LOAD(y, i) + LOAD(x, i), -1e9f));'
+describe <<END
+$reference
+END
+verdict "the grid" 0 "2 pass"
+sed -i 's/groups 5 3/groups 3 5/' k.launch
+verdict "another grid of as many groups" 1 "got -1e+09"
+kernel 'if (i < p.n) STORE(y, i, SELECT(p.f == 0.5f && p.k == -3, LOAD(y, i) + LOAD(x, i), -1e9f));' 'uint n; float f; int k;'
+describe <<END
+param f32 0.5
+param i32 -3
+reference_param u32 450
+$reference
+END
+verdict "parameters" 0 "2 pass"
+sed -i 's/i32 -3/i32 3/' k.launch
+verdict "another parameter" 1 "got -1e+09"
+kernel 'if (i < p.n) STORE(y, i, LOAD(y, i) + TO_F32(FACTOR) * LOAD(x, i));' '' 'SPEC(0, FACTOR)'
+describe <<END
+spec 1
+$reference
+END
+verdict "a constant" 0 "2 pass"
+sed -i 's/^spec 1/spec -1/' k.launch
+verdict "another constant" 1 "expected"
+
+# The tolerance and the values are those of the file.
+kernel 'if (i < p.n) STORE(y, i, AS_FLOAT(AS_UINT(LOAD(y, i) + LOAD(x, i)) + 1u));'
+describe <<END
+reference accumulate 0 1
+reference_spec 0 0
+limit ulp 1
+END
+verdict "one ULP of one" 0 "2 pass"
+sed -i 's/limit ulp 1/limit ulp 0.5/' k.launch
+verdict "one ULP of a half" 1 "1 ulp of 0.5 at"
+sed -i 's/limit ulp 0.5/limit exact/' k.launch
+verdict "one ULP where bits are promised" 1 "FAIL"
+kernel 'if (i < p.n) STORE(y, i, SELECT(IS_NAN(LOAD(x, i)), 0.0f, LOAD(y, i) + LOAD(x, i)));'
+describe <<END
+values usual infinities
+$reference
+END
+verdict "without NaN" 0 "3 pass"
+sed -i 's/values.*/values NaN/' k.launch
+verdict "NaN" 1 "5x3 groups, NaN"
+
+# The buffers of the reference in another order, and indices.
+kernel "$right"
+sed -i 's/my_add, IN(real, x), OUT(real, y)/my_add, OUT(real, y), IN(real, x)/' k.cl
+describe <<END
+reference accumulate 1 0
+reference_spec 0 0
+limit exact
+END
+sed -i 's/buffer in /buffer first /; s/buffer inout/buffer in/; s/buffer first/buffer inout/' k.launch
+verdict "another order" 0 "2 pass"
+kernel 'if (i < p.n) STORE(y, i, SELECT(TO_U32(x[i]) < 7u, TO_F32(x[i]), -1e9f));' '' '' 'IN(int, x)'
+describe <<END
+reference to_f32 0 1
+limit exact
+END
+sed -i 's/buffer in f32 450/buffer in i32 450 below 7/; s/buffer inout/buffer out/' k.launch
+verdict "indices" 0 "2 pass"
+sed -i 's/ below 7//' k.launch
+verdict "any numbers" 1 "got -1e+09"
+
 # Without a reference: guards, buffers that are only read, and repeated runs.
 kernel "$right"
 describe < /dev/null
@@ -83,6 +162,13 @@ opencl*) # Vulkan drivers may drop such a write, and lavapipe ends such a loop
     timeout 120 "$copse" conformance --device "$device" --kernel k.cl --op @k.launch --deadline 3 > out.txt 2>&1
     [ $? -eq 1 ] && grep -q "TIMEOUT" out.txt || { echo "a kernel that hangs:"; cat out.txt; exit 1; } ;;
 esac
+kernel 'if (i < p.n) { STORE(y, i, LOAD(x, i)); if (i == 7u) STORE(x, i, 1e9f); }' '' '' 'OUT(real, x)'
+verdict "an operand changes" 1 "wrote word 7 of buffer 0, which has 450 words and is only read"
+kernel "$right"
+echo "runs 3" >> k.launch
+verdict "three runs" 0 "2 pass"
+timeout 120 "$copse" conformance --device "$device" --kernel k.cl --op @k.launch --json 2> err.txt | grep -q '"3 runs, the same bits"' ||
+    { echo "no case of three runs:"; cat err.txt; exit 1; }
 kernel 'if (i > p.n + 100u) STORE(y, i, LOAD(x, 0u));'
 verdict "nothing is written" 1 "changed no word of buffer 1"
 }
