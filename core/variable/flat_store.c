@@ -22,15 +22,17 @@ static copse_status make_piece(copse_strategy *st, uint64_t limit, size_t *next)
     struct copse_store *store = st->store;
     uint64_t elements = 0;
     uint32_t piece;
+    const size_t first = *next;
     for (; *next < store->order.count; ++*next) {
         copse_variable *v = store->order.at[*next];
         if (elements > 0 && elements + padded(v) > limit)
             break;
-        v->piece = store->piece_count;
         v->first = elements;
         elements += padded(v);
     }
     COPSE_TRY(copse__exchange_piece(store->exchange, elements, &piece));
+    for (size_t i = first; i < *next; i++) /* all-reduces of loss functions have pieces, too */
+        store->order.at[i]->piece = piece;
     store->piece_count++;
     return COPSE_OK;
 }
