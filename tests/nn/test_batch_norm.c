@@ -113,6 +113,39 @@ static void replicas_compute_what_one_device_computes(void **state)
     }
 }
 
+/* Their all-reduces have memory beside that of variables. A variable that is made behind the first step has its own. */
+static void later_variables_are_not_overwritten(void **state)
+{
+    static const char *const ids[] = { "host:0", "host:0" };
+    static const float values[] = { 1, 2, 3, 4, 5 };
+    const struct copse_variable_params params = { .name = "later", .shape = COPSE_SHAPE(5), .values = values };
+    const struct copse_host_batch b = { RIG_XY(WIDTH, features, labels), .count = ROWS };
+    copse_layer *l = parsed("batch_norm; dense out");
+    copse_strategy *st;
+    copse_trainer *t;
+    copse_variable *later;
+    struct copse_step_result r;
+    (void)state;
+    make_data();
+    OK(copse_mirrored_create(ctx, ids, 2, NULL, &st));
+    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = classify, .user = l }, &t));
+    for (int i = 0; i < 3; i++) {
+        OK(copse_trainer_step(t, &b));
+        OK(copse_trainer_result(t, true, &r));
+        if (i == 0)
+            OK(copse_variable_create(st, &params, &later));
+        for (uint32_t k = 0; k < 2; k++) {
+            float got[5];
+            OK(copse_variable_read(later, k, got));
+            assert_memory_equal(got, values, sizeof values);
+        }
+    }
+    copse_trainer_release(&t);
+    copse_layer_release(&l);
+    copse_strategy_release(&st);
+}
+
 /* ---- the values ---- */
 
 /* Reports the output of the first row. */
@@ -198,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_compute_what_one_device_computes),
+        cmocka_unit_test(later_variables_are_not_overwritten),
         cmocka_unit_test(training_normalizes_by_the_batch_and_evaluation_by_the_averages),
         cmocka_unit_test(features_are_the_last_axis),
     };
