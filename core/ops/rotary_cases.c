@@ -194,7 +194,7 @@ static const struct copse_case cases[] = {
     ROW("heads of 128", &plain, NORMAL(1, 30, 2, 128), STANDARD)
     ROW("one row more than an invocation of the wide kernel", &plain, NORMAL(1, 33, 4, 32), STANDARD, .skips_differences = true)
     ROW("large and small numbers", &plain, SPREAD(-60, 60, DIMS(2, 9, 3, 32)), STANDARD, .skips_differences = true)
-    ROW("nothing", &plain, NORMAL(2, 0, 2, 4), STANDARD)
+    { .op = "rotary", .name = "nothing", .build = build, .user = &plain, ONE_INPUT(NORMAL(2, 0, 2, 4)), STANDARD },
     GIVEN("a table for all items", &given, NORMAL(2, 3, 2, 4), CONSTANT(3, 4), QUICK)
     GIVEN("a table for each item", &given, NORMAL(2, 3, 2, 4), CONSTANT(2, 3, 4), QUICK)
     GIVEN("a table for each item, a part", &given_adjacent, NORMAL(2, 3, 2, 5), CONSTANT(2, 3, 4), STANDARD)
