@@ -121,26 +121,30 @@ static void later_variables_are_not_overwritten(void **state)
     const struct copse_variable_params params = { .name = "later", .shape = COPSE_SHAPE(5), .values = values };
     const struct copse_host_batch b = { RIG_XY(WIDTH, features, labels), .count = ROWS };
     copse_layer *l = parsed("batch_norm; dense out");
+    const struct copse_trainer_params trainer = { .loss = classify, .user = l };
     copse_strategy *st;
-    copse_trainer *t;
+    copse_trainer *t, *second;
     copse_variable *later;
     struct copse_step_result r;
     (void)state;
     make_data();
     OK(copse_mirrored_create(ctx, ids, 2, NULL, &st));
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = classify, .user = l }, &t));
+    OK(copse_trainer_create(st, &trainer, &t));
     for (int i = 0; i < 3; i++) {
         OK(copse_trainer_step(t, &b));
         OK(copse_trainer_result(t, true, &r));
-        if (i == 0)
+        if (i == 0) {
             OK(copse_variable_create(st, &params, &later));
+            OK(copse_trainer_create(st, &trainer, &second)); /* gives it a place on the devices */
+        }
         for (uint32_t k = 0; k < 2; k++) {
             float got[5];
             OK(copse_variable_read(later, k, got));
             assert_memory_equal(got, values, sizeof values);
         }
     }
+    copse_trainer_release(&second);
     copse_trainer_release(&t);
     copse_layer_release(&l);
     copse_strategy_release(&st);
