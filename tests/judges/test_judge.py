@@ -130,7 +130,7 @@ class Cases(unittest.TestCase):
         self.assertEqual(self.judge_one(build).agreed, 1)
 
     def test_what_copse_does_not_have_is_not_run(self):
-        for values in np.zeros(1), np.array([1 << 40]), np.zeros([1] * 7, np.float32):
+        for values in np.array([0.1]), np.array([1 << 40]), np.zeros([1] * 7, np.float32):
             report = self.judge_one(lambda graph, a=values: ([graph.input(a)], [a], [judge.exact]))
             self.assertEqual((report.cases, report.run), (1, 0))
 
