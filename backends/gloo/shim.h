@@ -16,8 +16,8 @@ extern "C" {
 struct shim_mesh;
 struct shim_message;
 
-/* Ends towards every other rank on `host`, none of which is open yet; connecting takes up to `timeout_ms` for
-   each. NULL: see `text`. */
+/* Connections to every other rank on `host`, not open yet; connecting takes up to `timeout_ms` for each. NULL: see
+   `text`. */
 struct shim_mesh *shim_mesh_open(const char *host, int rank, int size, int64_t timeout_ms,
                                  char *text, size_t room);
 /* Open them: each listens, and takes the first that connects. 0: see `text`. */

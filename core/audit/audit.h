@@ -7,8 +7,8 @@
 #include "copse/train/audit.h"
 #include "core/audit/digest.h"
 
-/* A variable, where a replica has it. Either may have no buffer: it is left out. They may change from step to step; then there
-   is room for them (copse__digests_room). */
+/* The memory of a variable on a replica. A binding without a buffer is left out. Bindings may change from step to step;
+   then copse__digests_room has made room for them. */
 struct copse_audit_range {
     struct copse_binding values, gradient;
 };
@@ -16,7 +16,7 @@ struct copse_audit_range {
 struct copse_audit_variable {
     const char *name;
     uint64_t words; /* usually */
-    uint32_t bucket; /* its gradient is complete behind the segment of this number */
+    uint32_t bucket; /* its gradient is complete after the segment of this number */
 };
 
 struct copse_audit {

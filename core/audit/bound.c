@@ -90,7 +90,7 @@ static bool is_gated(uint32_t kernel)
            kernel == COPSE_KERNEL_glu_grad_wide;
 }
 
-/* The ULPs of the function of a gate besides those of the products. */
+/* Add the ULPs of a gate's function to those of the products. */
 static void add_function(uint32_t kernel, int32_t number, struct copse_bound *out)
 {
     for (size_t i = 0; i < COPSE_COUNT(functions); i++)

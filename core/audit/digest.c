@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests in a few launches: of the range, of the words that the first launch leaves, ... until the rest has room in its place
-   of the row. */
+/* Digests in a few launches: the first one reads the range, each further one the words that the launch before it wrote,
+   until the rest fits into its place in the row. */
 #include "core/audit/digest.h"
 
 #include "core/device/kernel.h"
@@ -19,7 +19,7 @@ static copse_status kernel_of(const struct copse_digests *d, struct copse_kernel
     return copse__kernel_get(d->queue->dev, COPSE_KERNEL_digest, none, out);
 }
 
-/* Bytes of the words that the first launch leaves of a range; those of the second one are behind them. */
+/* Bytes of the words that the first launch writes for a range; those of the second launch follow them. */
 static size_t part_bytes(uint64_t words)
 {
     return copse__round_up((size_t)blocks_of(words) * COPSE_WORD_BYTES, COPSE_ALIGNMENT);

@@ -27,7 +27,7 @@ copse_status copse__digests_room(struct copse_digests *d, uint64_t words);
 /* `is_idle`: no read can still land. A zeroed struct is fine. */
 void copse__digests_free(struct copse_digests *d, bool is_idle);
 
-/* Queue the digest of the words of `range`: counts[i] of them, or any number for which there is room. */
+/* Queue the digest of the words of `range`: counts[i] of them, or any number within the room. */
 copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i, const struct copse_binding *range);
 /* Queue the read of all digests. */
 copse_status copse__digests_read(struct copse_digests *d);

@@ -22,7 +22,7 @@ struct sizes {
     uint32_t rows, queries, keys, width, window, q_stride, k_stride;
 };
 
-/* Of items in all: the words of a mask, of each query or, with heads of 4 numbers, one row for each item; and the lengths. */
+/* Words of the masks of `items` items: a row for each query or, with heads of 4 numbers, one row for each item. */
 static size_t mask_words(struct sizes z, size_t items)
 {
     return items * (z.width == 4 ? 1 : HEADS * z.queries) * z.keys;
@@ -31,7 +31,7 @@ static size_t mask_words(struct sizes z, size_t items)
     .mask_item = (z).width == 4 ? (z).keys : HEADS * (z).queries * (z).keys, .mask_head = (z).width == 4 ? 0 : (z).queries * (z).keys, \
     .mask_query = (z).width == 4 ? 0 : (z).keys
 
-/* Lengths from 0 to all keys; those of the class of edges are also behind. */
+/* Lengths from 0 to all keys; the class of edges also has larger ones. */
 static size_t lengths_of(struct copse_launch *l, struct sizes z, size_t items)
 {
     l->range = z.keys + 1;
@@ -161,7 +161,7 @@ PLAN(plan_attention_grad_query_wide_window, plan_wide_query, 4)
 PLAN(plan_attention_grad_key_wide, plan_wide_key, 5)
 PLAN(plan_attention_grad_key_wide_window, plan_wide_key, 4)
 
-/* ---- for fast texels: four queries or keys of a line to an invocation, whole texels ---- */
+/* ---- for fast texels: each invocation has four queries or keys of a line, heads are whole texels ---- */
 
 /* In the regime of few groups each of the heads of one item has several blocks, the last one partly used by heads of 8 numbers. */
 static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width, uint32_t lines_of_item)
@@ -229,14 +229,15 @@ static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
         words[5][i] &= 0x7fffffffu;
 }
 
-/* Among usual numbers the first item has all keys, as a launch with one item would prove little without any. */
+/* With usual numbers the first item has all keys: a launch with one item and no keys would prove little. */
 static void arrange_items(const struct copse_launch *l, uint32_t *const *words)
 {
     if (l->values == COPSE_VALUES_USUAL)
         words[4][0] = l->range - 1;
 }
 
-/* The fourth word of a query is the length of its item, or 0 behind it. Most items have at least half of the keys. */
+/* The fourth word of a query is the length of its item, or 0 after that length. Most items have at least half of the
+   keys. */
 static void arrange_lengths(const struct copse_launch *l, const struct copse_attention_map *m, size_t count, uint32_t *state)
 {
     for (size_t row = 0; row < count / STATE; row++) {
@@ -302,8 +303,8 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define KEY_LATER(label, plan_, ...)  { KEY_FORM(attention_grad_key, arrange_key, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define KEY_WIDE(label, plan_, ...)   { KEY_FORM(attention_grad_key_wide, arrange_key_wide, label, plan_, RESULT, __VA_ARGS__) }
 
-/* Forms with windows have masks with a row for each item. The constants of `more` are behind those of all variants: texels of 8
-   numbers, and of 4 with windows. */
+/* Forms with windows have masks with a row for each item. The constants of `more` follow those of all variants: heads of
+   8 numbers, and of 4 with windows. */
 #define FORWARDS(kernel_, plan_, more, more_window)                                                                        \
     FORWARD(kernel_, "every key", plan_, 0, 1, NO_MASK, more), FORWARD(kernel_, "causal", plan_, 1, 1, NO_MASK, more),     \
     FORWARD(kernel_, "window", plan_##_window, 0, 1, NO_MASK, more_window),                                                \

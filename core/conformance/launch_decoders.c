@@ -8,7 +8,7 @@ enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
 /* ---- rotary positions ---- */
 
-/* Three heads, two of which turn; a table of five rows. */
+/* Three heads; the first two are rotated. The table has five rows. */
 enum { HEADS = 3, TURNED = 2, ROWS = 5 };
 
 static void plan_rotary(struct copse_launch *l)
@@ -22,13 +22,13 @@ static void plan_rotary(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n + PAIRS, 2 * ROWS * PAIRS, p.n);
 }
 
-/* Rows to an invocation of the kernels for wide vectors. */
+/* Rows per invocation of the kernels for wide vectors. */
 static uint32_t each_of(const struct copse_launch *l)
 {
     return l->want > COPSE_AXIS_GROUPS ? 1 : 2;
 }
 
-/* Elements behind the pairs. Of many groups each has one row of one head. */
+/* Rows have elements after the pairs. With many groups each group has one row of one head. */
 static void plan_rotary_wide(struct copse_launch *l)
 {
     enum { WIDTH = 35, PAIRS = 16 };
@@ -38,7 +38,7 @@ static void plan_rotary_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * ROWS * PAIRS, p.n);
 }
 
-/* Magnitudes of terms: with the last constant of the specification. */
+/* The magnitudes of the terms, which the last specialisation constant selects. */
 static void size_rotary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
@@ -62,7 +62,7 @@ enum {
     UNARY_none = -1
 };
 
-/* Elements of a row: more than one vector; of two tensors, one vector; of many groups, few. */
+/* Elements of a row: more than one vector; one vector with two tensors; few with many groups. */
 enum { COLS = 21, VECTOR = 16, FEW = 3 };
 
 static uint32_t of_group(const struct copse_launch *l)
@@ -155,7 +155,7 @@ static void size_glu_grad(const void *params, const int32_t *spec, const struct 
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },                                             \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .limit = { .ulp = ulp_, .ratio = ratio_ },            \
       .size = size_glu_grad, .cap = 65536, .apart = APART }
-/* Every activation of rows, and silu of two tensors. */
+/* Every activation of rows in one tensor, and silu of two tensors. */
 #define GATED(kernel_)                                                                                                     \
     GLU(kernel_, "silu", silu, plan_##kernel_, 6), GLU(kernel_, "gelu", gelu, plan_##kernel_, 17),                         \
     GLU(kernel_, "sigmoid", sigmoid, plan_##kernel_, 6), GLU(kernel_, "tanh", tanh, plan_##kernel_, 6),                    \

@@ -69,8 +69,8 @@ static void drop(struct copse_conform_run *r, const struct copse_launch_image *x
         copse__free(&r->ctx->base.mem, e->args[a].data);
 }
 
-/* The results of the reference on the words before the launch, of which those of operand `only` are changed. Words of
-   integers and the step buffer stay as they are. */
+/* Run the reference on the words before the launch. `how` changes the words of operand `only`, or of all operands.
+   Integers and the step buffer stay as they are. */
 static copse_status evaluate(struct copse_conform_run *r, const struct copse_launch_image *x, copse_host_fn *truth,
                              enum change how, uint32_t only, struct evaluation *e)
 {

@@ -110,7 +110,7 @@ static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *wor
 }
 
 #define IGNORED 2u
-#define FIRST_COL 3u /* of a chunk of COLS of more columns */
+#define FIRST_COL 3u /* the chunk has COLS columns from here on */
 
 static void plan_label_logit(struct copse_launch *l)
 {
@@ -270,8 +270,8 @@ static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *wor
     }
 }
 
-/* One row of equal numbers but for the first one, the next larger number. The mean of these many numbers is wrong by ULPs, and
-   so the variance of the wide kernel is below 0. */
+/* A row of equal numbers, except that the first one is the next larger number. The computed mean of so many numbers is
+   wrong by some ULPs, so the variance of the wide kernel is below 0. */
 static void plan_norm_wide_equal(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { 1, 1211856, 0.125f, 2 };

@@ -71,7 +71,7 @@ size_t copse__word_size(const unsigned char *p, size_t left)
         class = class_of(p[1]);
     while (size < left && size < COPSE_BPE_BYTES && class_of(p[size]) == class)
         size++;
-    /* the last space belongs to the word behind it */
+    /* the last space belongs to the next word */
     return class == SPACE && size > 1 && size < left && p[size - 1] == ' ' && class_of(p[size]) > SPACE ? size - 1 : size;
 }
 
@@ -222,7 +222,7 @@ int64_t copse__byte_pairs_line_end(const struct copse_schema_parts *p)
 
 size_t copse__byte_pairs_text(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
 {
-    uint32_t open[COPSE_BPE_BYTES]; /* tokens whose bytes come next, the first one last: each has a byte at least */
+    uint32_t open[COPSE_BPE_BYTES]; /* a stack of tokens to be written; each has at least one byte */
     size_t count = 1, size = 0;
     open[0] = token;
     while (count > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The merges of a text: again and again the most frequent pair of tokens becomes a token. The different words of the text
+/* The merges of a text: repeatedly, the most frequent pair of tokens becomes a token. The different words of the text
    are counted first. Each pair has a list of its words, and a heap finds the most frequent pair, so a merge costs the
    words that have the pair and no pass over the text. */
 #include "core/data/byte_pairs.h"
@@ -24,7 +24,7 @@ struct entry {
 struct learner {
     struct copse_mem *mem;
     struct copse_dictionary words;
-    uint16_t *tokens; /* of all words, one behind the other */
+    uint16_t *tokens; /* of all words, one after another */
     size_t *begin;    /* [words] in `tokens` */
     uint8_t *sizes;   /* [words] tokens */
     struct { struct pair *at; size_t count, room; } pairs;
@@ -95,7 +95,7 @@ static bool count_words(struct learner *l, const struct copse_text *t)
     return true;
 }
 
-/* Add the places of each pair of a word, once (`sign` 1) or less (-1). */
+/* Add the places of each pair of a word to its count, or subtract them (`sign` 1 or -1). */
 static bool count_pairs(struct learner *l, uint32_t word, int sign)
 {
     const uint16_t *tokens = l->tokens + l->begin[word];

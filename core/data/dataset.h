@@ -28,7 +28,7 @@ struct copse_dataset {
     struct copse_dataset_info info;
     bool is_ordered; /* a split keeps the order of the rows */
     size_t gap;      /* then: rows before and behind a row that share data with it */
-    size_t learned;  /* rows with data from which the schema was learned, at the beginning: a split leaves none behind its cut */
+    size_t learned;  /* the schema was learned from these first rows; a split puts none of them into its second part */
 };
 
 /* A dataset without columns. */

@@ -94,7 +94,7 @@ static copse_status check(const struct copse_dataset_params *p, const struct cop
                : copse_fail(COPSE_ERR_ARGUMENT, "text: the task is a sequence");
 }
 
-/* The beginning from which a vocabulary is learned; of other kinds of tokens the whole text. */
+/* The vocabulary is learned from this beginning of the text; for other kinds of tokens it is the whole text. */
 static struct copse_text learned_part(const struct copse_text *t, const struct copse_text_params *text)
 {
     const double fraction = text->train_fraction != 0 ? (double)text->train_fraction : 0.8;
@@ -185,7 +185,7 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
     *rows = 1;
     if (count < needed)
         return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s; a window of %zu%s needs %zu", t->name, count, noun, r->length,
-                          which == COPSE_TEXT_WINDOWS ? " and the one behind it" : "", needed);
+                          which == COPSE_TEXT_WINDOWS ? " and the one after it" : "", needed);
     COPSE_TRY(find_line_ends(r, copse__token_kinds[p->tokens].line_end(p)));
     if (which == COPSE_TEXT_END)
         r->offset = count - r->length;
@@ -200,7 +200,7 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
                                             t->name, *rows);
 }
 
-/* The windows with tokens that begin before byte `bytes` of the text. */
+/* Count the windows with tokens that begin before byte `bytes` of the text. */
 static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, size_t bytes)
 {
     const struct copse_array_view *v = &r->tokens->view;
@@ -220,7 +220,7 @@ static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, s
     return COPSE_OK;
 }
 
-/* `learned`: bytes at the beginning from which the schema was learned, 0 without a part that was not. */
+/* `learned`: the schema was learned from so many first bytes; 0: from the whole text. */
 static copse_status make(const struct copse_text *t, size_t learned, copse_array *tokens, copse_schema *schema,
                          const struct copse_text_params *text, copse_dataset **out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts: places in the forward pass behind which a segment ends. What crosses a cut is kept; the other results of a segment are
-   dropped. Outer cuts make segments; inner cuts divide these into parts. What crosses an inner cut is computed again once, when
-   the backward pass enters the segment; the rest of a part when it enters the part. */
+/* Cuts: places in the forward pass where a segment ends. What crosses a cut is kept; the other results of a segment are
+   dropped. Outer cuts make segments; inner cuts divide these into parts. What crosses an inner cut is computed again
+   once, when the backward pass enters the segment; the rest of a part when it enters the part. */
 #ifndef COPSE_CUTS_H
 #define COPSE_CUTS_H
 
@@ -14,14 +14,14 @@ struct copse_cuts {
     size_t forward;    /* nodes */
     uint64_t all;      /* bytes of all results that may be dropped */
     uint64_t *bytes;   /* by node of the forward pass: of its result; 0: a leaf, a view, or no choice drops it */
-    uint64_t *crosses; /* the bytes that cross the place behind a node */
+    uint64_t *crosses; /* the bytes that cross the place after a node */
     uint32_t *last;    /* by root: the last node of the forward pass that reads it */
     bool *stays;       /* by root: no choice drops it */
     struct {
-        uint32_t *at; /* nodes that the cuts are behind, ascending */
+        uint32_t *at; /* the nodes before the cuts, ascending */
         size_t count;
     } cuts[COPSE_CUT_LEVELS];
-    bool *drop;        /* by node, of the choice at hand */
+    bool *drop;        /* by node, of the current choice */
     uint32_t *part;    /* by node that is dropped: see struct copse_dropped */
 };
 

@@ -88,8 +88,8 @@ static copse_status copy(struct walk *w, const copse_tensor *t)
     return append(w, c);
 }
 
-/* Copies of a dropped result and of all dropped results that it depends on and that have none yet, in order. Those that other
-   parts alone read have served. */
+/* Copies of a dropped result and of all dropped results that it depends on and that have none yet, in order. Copies that
+   only other parts read are not reused. */
 static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
 {
     size_t first = t->id;

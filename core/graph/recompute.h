@@ -23,9 +23,10 @@ struct copse_dropped {
     const uint32_t *part; /* the part of its segment that alone reads it; 0: other parts read it, too */
 };
 
-/* The nodes behind the forward pass read copies of the results that are dropped; copies read copies. A copy is in front of the
-   first node that reads it, and lives in `arena`. If a part is computed for a copy that other parts read, its own copies are
-   not kept for the nodes that read them later: these get further copies. On failure the graph is as before. */
+/* The nodes after the forward pass read copies of the results that are dropped; copies read copies. A copy is in front
+   of the first node that reads it, and lives in `arena`. If a part is computed for a copy that other parts read, its own
+   copies are not kept for the nodes that read them later: these get further copies. On failure the graph is as before.
+   */
 copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped, struct copse_arena *arena,
                               struct copse_recomputed *out);
 /* The graph is as before; `arena` may be released. */

@@ -58,8 +58,8 @@ static copse_status sequence(const copse_model *m, copse_graph *g, copse_tensor 
     return classification(m, g, h, y, loss);
 }
 
-/* The logits of more tokens than these are not kept: docs/performance.md, "Large vocabularies". The number of examples has no
-   influence: all recordings of a trainer compute the gradients in the same order. */
+/* The logits of larger vocabularies are not kept: docs/performance.md, "Large vocabularies". The number of examples has
+   no influence: all recordings of a trainer compute the gradients in the same order. */
 #define LARGE_VOCABULARY 16384
 
 /* The same for a large vocabulary, if the network ends with a product; else *loss is NULL. */

@@ -32,7 +32,8 @@ struct copse_attention_targets {
 struct copse_attention_launch {
     struct copse_attention_sizes at;
     struct copse_attention_attr attr;
-    /* f32, but lengths. dy, dx: of the gradient, whose y is a result. Without mask or lengths: words that no kernel reads. */
+    /* All are f32 except the lengths. Only the gradient has dy and dx. Without a mask or lengths, words that no kernel
+       reads are bound. */
     struct copse_operand q, k, v, mask, lengths, state, y, dy, dx;
     struct copse_attention_targets to;
 };

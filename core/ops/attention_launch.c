@@ -9,7 +9,7 @@
     .mask_head = (x)->mask_head, .mask_query = (x)->mask_query, .scale = (a)->scale
 #define GRAD_SPEC(a) { (a)->is_causal, (a)->has_mask, (a)->lengths }
 
-/* The result, or without it the state alone: a word instead that nothing is written to. */
+/* The result; a launch for the state alone binds a word that no kernel writes. */
 static copse_status values_of(struct copse_lowering *l, const struct copse_attention_launch *w, bool has_values,
                               struct copse_operand *y)
 {
@@ -17,7 +17,7 @@ static copse_status values_of(struct copse_lowering *l, const struct copse_atten
     return has_values ? COPSE_OK : copse__scratch(l, 1, y);
 }
 
-/* ---- a query or a key to an invocation ---- */
+/* ---- a query or a key per invocation ---- */
 
 /* Keys or queries of a launch, whole tiles: at most 60,000 rounds of all loops. */
 static uint32_t count_of_launch(uint32_t width)
@@ -82,7 +82,7 @@ copse_status copse__attention_plain(struct copse_lowering *l, const void *work)
     return plain_key(l, w->of);
 }
 
-/* ---- wide vectors: 16 queries or keys to an invocation ---- */
+/* ---- wide vectors: 16 queries or keys per invocation ---- */
 
 #define LANES 16u
 
@@ -123,7 +123,7 @@ copse_status copse__attention_wide(struct copse_lowering *l, const void *work)
     return COPSE_LAUNCH(l, attention_grad_key_wide, spec, k, k.blocks, w->q, w->k, w->v, w->mask, w->dy, w->state, w->dx);
 }
 
-/* ---- texels: four queries or keys to an invocation, a launch of at most 1,024 keys or queries ---- */
+/* ---- texels: four queries or keys per invocation, at most 1,024 keys or queries per launch ---- */
 
 #define TEXEL_ROWS  4u
 #define TEXEL_COUNT 1024u

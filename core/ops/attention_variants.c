@@ -272,7 +272,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     *type = COPSE_F32;
     COPSE_TRY(a.is_packed ? infer_packed(y, shape) : infer_three(y, shape));
     const copse_tensor *mask = a.has_mask ? y->in[own] : NULL, *lengths = a.lengths ? y->in[y->in_count - 1] : NULL;
-    a.has_mask = false; /* its shape is not known to be right */
+    a.has_mask = false; /* its shape is not checked yet */
     const struct copse_attention_sizes x = sizes_of(y->in, &a);
     COPSE_TRY(check_sizes(y, &x));
     if (mask)

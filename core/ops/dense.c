@@ -110,7 +110,7 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
     COPSE_TRY(flatten(g, dz, &dz));
     narrow = dz;
     COPSE_TRY(copse__narrow_slope(g, y, &narrow));
-    /* The input is not needed behind its product, and the derivative by the input is as large. */
+    /* The input is not needed after its product, and the derivative by the input is as large. */
     if (w->needs_gradient) {
         COPSE_TRY(flatten(g, x, &x2));
         COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));

@@ -82,7 +82,7 @@ static copse_status label_lower(struct copse_lowering *l, const copse_tensor *y)
                         copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
 }
 
-/* Of the logits of a chunk, the labels, and what earlier chunks gave. */
+/* Operands: the logits of a chunk, the labels, and the results of earlier chunks. */
 static const struct copse_op op_label = {
     .name = "label_logit",
     .attr_size = sizeof(struct chunk_attr),
@@ -373,7 +373,7 @@ void copse_host_logits_grad(const void *params, const int32_t *spec, const struc
 
 enum { R = COPSE_TEST_ROWS, C = COPSE_TEST_COLS, FIRST = 5 };
 
-/* Labels before the columns, in them, and behind them. */
+/* Labels before the columns, in them, and after them. */
 void copse_self_test_label_logit(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_label_logit p = { R, C, FIRST };

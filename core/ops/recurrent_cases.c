@@ -160,7 +160,7 @@ static void refusals(struct copse_refusals *r)
       THREE_INPUTS(FILL(NORMAL, DIMS(batch, time, features)), UNIFORM(-0.7, 0.7, DIMS(features, gates * units)),           \
                    UNIFORM(-0.7, 0.7, DIMS(units, gates * units))), LIMITS, __VA_ARGS__ },
 #define ROUGH .skips_differences = true
-/* One unit whose gates are open or closed: which weight is that of which gate follows from the result. */
+/* One unit whose gates are open or closed: the result shows which weight belongs to each gate. */
 #define STATED(op_, label, settings, gates, states, steps, x, rows, state, want_)                                          \
     { .op = op_, .name = label, .build = build, .user = settings,                                                          \
       FOUR_INPUTS(VALUES(x, DIMS(1, steps, 1)), VALUES(rows, DIMS(3, gates)), VALUES(zeros, DIMS(1, gates)),               \

@@ -142,7 +142,7 @@ void copse_host_recurrent_grad(const void *params, const int32_t *spec, const st
 
 /* ---- self-tests ---- */
 
-/* Three sequences, of which one or two have ended, of 7 units; operands begin behind other words. */
+/* Three sequences of 7 units, one or two of them ended; operands begin after other words. */
 enum { ROWS = 3, UNITS = 7, N = ROWS * UNITS };
 
 void copse_self_test_recurrent(const struct copse_kernel *k, struct copse_self_test *t)

@@ -339,7 +339,7 @@ void copse_host_rotary(const void *params, const int32_t *spec, const struct cop
 
 /* ---- self-tests ---- */
 
-/* Rows of two heads, the first of which turns; a table of two rows. */
+/* Rows of two heads; the first head is rotated. The table has two rows. */
 enum { ROWS = 3, HEADS = 2 };
 
 static struct copse_params_rotary test_params(uint32_t width, uint32_t pairs)

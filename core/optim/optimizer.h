@@ -35,7 +35,7 @@ struct copse_optimizer_ready {
     const atomic_bool *stop; /* as copse__exchange_stop_by; NULL: never */
 };
 
-/* The update of which all buckets were applied. */
+/* The newest update whose buckets were all applied. */
 struct copse_optimizer_commit {
     const uint32_t *words;           /* its step words */
     struct copse_worker_progress progress; /* progress of this worker with it */
@@ -214,7 +214,7 @@ bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_
    numbers that they stand for, each element gets the scale of its block. Blocking. */
 copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
                               struct copse_block **out);
-/* Words of which each worker has some, and zeros for the others, become all of them on every worker. `mine`: why this
+/* Each worker has some of the words, and zeros for the others; afterwards every worker has all of them. `mine`: why this
    worker cannot take part. Alone, and with servers, nothing but `mine`. Blocking. */
 copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,
                               copse_status mine);

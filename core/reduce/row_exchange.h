@@ -36,7 +36,7 @@ void copse__row_exchange_release(copse_row_exchange **x);
 /* Lists of this worker's ranks have up to `count` places from now on. Records commands; later runs allocate nothing. Call it
    between runs. */
 copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count);
-/* Queue a rank's list for the next run: `count` rows, sorted, of which the first of equal ones has the sum, and the sums
+/* Queue a rank's list for the next run: `count` sorted rows, where the first of equal rows has the sum, and the sums
    [count, width]. Copied; 0 places: no row. Every rank gives one before each run. */
 copse_status copse__row_exchange_give(copse_row_exchange *x, uint32_t rank, const struct copse_binding *rows,
                                       const struct copse_binding *sums, uint32_t count);
@@ -60,12 +60,12 @@ copse_status copse__row_exchange_queue(copse_row_exchange *x);
 copse_status copse__row_exchange_visit(const copse_row_exchange *x, copse_replay_fn *visit, void *user);
 void copse__row_exchange_replay_by(copse_row_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
                                    void *user);
-/* Between runs: queue a copy of the rows of the newest update, as a rank's table has them, to memory that *out binds. It binds
-   none where no update of all ranks is known. */
+/* Between runs: queue a copy of the rows of the newest update, as a rank's table has them, to memory that *out binds. It
+   binds none if no update of all ranks is known. */
 copse_status copse__row_exchange_newest(copse_row_exchange *x, uint32_t rank, struct copse_binding *out);
-/* For cross-checks, between runs: visit copies of what a rank replays, when its memory has made-up lists. In place of the table
-   and of its slots they have the ends of these, with as many rows as the lists name. What `visit` changes it restores; then the
-   next run does what it would have done. */
+/* For cross-checks, between runs: visit copies of the commands that a rank replays, with made-up lists in its memory.
+   The copies bind the ends of the table and of its slots, with as many rows as the lists name. The function restores
+   what `visit` changes, so the next run is not affected. */
 copse_status copse__row_exchange_rehearse(copse_row_exchange *x, uint32_t rank, copse_replay_fn *visit, void *user);
 /* Whether commands were recorded since the last call of copse__row_exchange_checked. */
 bool copse__row_exchange_is_new(const copse_row_exchange *x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A rehearsal of a row exchange: what a rank replays, for a cross-check, with made-up lists and with the end of the table and of
-   its slots in their place, so that a table of any size is compared. */
+/* A rehearsal of a row exchange, for a cross-check: the commands that a rank replays, with made-up lists. They bind the
+   end of the table and of its slots instead of all of them, so that a table of any size can be compared. */
 #include "core/reduce/row_exchange_internal.h"
 
 #define PART_BYTES ((size_t)4 << 20) /* of a table, at least */
@@ -11,10 +11,10 @@ struct rehearsal {
     uint32_t rank;
     copse_replay_fn *visit;
     void *user;
-    uint32_t *rows, *leads, *places; /* of the join, one behind another in one block of memory */
+    uint32_t *rows, *leads, *places; /* of the join, one after another in one block of memory */
 };
 
-/* Rows that lists name, and that a part of the table has. */
+/* The rows of the part of the table; lists name only these. */
 static uint32_t part_rows(const copse_row_exchange *x)
 {
     const uint64_t rows = COPSE_MAX(copse__row_entries(x), PART_BYTES / copse__row_bytes(x, 1));
@@ -54,7 +54,7 @@ static copse_status write(const struct rehearsal *r, copse_buffer *to, const uin
     return copse_queue_write(r->x->ranks[r->rank].queue, to, 0, words, copse_buffer_size(to));
 }
 
-/* What finds the rows writes leads and places: they are wrong before it, and right behind it. */
+/* The launches that find the rows write leads and places: these are wrong before and right after. */
 static copse_status write_before(const struct rehearsal *r)
 {
     const struct copse_row_join *j = &r->x->join;
@@ -80,7 +80,7 @@ static bool is_table(const copse_row_exchange *x, const copse_buffer *buffer)
     return is;
 }
 
-/* Of the table, or of a slot, the end is bound. */
+/* Bind the end of the table or of a slot. */
 static void narrow(const copse_row_exchange *x, struct copse_command *c)
 {
     const size_t all = copse__row_bytes(x, x->params.rows), part = copse__row_bytes(x, part_rows(x));

@@ -24,7 +24,7 @@ struct copse_plan_params {
     uint32_t root;         /* TO_ONE: a rank, or COPSE_HOST */
     uint32_t ranks;        /* that may own a sum */
     uint32_t contributors; /* contributor i is rank i */
-    uint64_t max_row;      /* most elements of a row, of which an owner keeps contributors + 1 */
+    uint64_t max_row;      /* most elements of a row; an owner keeps contributors + 1 rows */
     struct copse_bucketing bucketing;
     const uint64_t *elements; /* of every array */
     size_t arrays;

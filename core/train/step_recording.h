@@ -87,7 +87,7 @@ struct copse_memory_use copse__memory_use(const copse_trainer *t, uint32_t repli
    memory of their own; replicas of the same device share what is left. */
 size_t copse__memory_left(const copse_trainer *t, uint32_t replica, uint64_t budget);
 
-/* gradients.c: the nodes behind a recording's loss. */
+/* gradients.c: the nodes after a recording's loss. */
 copse_status copse__gradients_build(struct copse_step_recording *r);
 
 /* row_gradients.c. Whether a trainer's settings are for gradients of rows, where it trains sparse variables:

@@ -13,7 +13,8 @@ copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot
         return COPSE_OK;
     COPSE_TRY(copse__slot_wait(t, slot, true));
     COPSE_TRY(copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL));
-    /* Of a step whose result was not taken before a restore. The others sent theirs before the step returned. */
+    /* The result of an earlier step may not have been taken before a restore; the other workers sent theirs before that
+       step returned. */
     COPSE_TRY(copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL));
     unsigned char *own = copse__slot_message(t, slot, t->strategy->group.worker);
     uint64_t head[1 + COPSE_AUDIT_WORDS] = { slot->step };

@@ -157,7 +157,7 @@ copse_status copse__cross_check_update(struct copse_cross_check *k, const char *
     return copse__check_once(&k->base, what, run_update, k);
 }
 
-/* Made-up numbers are no rows: the exchange makes up lists. */
+/* Made-up numbers are not row numbers, so the exchange makes up the lists. */
 static copse_status run_rows(void *user)
 {
     struct copse_cross_check *k = user;

@@ -31,9 +31,9 @@ struct copse_cross_check {
 };
 
 struct copse_cross_check copse__cross_check_of(const struct copse_check_owner *owner, uint32_t replica, uint64_t step);
-/* Compare the launches of k->program, those of the optimizer's update of variables that are not sparse, or those of the update
-   of a sparse one, k->rows. With updates the memory is as before, unless k->base.chain.is_torn. Nothing to do where the same launches have passed before on the device. COPSE_ERR_UNRELIABLE for
-   a difference. `what` is for the log. */
+/* Compare the launches of k->program, of the optimizer's update of dense variables, or of the update of a sparse
+   variable, k->rows. After an update the memory is as before, unless k->base.chain.is_torn. Launches that have passed
+   before on the device are not compared again. COPSE_ERR_UNRELIABLE for a difference. `what` is for the log. */
 copse_status copse__cross_check_program(struct copse_cross_check *k, const char *what);
 copse_status copse__cross_check_update(struct copse_cross_check *k, const char *what);
 copse_status copse__cross_check_rows(struct copse_cross_check *k, const char *what);

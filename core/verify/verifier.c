@@ -3,7 +3,8 @@
 
 /* ---- life ---- */
 
-/* Audits compare so many words of a sparse variable, because its steps do not read all of it: others in each audit. */
+/* Words of a sparse variable that an audit compares. Its steps do not read all of it, so each audit compares other
+   words. */
 #define WINDOW ((uint64_t)1 << 16)
 
 static uint64_t window_words(const copse_variable *x)
@@ -21,8 +22,8 @@ static struct copse_binding window_of(const copse_variable *x, uint32_t r, uint6
                                    COPSE_WORD_BYTES * (size_t)COPSE_MIN(x->count - first, WINDOW) };
 }
 
-/* Places of the audit: a dense variable has one, a sparse one two, behind all dense ones: for the rows of its gradient, and for
-   their sums. */
+/* Places of the audit: each dense variable has one. After these each sparse variable has two: for the rows of its
+   gradient, and for their sums. */
 static void place_variables(struct copse_verifier *v)
 {
     struct copse_audit *a = &v->audit;

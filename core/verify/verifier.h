@@ -24,7 +24,7 @@ struct copse_verifier {
     uint64_t compared; /* launches, by cross-checks */
     struct copse_audit audit;
     copse_variable *const *variables; /* not references */
-    size_t count, dense; /* of them; of those that are not sparse: each sparse one has two places of the audit behind these */
+    size_t count, dense; /* of all; of those that are not sparse: each sparse one has two places of the audit after these */
     struct copse_spot spot;
     uint64_t spot_step; /* number of the step whose spot is chosen */
 };

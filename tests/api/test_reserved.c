@@ -115,7 +115,7 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
     return COPSE_OK;
 }
 
-/* The struct of which the library takes what the application's function has set. */
+/* A struct that the application's function fills for the library. */
 static copse_status give_source(void *user, const struct copse_input_context *in, struct copse_pipeline_source *out)
 {
     (void)in;

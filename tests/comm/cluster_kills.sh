@@ -1,8 +1,7 @@
 #!/bin/sh
-# SPDX-License-Identifier: MIT
-# cluster_kills.sh ENGINE COUNT NODE MODULES: COUNT jobs of 2 to 4 workers, in each of which one worker is
-# killed at another step of its reductions. Over Gloo the others must name it within 2 s and hold whole
-# sums only; over MPI the job must end within 10 s.
+# SPDX-License-Identifier: MIT cluster_kills.sh ENGINE COUNT NODE MODULES: COUNT jobs of 2 to 4 workers. In each job one
+# worker is killed at another step of its reductions. Over Gloo the others must name it within 2 s and hold whole sums
+# only; over MPI the job must end within 10 s.
 set -u
 engine=$1 count=$2 node=$3 modules=$4
 here=$(dirname "$0")

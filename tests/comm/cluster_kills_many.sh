@@ -1,10 +1,9 @@
 #!/bin/sh
-# SPDX-License-Identifier: MIT
-# cluster_kills_many.sh COUNT COPSE NODE MODULES [SEED]: COUNT jobs over Gloo of 5 and 7 workers, of which 2 and 3 are
-# killed (SIGKILL) at the same moment of their training, or a few milliseconds apart. More than half are left: they
-# agree on who they are and go on to the bytes of a job of as many workers from the same checkpoint. With every fifth
-# job more than half are killed, at once (one after the other, the rest would be more than half of those before): then
-# all that are left stop with code 3 and name somebody.
+# SPDX-License-Identifier: MIT cluster_kills_many.sh COUNT COPSE NODE MODULES [SEED]: COUNT jobs over Gloo of 5 workers,
+# 2 of them killed, and of 7 workers, 3 of them killed (SIGKILL) at the same moment of their training, or a few
+# milliseconds apart. More than half are left: they agree on who they are and go on to the bytes of a job of as many
+# workers from the same checkpoint. With every fifth job more than half are killed, at once (one after the other, the
+# rest would be more than half of those before): then all that are left stop with code 3 and name somebody.
 set -u
 engine=gloo count=$1 copse=$2 node=$3 modules=$4 seed=${5-1}
 work=$(mktemp -d) || exit 1

@@ -1,10 +1,9 @@
 #!/bin/sh
-# SPDX-License-Identifier: MIT
-# cluster_kills_ps.sh ENGINE COUNT COPSE NODE MODULES [SEED]: jobs of 1 and 2 workers with 1 and 2 parameter servers,
-# in each of which one task is killed (SIGKILL) at a random moment of the training, until COUNT were. Over Gloo
-# everybody who needs a lost server names it within 2 s and ends with code 3; a lost worker is named by the servers,
-# and the others continue to the accuracy of an undisturbed job. Over MPI the job ends within 10 s. Started again with
-# --resume, a job of one worker ends with the bytes of one that nobody disturbed, and one of two with its
+# SPDX-License-Identifier: MIT cluster_kills_ps.sh ENGINE COUNT COPSE NODE MODULES [SEED]: jobs of 1 and 2 workers with 1
+# and 2 parameter servers. In each job one task is killed (SIGKILL) at a random moment of the training, until COUNT were.
+# Over Gloo every task that needs a lost server names it within 2 s and ends with code 3; a lost worker is named by the
+# servers, and the others continue to the accuracy of an undisturbed job. Over MPI the job ends within 10 s. Started
+# again with --resume, a job of one worker ends with the bytes of one that nobody disturbed, and one of two with its
 # accuracy. Every fourth task is stopped for 3 s instead, which all survive.
 set -u
 engine=$1 count=$2 copse=$3 node=$4 modules=$5 seed=${6-1}

@@ -1,11 +1,10 @@
 #!/bin/sh
-# SPDX-License-Identifier: MIT
-# cluster_kills_train.sh ENGINE COUNT COPSE NODE MODULES [SEED]: jobs of 2 and 4 workers in each of which one worker
-# is killed (SIGKILL) at a random moment of its training, until COUNT were. Over Gloo the others name it, within 2 s, and end
-# with code 3, or go on without it; over MPI the job ends within 10 s. Started again with --resume every job ends
-# with the bytes of one that nobody disturbed. Every fifth worker is stopped for 3 s instead, which all survive;
-# now and then one gets SIGTERM, upon which all leave a checkpoint and end. Every eighth job has an OpenCL and
-# a Vulkan replica per worker, where there are such.
+# SPDX-License-Identifier: MIT cluster_kills_train.sh ENGINE COUNT COPSE NODE MODULES [SEED]: jobs of 2 and 4 workers. In
+# each job one worker is killed (SIGKILL) at a random moment of its training, until COUNT were. Over Gloo the others name
+# it, within 2 s, and end with code 3, or go on without it; over MPI the job ends within 10 s. Started again with
+# --resume every job ends with the bytes of one that nobody disturbed. Every fifth worker is stopped for 3 s instead,
+# which all survive; now and then one gets SIGTERM, upon which all leave a checkpoint and end. Every eighth job has an
+# OpenCL and a Vulkan replica per worker, where there are such.
 set -u
 engine=$1 count=$2 copse=$3 node=$4 modules=$5 seed=${6-1}
 work=$(mktemp -d) || exit 1

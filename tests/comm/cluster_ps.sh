@@ -129,8 +129,8 @@ for servers in 1 2; do
         "$work/said.2" || fail "the server did not say what it did"
 done
 
-# disturbed SIGNAL TASK: two workers and a server, of which TASK gets the signal when the first epoch of the chief is
-# over; $pids. Once more where that task was done by then.
+# disturbed SIGNAL TASK: two workers and a server. TASK gets the signal when the first epoch of the chief is over; $pids.
+# Runs again if that task had ended by then.
 disturbed() {
     rm -f "$work"/saved.*
     start 2 1 30

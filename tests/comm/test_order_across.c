@@ -133,7 +133,7 @@ static copse_status odd_value(uint32_t i, bool is_odd, copse_value **out)
                                           : (copse_shape){ 6, { 1, 1, 1, 1, 256, 1 } }, out);
     if (i == 7)
         return is_odd ? sparse_rows(3, out) : sparse_rows(4, out);
-    /* a list, of which the second part differs */
+    /* a list whose second part differs */
     s = array_of(COPSE_F32, COPSE_SHAPE(3), &list[0]);
     if (!s)
         s = is_odd ? sparse_rows(1, &list[1]) : array_of(COPSE_F32, COPSE_SHAPE(2), &list[1]);

@@ -50,7 +50,7 @@ static void worker_main(void *p)
     copse_cluster_spec_release(&spec);
 }
 
-/* Runs `run` as `size` workers, of which `absent` never come. */
+/* Runs `run` as `size` workers; `absent` of them never come. */
 static void run_workers(struct worker *w, uint32_t size, uint32_t absent, uint32_t deadline_ms,
                         void (*run)(struct worker *))
 {

@@ -396,7 +396,7 @@ static void a_monitored_run_goes_on(void **state)
     copse_strategy *st = open(3, false);
     OK(train(st, NULL, NULL, whole));
     copse_strategy_release(&st);
-    for (int life = 0; life < 2; life++) { /* the first is cut behind step 5, of which 4 are saved */
+    for (int life = 0; life < 2; life++) { /* the first ends after step 5, with 4 steps saved */
         struct towers m;
         copse_monitor *monitor;
         copse_step *s;

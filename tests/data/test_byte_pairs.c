@@ -176,7 +176,7 @@ static void assert_tokens(const char *text, size_t size)
     size_t at = 0;
 
     copse_dataset_describe(data, &info);
-    assert_int_equal(info.rows, count); /* windows of one token, without the token behind */
+    assert_int_equal(info.rows, count); /* windows of one token; the last token begins none */
     OK(copse_dataset_gather(data, "x", NULL, count, p->type == COPSE_U8 ? (void *)narrow : wide));
     for (size_t i = 0; i < count; i++) {
         const uint32_t token = p->type == COPSE_U8 ? narrow[i] : (uint32_t)wide[i];
@@ -190,7 +190,7 @@ static void assert_tokens(const char *text, size_t size)
     assert_int_equal(at, size); /* decoded to the same bytes */
 }
 
-/* All tokens of a text by a schema. A line end is added, because a window has a token behind it. */
+/* All tokens of a text by a schema. A line end is added, because a window needs a token after it. */
 static void assert_text(const char *text, size_t size, const copse_schema *schema)
 {
     static char longer[MOST_BYTES + 1];
@@ -241,7 +241,7 @@ static void small_texts(void **state)
 
     (void)state;
     FAILS(COPSE_ERR_FORMAT, open_by("", 0, BPE(.vocabulary = 300), NULL), "is empty");
-    FAILS(COPSE_ERR_SHAPE, open_by("a", 1, BPE(.vocabulary = 300), NULL), "has 1 tokens; a window of 1 and the one behind it needs 2");
+    FAILS(COPSE_ERR_SHAPE, open_by("a", 1, BPE(.vocabulary = 300), NULL), "has 1 tokens; a window of 1 and the one after it needs 2");
     OK(open_by("aaaa\n", 5, BPE(.vocabulary = 300, .train_fraction = 1), NULL)); /* aa is joined twice, then it occurs once */
     OK(copse_text_describe(copse_dataset_schema(data), &info));
     assert_true(info.tokens == COPSE_TOKENS_BPE && info.vocabulary == 257);
@@ -292,7 +292,7 @@ static size_t bytes_before(const char *text, size_t size, const copse_schema *sc
     return bytes;
 }
 
-/* The first windows of the held-out part begin behind the text that was learned, whatever the numbers of tokens are. */
+/* The held-out part begins after the text that the vocabulary was learned from, for any numbers of tokens. */
 static void the_held_out_part_was_not_learned(void **state)
 {
     static char text[MOST_BYTES];

@@ -122,7 +122,7 @@ static void local_close(struct local_job *l, copse_step **step, double *read, fl
     copse_trainer_release(&l->t);
 }
 
-/* MON-3 with them: cut behind steps 2 and 5, of which step 5 was not saved. */
+/* MON-3 with them: the run ends after step 2, and after step 5, which was not saved. */
 static void mon_3_with_local_variables(void **state)
 {
     static const uint64_t cuts[] = { 2, 3, COPSE_ALL };

@@ -113,7 +113,7 @@ static void replicas_compute_what_one_device_computes(void **state)
     }
 }
 
-/* Their all-reduces have memory beside that of variables. A variable that is made behind the first step has its own. */
+/* Their all-reduces have memory next to that of variables. A variable that is made after the first step has its own. */
 static void later_variables_are_not_overwritten(void **state)
 {
     static const char *const ids[] = { "host:0", "host:0" };

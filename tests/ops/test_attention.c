@@ -238,7 +238,7 @@ static void it_equals_its_definition(void **state)
         }
 }
 
-/* What is behind a length changes nothing, not even NaN there. */
+/* Values after a length change nothing, not even NaN. */
 static void padding_is_not_read(void **state)
 {
     enum { ITEMS = 2, LENGTH = 40, WIDTH = 8, N = ITEMS * LENGTH * 3 * WIDTH, M = ITEMS * LENGTH * WIDTH };
@@ -265,7 +265,7 @@ static void padding_is_not_read(void **state)
         }
         for (size_t i = 0; i < N + M; i++)
             if (memcmp(&got[0][i], &got[1][i], sizeof *got[0]) != 0)
-                fail_msg("%s: number %zu is %.9g, with NaN behind the length %.9g",
+                fail_msg("%s: number %zu is %.9g, with NaN after the length %.9g",
                          copse_device_describe(harness_device(d))->id, i, got[0][i], got[1][i]);
         for (size_t i = 21 * WIDTH; i < LENGTH * WIDTH; i++)
             assert_true(got[0][i] == 0.0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient scaling under every strategy: a scale that is a power of two changes no bit; an update of which any sum over
-   replicas and workers is not finite changes nothing, and is not counted; the scale follows its rule, and goes on
+/* Gradient scaling under every strategy: a scale that is a power of two changes no bit; an update with a sum over
+   replicas and workers that is not finite changes nothing, and is not counted; the scale follows its rule, and goes on
    from checkpoints. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ struct seen {
     bool is_skipped[STEPS];
 };
 
-/* Steps [from, to) of which the bad one is left out or not. Micro-batches: all of a step have the same sizes. */
+/* Train steps [from, to), with or without the bad one. All micro-batches of a step have the same sizes. */
 static copse_status train(copse_trainer *t, const struct job *job, int from, int to, bool leaves_out, struct seen *seen)
 {
     const int parts = job->accumulate > 1 ? (int)job->accumulate : 1, rows = ROWS / parts;
@@ -256,7 +256,7 @@ static void a_skipped_step_assigns_nothing(void **state)
         OK(train(t, &job, 0, STEPS, false, NULL));
         OK(copse_variable_read(c.count, 0, &count));
         if (count != STEPS - 1)
-            fail_msg("%s: %g assignments in %d steps, of which one is skipped", setups[i].name, (double)count, STEPS);
+            fail_msg("%s: %g assignments in %d steps with one skipped", setups[i].name, (double)count, STEPS);
         copse_trainer_release(&t);
         copse_strategy_release(&st);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sparse variables on devices that fail: whatever call fails in a step, one error says so, and the values are those of whole
-   steps, or the trainer refuses to go on. No worker waits for one that has failed. On the fake backend. */
+/* Sparse variables on devices that fail: if any call of a step fails, there is one error, and the values are those of
+   whole steps, or the trainer refuses to go on. No worker waits for one that has failed. On the fake backend. */
 #include "copse/distribute/sync.h"
 #include "copse/train/audit.h"
 #include "core/train/trainer.h"

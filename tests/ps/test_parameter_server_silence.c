@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers of which a parameter server hears nothing: a long step is no silence, a process that is stopped for good
-   is given up by name, and the others go on. One that failed says why, and nobody else does. */
+/* Workers that send nothing to a parameter server: a long step does not count as silence, a process that is stopped for
+   good is named and given up, and the others go on. A worker that failed reports why; no other worker reports a failure.
+   */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

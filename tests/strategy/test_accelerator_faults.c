@@ -124,7 +124,7 @@ static void shortage_is_no_half_update(void **state)
             }
             job_end();
         }
-        /* What is queued and cannot be started; an update of which a part is queued. */
+        /* Queued work that cannot be started; an update that is queued in part. */
         if (functions[i] == FAKE_SUBMIT || functions[i] == FAKE_REPLAY)
             assert_true(cut > 0);
     }

@@ -38,8 +38,8 @@ good 'two replicas' '^host:0' info --memory --devices host:0,host:0 --model mlp:
 good save ' tokens are right' $train --save "$work/model"
 good file '^  values of a step' info --memory $host --batch 4 "$work/model"
 good half '^  values of a step' info --memory $host $net --precision bf16 --optimizer sgd
-bad nothing 'of which model' info --memory
-bad 'file and model' 'of which model' info --memory --model mlp:3 "$work/model"
+bad nothing 'give either one FILE or --model' info --memory
+bad 'file and model' 'give either one FILE or --model' info --memory --model mlp:3 "$work/model"
 bad 'data of a file' 'FILE has its data' info --memory --context 4 "$work/model"
 bad 'no plan' 'belong to --memory' info --context 4 "$work/model"
 bad 'no batch' 'at least 1' info --memory --model mlp:3 --batch 0

@@ -22,7 +22,7 @@ chars="--tokens characters --context 4"
 hostile empty 'empty.txt is empty' '' $chars
 hostile empty_bytes 'empty_bytes.txt is empty' '' --tokens bytes --context 4
 hostile mark_only 'mark_only.txt is empty' '\357\273\277' $chars
-hostile one 'has 1 characters; a window of 4 and the one behind it needs 5' 'a' $chars
+hostile one 'has 1 characters; a window of 4 and the one after it needs 5' 'a' $chars
 hostile short 'has 5 characters; a window of 16' 'abcde' --tokens characters
 hostile one_window 'cannot be split' 'abcdefg' $chars
 hostile same 'all characters are "a"' "$(printf 'a%.0s' $(seq 100))" $chars

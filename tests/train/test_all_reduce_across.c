@@ -273,7 +273,7 @@ static void updates_have_the_bits_of_one_process(void **state)
     compare_with_one(&batches[1], updated_train);
 }
 
-/* A sum over replicas of a tensor with a row for each example, of which the workers have different numbers. */
+/* A sum over replicas of a tensor with a row for each example. The workers have different numbers of examples. */
 static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     copse_variable *const *w = user;

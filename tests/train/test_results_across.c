@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of steps on several workers, of which some take them and others do not: what one finds in them reaches all. */
+/* Results of steps on several workers. Some workers take them and others do not; a fault that one worker finds reaches
+   all. */
 #include <math.h>
 
 #include "tests/rig/worker_rig.h"
@@ -110,7 +111,7 @@ static void values_that_differ_between_workers_are_found(void **state)
     devices_back();
 }
 
-/* Steps of which no result is taken, before a restore and behind it. */
+/* Train, restore and train again. No result is taken before the last step. */
 static copse_status restore_without_taking(struct worker *w, copse_strategy *st)
 {
     static const float one = 1;

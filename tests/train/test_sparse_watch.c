@@ -131,7 +131,7 @@ static void each_wrong_kernel_of_rows_is_found(void **state)
     }
 }
 
-/* Of a large table the last rows are in its place; the lists name the last one. */
+/* For a large table the last rows are compared; the lists name the last one. */
 static void late_rows_of_a_large_table_are_found(void **state)
 {
     static const char *const kernels[] = { "row_put", "row_find", "sgd" };
@@ -249,8 +249,8 @@ static void gradients_that_are_not_repeated_are_found(void **state)
         }
 }
 
-/* The host computes a launch of the update of rows again. What another replica puts to its rows is found by the comparison of
-   replicas. */
+/* The host computes a launch of the update of rows again. The comparison of replicas finds wrong rows of another
+   replica. */
 static uint64_t spot_finds(const char *devices, int device, const char *kernel)
 {
     struct table_job j;

@@ -19,7 +19,7 @@ for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
         [ -f "$top/core/$name/$(basename "$object" .o)" ] && objects="$objects $object"
     done
     [ -n "$objects" ] || continue
-    # "user provider" for every pair of files of which one uses a symbol that the other defines
+    # "user provider" for every pair of files where one uses a symbol that the other defines
     # shellcheck disable=SC2086
     nm -A $objects | awk '
         { file = $1; sub(/:[0-9a-f]*$/, "", file); sub(/.*\//, "", file); sub(/\.o$/, "", file) }

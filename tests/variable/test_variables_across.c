@@ -335,7 +335,7 @@ static copse_status weight_loss(copse_graph *g, const copse_batch *in, void *use
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-/* Saved is the sum over all; restored on as many replicas as there are, of which the first take the remainder. */
+/* The sum over all replicas is saved. It is restored to any number of replicas; the first ones take the remainder. */
 static copse_status save_and_restore(struct worker *w, copse_strategy *st)
 {
     static const int32_t zeros[2];

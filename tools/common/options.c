@@ -22,7 +22,7 @@ static int complain(const char *command, const char *name, const char *value, co
     return EXIT_BAD_INPUT;
 }
 
-/* ":N" behind a name, or nothing. */
+/* ":N" after a name, or nothing. */
 static bool read_number(const char *text, uint32_t *out)
 {
     char *end = NULL;

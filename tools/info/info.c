@@ -205,7 +205,7 @@ static const char *check(const struct option_words *words, const struct info_mem
                : m->model || m->data || m->context > 0 || m->budget > 0 ? "--model, --data, --context and --budget belong to --memory"
                                                                         : NULL;
     if (words->count + (m->model != NULL) != 1)
-        return "--memory: of which model? give FILE or --model";
+        return "--memory: give either one FILE or --model";
     if (words->count > 0 && (m->data || m->context > 0 || m->tokens.at->value != TEXT_NONE))
         return "--data, --tokens and --context belong to --model: FILE has its data";
     if (m->tokens.at->value != TEXT_NONE && !m->data)

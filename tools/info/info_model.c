@@ -107,7 +107,7 @@ static void print_tokens(const copse_schema *schema, uint32_t count)
     printf("%s\n", count > TOKENS_SHOWN ? "..." : "\"");
 }
 
-/* The bytes come first; the tokens behind them tell more. */
+/* The first 256 tokens are the bytes; print those after them. */
 static void print_byte_pairs(const copse_schema *schema, uint32_t count)
 {
     char token[TOKEN_TEXT];

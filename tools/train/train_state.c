@@ -124,7 +124,7 @@ static const char *find_line(const char *text, const char *line)
     return text;
 }
 
-/* Two lines of which one may be empty. */
+/* `then` and `now` are lines; one of them may be empty. */
 static copse_status fail_setting(const char *path, const char *then, const char *now)
 {
     const char *name = *then ? then : now;
@@ -409,7 +409,8 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     return COPSE_OK;
 }
 
-/* Before anything is restored, and before the warnings of a restore. Several workers read the file once, in the restore. */
+/* Compare the settings before anything is restored, and before the warnings of a restore. Several workers read the file
+   once, in the restore. */
 static copse_status check_alone(const struct run *r, const char *path)
 {
     copse_checkpoint *file;

@@ -162,7 +162,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_slot_names(copse_tower_optimize
 /** Slots that there are, of all variables. */
 COPSE_API size_t copse_tower_slot_count(const copse_tower_optimizer *t);
 /**
- * A slot as an array on the host. [C] and by all workers with a collective strategy, each of which gets all of it.
+ * A slot as an array on the host. [C] and by all workers with a collective strategy; each gets all of it.
  * @param out  Receives NULL where the rule has no slot of the name, or the variable was not updated yet.
  * Blocking: until queued work has run.
  */

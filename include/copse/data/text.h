@@ -49,9 +49,9 @@ struct copse_text_params {
     uint32_t context; /**< tokens in a window                                  [0 = COPSE_TEXT_CONTEXT] */
     uint32_t stride;  /**< tokens between the starts of two windows            [0 = the schema's, else `context`] */
     copse_text_rows rows;
-    uint32_t vocabulary;  /**< BPE: tokens, 256 to 65536, less where no pair occurs twice    [0 = COPSE_TEXT_VOCABULARY] */
+    uint32_t vocabulary;  /**< BPE: tokens, 256 to 65536, fewer if no pair occurs twice    [0 = COPSE_TEXT_VOCABULARY] */
     float train_fraction; /**< BPE: the vocabulary is learned from this part of the text, its beginning. copse_dataset_split
-                               then cuts behind it. 1: from the whole text                   [0 = 0.8, as of the split] */
+                               then cuts after it. 1: from the whole text                   [0 = 0.8, as of the split] */
     uint64_t reserved[3]; /**< 0 */
 };
 

@@ -5,10 +5,10 @@
  * the device can run and that is not blocked there; else, without measurements, the one that its
  * limits suggest.
  *
- * Variants are forced by a text: "matmul=wide" or "matmul=wide,column_sum=reduce", of which each part is
- * a family and the name of one of its variants or of that variant's kernel. copse_strategy_params and
- * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all is
- * done by the first variant of the family.
+ * Variants are forced by a text: "matmul=wide" or "matmul=wide,column_sum=reduce". Each part is a family and
+ * the name of one of its variants or of that variant's kernel. copse_strategy_params and
+ * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all is done by
+ * the first variant of the family.
  */
 #ifndef COPSE_PUBLIC_DEVICE_TUNING_H
 #define COPSE_PUBLIC_DEVICE_TUNING_H

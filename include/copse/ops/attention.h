@@ -16,8 +16,8 @@ struct copse_attention_params {
     bool is_causal;  /**< query i sees keys 0 to i only */
     uint32_t window; /**< query i sees key j only if |i - j| < window    [0: every key] */
     float scale;     /**< finite                                         [0: 1 / sqrt(width)] */
-    /** i32 [n]: a query of item i sees key j only if j < lengths[i]; lengths below 0 count as 0, those above the number of keys
-        as that number. In copse_self_attention queries from lengths[i] on see no key, too. [NULL: all keys] */
+    /** i32 [n]: a query of item i sees key j only if j < lengths[i]; lengths below 0 count as 0, those above the number
+        of keys as that number. In copse_self_attention queries from lengths[i] on see no key. [NULL: all keys] */
     copse_tensor *lengths;
     /** f32 [n or 1, heads or 1, queries or 1, keys], which may lack the first axes: added to the scores. -infinity hides a key
         whose numbers are finite. It has no derivative and must not depend on variables. [NULL: nothing is added] */

@@ -21,7 +21,8 @@ struct copse_generate_params {
     uint64_t reserved[4]; /**< 0 */
 };
 
-/** Receives a token and its `size` bytes, see copse_text_token; they live until it returns. It may stop with an error, which copse_model_generate returns. It makes no calls on the model. */
+/** Receives a token and its `size` bytes, see copse_text_token; they live until it returns. It may stop with an error,
+    which copse_model_generate returns. It makes no calls on the model. */
 typedef copse_status copse_token_fn(void *user, uint32_t token, const char *text, size_t size);
 
 /**

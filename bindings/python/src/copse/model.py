@@ -21,7 +21,7 @@ from .tensor import array, view_of
 class Evaluation:
     """Comparison of predictions with labels. `accuracy` and `confusion` ([label, prediction]) are of a classification,
     `r2` and `mae` (mean absolute error) of a regression: means over the targets. `target_r2` and `target_mae` have a number
-    for each target, in its own unit. `bits_per_byte` is of a text."""
+    for each target, in its own unit. Texts have `bits_per_byte`."""
 
     rows: int
     loss: float

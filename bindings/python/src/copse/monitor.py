@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training with checkpoints, from the newest of which a later run resumes."""
+"""Training with checkpoints; a later run resumes from the newest one."""
 from __future__ import annotations
 
 import os

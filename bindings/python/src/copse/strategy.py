@@ -95,7 +95,7 @@ class Variable:
 class Strategy:
     """Where replicas run, and how their gradients become one.
 
-    devices: a selector ("auto", "all", "opencl:0,vulkan:0") or a list of ids, of which one may occur several times. One
+    devices: a selector ("auto", "all", "opencl:0,vulkan:0") or a list of ids; an id may occur several times. One
     device makes one replica; several make one replica each, which train in step.
     kind: one of KINDS; without it "one_device" or "mirrored", in a cluster "collective". An "accelerator" runs
     `steps_per_run` steps at once on `cores` of the devices; a "parameter_server" keeps the variables on
