@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Copse: trains neural networks on AMD, Intel and NVIDIA GPUs alike, through OpenCL and Vulkan
- * compute, several devices at once. This header includes the everyday headers, which
- * are those beside it. Headers in its folders (data/, train/, loop/, device/, distribute/, compat/) are included one by one.
+ * Copse: trains neural networks through OpenCL and Vulkan compute, on several devices at once. This header includes
+ * the everyday headers, which lie beside it. Headers in the folders (compat/, data/, device/, distribute/, loop/, ops/,
+ * optim/, train/) are included one by one.
  */
 #ifndef COPSE_PUBLIC_COPSE_H
 #define COPSE_PUBLIC_COPSE_H

@@ -11,7 +11,7 @@ prefix=$work/prefix
 
 cmake --install "$build" --prefix "$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 library=$(dirname "$(find "$prefix" -name libcopse.so)")
-[ -e "$library/libcopse.so.0" ] || { echo "no soname libcopse.so.0"; exit 1; }
+[ -e "$library/libcopse.so.0.1" ] || { echo "no soname libcopse.so.0.1"; exit 1; }
 [ -x "$prefix/bin/copse" ] && "$prefix/bin/copse" devices >/dev/null
 
 export PKG_CONFIG_PATH="$library/pkgconfig"

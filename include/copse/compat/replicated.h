@@ -120,7 +120,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  *                                trainer gathers.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.
  * @retval COPSE_ERR_DEVICE_LOST  An earlier update was cut short.
- * @retval COPSE_ERR_COMM         A worker or a server was lost, or or workers are at different calls. If a worker
+ * @retval COPSE_ERR_COMM         A worker or a server was lost, or workers are at different calls. If a worker
  *                                fails after all its replicas have made the call and before the update has begun,
  *                                all workers return its status, and nothing has changed. copse_replicated_run
  *                                notifies the other workers of a failure elsewhere in a replica; without it they

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Copse trains neural networks on AMD, Intel and NVIDIA GPUs, through OpenCL and Vulkan, several devices at once."""
+"""Copse trains neural networks through OpenCL and Vulkan, on GPUs of any maker and on CPUs, several devices at once."""
 import os as _os
 from pathlib import Path as _Path
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def _candidates() -> list[str]:
-    names = {"darwin": ["libcopse.dylib"], "win32": ["copse.dll"]}.get(sys.platform, ["libcopse.so.0", "libcopse.so"])
+    names = {"darwin": ["libcopse.dylib"], "win32": ["copse.dll"]}.get(sys.platform, ["libcopse.so.0.1", "libcopse.so"])
     inside = [str(HERE / "lib" / n) for n in names]
     given = os.environ.get("COPSE_LIBRARY")
     return [given] if given else [p for p in inside if Path(p).exists()] or names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What the commands of README.md expect: build/copse, files with the names of its examples, and a run to be resumed. COPSE_FULL
+# What the commands of command.md expect: build/copse, files with the names of its examples, and a run to be resumed. COPSE_FULL
 # set: the commands run as they are. Otherwise they use host:0, and the three that take minutes a part of their cases.
 set -eu
 mkdir build DIR
