@@ -23,12 +23,15 @@ static copse_status train(copse_trainer *t, copse_batches *batches)
 {
     struct copse_host_batch batch;
     struct copse_step_result result = { 0 };
+    copse_status s;
     for (uint32_t epoch = 0; epoch < 8; epoch++) {
         COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK) {
+        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
             COPSE_TRY(copse_trainer_step(t, &batch));
             COPSE_TRY(copse_trainer_result(t, true, &result));
         }
+        if (s != COPSE_ERR_END) /* a batch could not be read */
+            return s;
         printf("epoch %u  loss %.4f\n", epoch + 1, result.loss);
     }
     return COPSE_OK;
