@@ -10,7 +10,7 @@ import numpy as np
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
 from .devices import context as context_of
 from .errors import ArgumentError
-from .tensor import _NAMES, array, column, shape_of, type_of, view_of
+from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
@@ -47,6 +47,13 @@ def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
         keep += [key, data]
         out[i].name, out[i].type, out[i].shape, out[i].data = key, type_of(a.dtype), shape_of(a.shape[1:]), data
     return out
+
+
+def _positions(rows: Any) -> np.ndarray:
+    a = array(rows)
+    if a.ndim != 1 or (a.size and a.dtype.kind not in "iu"):
+        raise ArgumentError(f"rows are a list of positions, not {a.dtype}{list(a.shape)}")
+    return array_of(a, np.uint32)
 
 
 def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: int) -> Any:
@@ -159,11 +166,11 @@ class Dataset:
         return text(lib.copse_dataset_file(self._pointer, row)) or None
 
     def column(self, name: str, rows: Optional[Sequence[int]] = None) -> np.ndarray:
-        """A copy of a column, or of some of its rows."""
+        """A copy of a column, or of the rows at some positions."""
         if name not in self.columns:
             raise ArgumentError(f"the data set has no column '{name}': it has {', '.join(self.columns)}")
         dtype, shape = self.columns[name]
-        indices = None if rows is None else np.ascontiguousarray(rows, np.uint32)
+        indices = None if rows is None else _positions(rows)
         out = np.empty((len(self) if indices is None else indices.size, *shape), dtype)
         check(lib.copse_dataset_gather(self._pointer, c_string(name),
                                        ffi.NULL if indices is None else ffi.from_buffer("uint32_t[]", indices),

@@ -11,7 +11,7 @@ import numpy as np
 from ._library import c_string, check, choice, ffi, lib
 from .errors import ArgumentError
 from .strategy import Variable
-from .tensor import Tensor, array, shape_of, type_of
+from .tensor import Tensor, array, array_of, shape_of, type_of
 
 Operand = Union[Tensor, Variable]
 _now = threading.local()
@@ -505,7 +505,7 @@ def cast(x: Operand, dtype: str) -> Tensor:
 def constant(values: Any, dtype: Optional[str] = None) -> Tensor:
     """A tensor with these values: int32 for whole numbers, else float32, or the given type."""
     a = array(values)
-    a = np.ascontiguousarray(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
+    a = array_of(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
     return _call(lib.copse_constant, type_of(a.dtype), shape_of(a.shape), ffi.from_buffer(a))
 
 
