@@ -88,15 +88,40 @@ def view_of(a: np.ndarray) -> Any:
     })
 
 
-class Tensor:
-    """A result of a node of a graph. Exists inside a loss function only; it has a shape and a type, and no values."""
+class Scope:
+    """A call of one of the application's functions, with the graph that it builds. The library frees what belongs to it."""
 
-    __slots__ = ("_graph", "_pointer")
+    __slots__ = ("_graph", "is_over")
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self.is_over = False
+
+    def valid(self, pointer: Any) -> Any:
+        """The pointer, while the call lasts."""
+        if self.is_over:
+            raise ArgumentError("inputs and tensors cannot be kept: the function call that gave them is over")
+        return pointer
+
+    @property
+    def graph(self) -> Any:
+        return self.valid(self._graph)
+
+
+class Tensor:
+    """A result of a node of a graph; it has a shape and a type, and no values. After the call of the function in which it was
+    made, every use of it raises ArgumentError."""
+
+    __slots__ = ("_scope", "_in_scope")
     __array_ufunc__ = None  # NumPy must not take over `array + tensor`
 
-    def __init__(self, graph: Any, pointer: Any) -> None:
-        self._graph = graph
-        self._pointer = pointer
+    def __init__(self, scope: Scope, pointer: Any) -> None:
+        self._scope = scope
+        self._in_scope = pointer
+
+    @property
+    def _pointer(self) -> Any:
+        return self._scope.valid(self._in_scope)
 
     @property
     def shape(self) -> tuple[int, ...]:
