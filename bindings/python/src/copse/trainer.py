@@ -78,8 +78,8 @@ class _Callback(Guard):
         self.row: Optional[tuple[str, tuple[int, ...]]] = None  # of the result that was built last
 
     def _build(self, graph: Any, batch: Any, out: Any) -> None:
-        with ops.building(graph):
-            result = self.function(Inputs(graph, batch))
+        with ops.building(graph) as scope:
+            result = self.function(Inputs(scope, batch))
             if not isinstance(result, (Tensor, Variable)):
                 raise ArgumentError(f"the function returned {type(result).__name__}, not a Tensor")
             out[0] = result._pointer if isinstance(result, Tensor) else result._tensor
@@ -103,8 +103,8 @@ class _Transform:
             "copse_transform_fn", lambda graph, pairs, count, _user: guard.run(self._build, graph, pairs, count))
 
     def _build(self, graph: Any, pairs: Any, count: int) -> None:
-        with ops.building(graph):
-            given = [(Tensor(graph, pairs[i].gradient) if pairs[i].gradient else None,
+        with ops.building(graph) as scope:
+            given = [(Tensor(scope, pairs[i].gradient) if pairs[i].gradient else None,
                       Variable(self.strategy, pairs[i].variable)) for i in range(count)]
             changed = list(self.function(given))
             if len(changed) != count:
@@ -352,7 +352,9 @@ class Trainer:
         if isinstance(batch, Mapping):
             made = HostBatch(batch)
             return made._batch, made
-        return (batch._batch, batch) if isinstance(batch, HostBatch) else (batch, None)
+        if not isinstance(batch, HostBatch):
+            raise ArgumentError(f"a batch is {type(batch).__name__}: use arrays by name, or a batch of Batches")
+        return batch._batch, batch
 
 
 def _result(r: Any) -> StepResult:
