@@ -218,9 +218,8 @@ copse_status run_results(struct run *r, uint64_t most)
         if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
             return COPSE_OK;
         COPSE_TRY(s);
-        run_smooth(&r->progress, result.step, result.loss, result.reports[0]);
-        if (!history_step(&r->history, result.loss, result.reports[0]))
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+        r->progress.step = result.step;
+        COPSE_TRY(run_add_result(r, result.loss, result.reports[0]));
     }
 }
 
@@ -274,6 +273,7 @@ static copse_status end_epoch(struct run *r)
     if (r->schedule)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     r->epoch++;
+    r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
     COPSE_TRY(run_save_parameters(r));
     r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;

@@ -92,6 +92,9 @@ uint32_t run_steps_per_run(const struct run *r);
 /* Train on the batch, and on an accelerator on the batches of its run. */
 copse_status run_train(struct run *r, const struct copse_host_batch *first);
 
+/* Add a step to the history, and to the means of its epoch. */
+copse_status run_add_result(struct run *r, double loss, double accuracy);
+
 /* ---- the file of --save (train_save.c) ---- */
 
 /* FILE once all epochs are complete, before that FILE.partial. Lifetime: until the next call. */
@@ -144,6 +147,8 @@ void run_show_access(const struct run *r);
 copse_status run_serve(struct run *r);
 /* The next batch of this worker. */
 copse_status run_next(struct run *r, struct copse_host_batch *out);
+/* Examples of a step of this worker, counted from 0 in its epoch. The last batch of an epoch may be smaller. */
+size_t run_examples(const struct run *r, uint64_t step);
 /* Steps of this worker in the whole run, and updates of all workers. */
 uint64_t run_steps(const struct run *r);
 uint64_t run_updates(const struct run *r);
@@ -163,7 +168,4 @@ const char *run_find(const copse_checkpoint *file, const char *key);
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room);
 /* The settings that must be equal on all synchronous workers, "--name=value" lines, in `text`. */
 copse_status run_describe(const struct run *r, char *text, size_t room);
-/* Add a step's loss and accuracy to the printed progress. */
-void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy);
-
 #endif

@@ -315,14 +315,6 @@ copse_status run_save(void *user, const char *path)
 
 /* ---- restoring ---- */
 
-void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy)
-{
-    const double keep = p->step < 20 ? (double)p->step / (double)(p->step + 1) : 0.95;
-    p->loss = keep * p->loss + (1.0 - keep) * loss;
-    p->accuracy = keep * p->accuracy + (1.0 - keep) * accuracy;
-    p->step = step;
-}
-
 static const double *rows_of(const copse_checkpoint *file, const char *name, size_t columns,
                              size_t *count)
 {
@@ -338,16 +330,9 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
 {
     size_t count;
     bool ok = true;
-    history_free(&r->history);
-    r->progress.step = 0;
-    r->progress.loss = r->progress.accuracy = 0.0;
-    const double *x = rows_of(file, STEPS, 2, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
-        run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
-    }
     const size_t columns = epoch_columns(r);
-    x = rows_of(file, EPOCHS, columns, &count);
+    history_free(&r->history);
+    const double *x = rows_of(file, EPOCHS, columns, &count);
     if (r->schedule)
         COPSE_TRY(copse_schedule_restore(r->schedule, ""));
     for (size_t i = 0; ok && i < count; i++, x += columns) {
@@ -358,6 +343,9 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         if (r->schedule)
             COPSE_TRY(copse_schedule_observe(r->schedule, x[1]));
     }
+    x = rows_of(file, STEPS, 2, &count);
+    for (size_t i = 0; ok && i < count; i++) /* the epochs say which epoch a step is of */
+        COPSE_TRY(run_add_result(r, x[2 * i], x[2 * i + 1]));
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
 }
