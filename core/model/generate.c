@@ -111,7 +111,7 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
 static copse_status check(const copse_model *m, const struct copse_generate_params *how)
 {
     COPSE_TRY(copse_no_reserved(copse_generate_params, how));
-    COPSE_TRY(copse__callback_check("copse_model_generate", m));
+    COPSE_TRY(copse__require_no_replica("copse_model_generate", m));
     if (m->is.kind != COPSE_DATA_TEXT)
         return copse_fail(COPSE_ERR_ARGUMENT, "generate: the model is not of a text");
     if (how->length == 0)

@@ -145,7 +145,7 @@ copse_status copse_model_create(copse_strategy *st, const copse_schema *schema, 
     COPSE_TRY(copse_need("model", st, schema, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_model_params, params));
-    COPSE_TRY(copse__callback_check("copse_model_create", st));
+    COPSE_TRY(copse__require_no_replica("copse_model_create", st));
     if (!params->network == !params->layer)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: needs a network: the description or the layers, the other is NULL");
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)

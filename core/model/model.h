@@ -8,6 +8,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "core/recording/predictor.h"
+#include "core/replica/context.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"
 /* Lines of metadata: in a checkpoint behind "application.". */

@@ -51,7 +51,7 @@ copse_status copse_model_save(copse_model *m, const char *path, const struct cop
     struct copse_state_params p = { .array_count = 0 };
     COPSE_TRY(copse_need("model", m));
     COPSE_TRY(copse_no_reserved(copse_model_save_params, params));
-    COPSE_TRY(copse__callback_check("copse_model_save", m->strategy));
+    COPSE_TRY(copse__require_no_replica("copse_model_save", m->strategy));
     if (params) {
         p.arrays = params->arrays;
         p.array_count = params->array_count;
@@ -170,7 +170,7 @@ copse_status copse_model_load(copse_strategy *st, const char *path, copse_model 
     copse_checkpoint *file = NULL;
     COPSE_TRY(copse_need("model", st, out));
     *out = NULL;
-    COPSE_TRY(copse__callback_check("copse_model_load", st));
+    COPSE_TRY(copse__require_no_replica("copse_model_load", st));
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
     path = path && *path ? path : NULL;

@@ -118,7 +118,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_trainer_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
-    COPSE_TRY(copse__callback_check("copse_trainer_create", st));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
     COPSE_TRY(check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);

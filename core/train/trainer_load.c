@@ -39,7 +39,7 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct
     if (report)
         *report = (struct copse_load_report){ 0 };
     COPSE_TRY(copse_no_reserved(copse_load_params, params));
-    COPSE_TRY(copse__callback_check("copse_trainer_load", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_load", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     path = path && *path ? path : NULL;

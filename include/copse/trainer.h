@@ -127,8 +127,9 @@ struct copse_step_result {
  *                                finite. Nothing changed.
  * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or batch; the text names it.
  *                                Release the trainer.
- * @retval COPSE_ERR_CONTEXT      With parameter servers: the thread is in a replica, or a tower optimizer
- *                                (compat/replicated.h) holds gradients. Nothing changed.
+ * @retval COPSE_ERR_CONTEXT      The thread is in a replica (distribute/replica.h): every call on a trainer that steps,
+ *                                evaluates, saves, restores or waits works on all replicas. With parameter servers: a
+ *                                tower optimizer (compat/replicated.h) holds gradients. Nothing changed.
  * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers until they have
  * answered.
  */
