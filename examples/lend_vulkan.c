@@ -90,23 +90,10 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     return COPSE_OK;
 }
 
-static copse_status train(copse_trainer *trainer, copse_batches *batches)
+static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
-    for (uint32_t epoch = 0; epoch < 5; epoch++) {
-        struct copse_host_batch batch;
-        struct copse_step_result result = { 0 };
-        copse_status s;
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
-            COPSE_TRY(copse_trainer_step(trainer, &batch));
-        if (s != COPSE_ERR_END) /* a batch could not be read */
-            return s;
-        while ((s = copse_trainer_result(trainer, true, &result)) == COPSE_OK)
-            continue;
-        if (s != COPSE_ERR_END)
-            return s;
-        printf("epoch %2u  loss %.4f\n", epoch + 1, result.loss);
-    }
+    (void)user, (void)stop;
+    printf("epoch %2u  loss %.4f\n", e->epoch, e->training.loss);
     return COPSE_OK;
 }
 
@@ -154,7 +141,8 @@ static copse_status run(struct program *p, const char *path)
                                               &(struct copse_trainer_params){ .loss = loss,
                                                                               .user = &m },
                                               &trainer));
-    COPSE_TRY_OR(end, s, train(trainer, batches));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(trainer, batches,
+                                           &(struct copse_fit_params){ .epochs = 5, .on_epoch = print_epoch }));
 end:
     copse_trainer_release(&trainer);
     copse_device_release(&dev);

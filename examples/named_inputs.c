@@ -68,6 +68,7 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     return COPSE_OK;
 }
 
+/* A loop of its own, for programs that do more in a step; otherwise copse_trainer_fit has it. */
 static copse_status train(copse_trainer *trainer, copse_batches *batches)
 {
     for (uint32_t epoch = 0; epoch < 10; epoch++) {
@@ -96,9 +97,6 @@ static copse_status run(void)
         { "mask", COPSE_F32, COPSE_SHAPE(TOKENS), masks },
         { "label", COPSE_F32, COPSE_SHAPE(1), labels },
     };
-    char ids[COPSE_MAX_REPLICAS][32];
-    const char *devices[COPSE_MAX_REPLICAS];
-    size_t count;
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
     copse_batches *batches = NULL;
@@ -112,10 +110,7 @@ static copse_status run(void)
     COPSE_TRY_OR(end, s, copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
     COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
                                               &batches));
-    COPSE_TRY_OR(end, s, copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
-    for (size_t i = 0; i < count; i++)
-        devices[i] = ids[i];
-    COPSE_TRY_OR(end, s, copse_mirrored_create(ctx, devices, count, NULL, &st));
+    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
     COPSE_TRY_OR(end, s, make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
     COPSE_TRY_OR(end, s, make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
     COPSE_TRY_OR(end, s, make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));

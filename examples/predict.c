@@ -24,7 +24,6 @@ static copse_status train(copse_strategy *st, copse_dataset *data, const char *p
     copse_model *m = NULL;
     copse_trainer *t = NULL;
     copse_batches *batches = NULL;
-    struct copse_host_batch batch;
     copse_status s;
     COPSE_TRY_OR(end, s, copse_model_create(st, copse_dataset_schema(data),
                                  &(struct copse_model_params){ .network = "dense 32 relu; dense 32 relu; dense out", .seed = 1 },
@@ -33,13 +32,7 @@ static copse_status train(copse_strategy *st, copse_dataset *data, const char *p
                                               .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } }, &t));
     COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 50, .seed = 1 },
                                               &batches));
-    for (uint32_t epoch = 0; epoch < 60; epoch++) {
-        COPSE_TRY_OR(end, s, copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
-            COPSE_TRY_OR(end, s, copse_trainer_step(t, &batch));
-        if (s != COPSE_ERR_END) /* a batch could not be read */
-            goto end;
-    }
+    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 60 }));
     COPSE_TRY_OR(end, s, copse_model_save(m, path, NULL));
 end:
     copse_batches_release(&batches);

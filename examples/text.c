@@ -22,28 +22,24 @@ static copse_status make_windows(copse_context *ctx, const char *text, copse_tex
     return copse_text_create(ctx, text, strlen(text), &(struct copse_dataset_params){ .schema = schema, .source = &source }, out);
 }
 
+static copse_status print_last(void *user, const struct copse_epoch *e, bool *stop)
+{
+    (void)user, (void)stop;
+    if (e->epoch == 40)
+        printf("loss %.4f, accuracy %.2f\n", e->training.loss, e->training.reports[0]);
+    return COPSE_OK;
+}
+
 static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *data)
 {
     copse_trainer *t = NULL;
     copse_batches *batches = NULL;
-    struct copse_host_batch batch;
-    struct copse_step_result result = { .loss = 0.0f };
     copse_status s;
     COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
                                               .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } }, &t));
     COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 16, .seed = 1 },
                                               &batches));
-    for (uint32_t epoch = 0; epoch < 40; epoch++) {
-        COPSE_TRY_OR(end, s, copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
-            COPSE_TRY_OR(end, s, copse_trainer_step(t, &batch));
-            COPSE_TRY_OR(end, s, copse_trainer_result(t, true, &result));
-        }
-        if (s != COPSE_ERR_END) /* a batch could not be read */
-            goto end;
-    }
-    s = COPSE_OK;
-    printf("loss %.4f, accuracy %.2f\n", (double)result.loss, (double)result.reports[0]);
+    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
 end:
     copse_batches_release(&batches);
     copse_trainer_release(&t);

@@ -84,6 +84,17 @@ COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
     copse_context *ctx, const char *const *devices, size_t count,
     const struct copse_strategy_params *params, copse_strategy **out);
 
+/**
+ * Replicas on the devices that a selector names: one device makes a one-device strategy, several a mirrored one.
+ * @param selector  As for copse_select_devices; NULL: "auto".
+ * @retval COPSE_ERR_ARGUMENT   The selector cannot be read, or names more than COPSE_MAX_REPLICAS devices.
+ * @retval COPSE_ERR_NO_DEVICE  Nothing matches; the text says what was found and what to install.
+ * Otherwise as copse_one_device_create.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_strategy_open(copse_context *ctx, const char *selector,
+                                                         const struct copse_strategy_params *params,
+                                                         copse_strategy **out);
+
 COPSE_API copse_strategy *copse_strategy_retain(copse_strategy *st);
 COPSE_API void copse_strategy_release(copse_strategy **st);
 

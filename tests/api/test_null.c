@@ -469,6 +469,7 @@ static void strategies(struct probe *p)
     copse_variable *made;
     copse_partitioned *split;
     float numbers[4] = { 0 };
+    ROW(copse_strategy_open, NEED(ctx), NULL, NULL, NEED(&on));
     ROW(copse_one_device_create, NEED(ctx), NEED(ids[0]), NULL, NEED(&on));
     ROW(copse_mirrored_create, NEED(ctx), NEED(ids), 1, NULL, NEED(&on));
     ROW(copse_collective_create, NEED(ctx), cluster, NEED(ids), 1, NULL, NEED(&on));
@@ -536,6 +537,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
+    ROW(copse_trainer_fit, NEED(trainer), NEED(batches), NEED(&(struct copse_fit_params){ .epochs = 1 }));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
     ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
     ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);

@@ -10,6 +10,7 @@
 
 COPSE_API copse_status failing_batches_next(copse_batches *batches, struct copse_host_batch *out);
 COPSE_API copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out);
+COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params);
 
 static bool fails_now(const char *name, int *calls)
 {
@@ -32,4 +33,12 @@ copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_st
     if (fails_now("trainer_result", &calls))
         return copse_fail(COPSE_ERR_COMM, "worker 3 is lost");
     return copse_trainer_result(t, wait, out);
+}
+
+copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params)
+{
+    static int calls;
+    if (fails_now("trainer_fit", &calls))
+        return copse_fail(COPSE_ERR_FORMAT, "cat/05.png is a damaged PNG");
+    return copse_trainer_fit(t, batches, params);
 }
