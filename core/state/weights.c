@@ -203,6 +203,20 @@ static copse_status check_report(const struct copse_weights *w, const struct cop
     return COPSE_OK;
 }
 
+bool copse__weights_want(const copse_strategy *st, const struct copse_named_array *array)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < array->array.rank; i++)
+        elements *= array->array.shape[i];
+    for (size_t i = 0; i < st->variables.count; i++) {
+        const copse_variable *v = st->variables.at[i];
+        if ((strcmp(v->name, array->name) == 0 && elements == v->count) ||
+            (v->whole && strcmp(v->whole->name, array->name) == 0))
+            return true;
+    }
+    return false;
+}
+
 copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
                                   const char *path, const copse_checkpoint *file, const struct copse_load_params *params)
 {

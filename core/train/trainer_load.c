@@ -46,7 +46,7 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct
     if (copse__progress_is_non_chief(t->strategy))
         return copse__progress_await(t->optimizer, &unused);
     copse__weights_end(&t->uses.weights);
-    copse_status s = copse__state_load(t->strategy, path, &file);
+    copse_status s = copse__state_load(t->strategy, path, copse__weights_want, &file);
     if (s == COPSE_OK)
         s = load(t, path, file, params);
     t->uses.weights.state.path = NULL; /* the caller's */

@@ -365,6 +365,8 @@ static void files(struct probe *p)
         NEED(&(struct copse_distributed_fn_params){ .pipeline = give_pipeline }), NEED(&other));
     ROW(copse_checkpoint_write, NEED(ctx), NEED("none/none"), NEED(&(struct copse_checkpoint_params){ .arrays = NULL }));
     ROW(copse_checkpoint_read, NEED(ctx), NEED("none"), NEED(&file));
+    ROW(copse_checkpoint_open, NEED(ctx), NEED("none"), NEED(&file));
+    ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none")); /* refused before it is used */
 }
 
 static void jobs(struct probe *p)
@@ -612,6 +614,7 @@ static void layers(struct probe *p)
     const uint32_t widths[] = { 4 };
     copse_layer *list[1];
     copse_shape shape;
+    copse_schema *schema;
     size_t size;
     OK(copse_nn_activation(ctx, COPSE_RELU, &relu));
     list[0] = relu;
@@ -631,6 +634,8 @@ static void layers(struct probe *p)
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
+    ROW(copse_model_describe, NEED(ctx), NEED((copse_checkpoint *)(void *)&size), NEED(&schema), NEED(&made)); /* as above */
+    ROW(copse_layer_plan, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NULL);
     ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));

@@ -301,6 +301,7 @@ static void training(void)
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
+    REFUSED(copse_build_params, copse_layer_plan(layer, &p, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);

@@ -179,7 +179,7 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room)
 {
     copse_checkpoint *file;
-    COPSE_TRY(copse_checkpoint_read(ctx, path, &file));
+    COPSE_TRY(copse_checkpoint_open(ctx, path, &file));
     const char *found = run_find(file, SETTINGS);
     const bool ok = found && strlen(found) < room;
     if (ok)
@@ -402,7 +402,7 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
 static copse_status check_alone(const struct run *r, const char *path)
 {
     copse_checkpoint *file;
-    if (r->job || copse_checkpoint_read(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
+    if (r->job || copse_checkpoint_open(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
         return COPSE_OK;
     const copse_status s = check_settings(r, file, path);
     copse_checkpoint_release(&file);
@@ -418,7 +418,7 @@ copse_status run_take(struct run *r, const char *path, struct copse_position *at
         char text[600];
         session_plain(text, sizeof text, copse_last_error());
         /* the first worker wrote the file */
-        if (is_silent(r) || (copse_checkpoint_read(r->ctx, path, file) == COPSE_OK &&
+        if (is_silent(r) || (copse_checkpoint_open(r->ctx, path, file) == COPSE_OK &&
                              check_settings(r, *file, path) == COPSE_OK))
             session_set_error(s, "%s", text);
         copse_checkpoint_release(file);

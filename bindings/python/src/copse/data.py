@@ -32,7 +32,8 @@ class HostBatch:
         if len(counts) != 1:
             raise ArgumentError("the columns of a batch have different numbers of rows: "
                                 + ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items()))
-        self._own(arrays, counts.pop(), _columns(arrays, keep := []), keep)
+        keep: list = []
+        self._own(arrays, counts.pop(), _columns(arrays, keep), keep)
 
     def _own(self, arrays: dict[str, np.ndarray], count: int, described: Any, keep: list) -> None:
         self.columns, self.count, self._keep = arrays, count, (described, keep)
@@ -43,7 +44,7 @@ class HostBatch:
     @classmethod
     def _copy(cls, batch: Any, names: list[tuple[str, Any]]) -> "HostBatch":
         """Of a batch that the library will overwrite; `names` of its columns for Python and C."""
-        made, arrays, keep = cls.__new__(cls), {}, [names]
+        made, arrays, keep = cls.__new__(cls), {}, list[Any]()
         described = ffi.new("struct copse_column[]", batch.column_count)
         for i, (name, key) in enumerate(names):
             described[i] = c = batch.columns[i]

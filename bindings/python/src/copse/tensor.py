@@ -32,7 +32,7 @@ def array(value: Any) -> np.ndarray:
     if np.ma.is_masked(value):
         raise ArgumentError("an array has masked elements: fill them first")
     a = np.asarray(value)
-    return np.require(a, a.dtype.newbyteorder("="), "CA")
+    return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
 
 
 def array_of(value: Any, dtype: Any) -> np.ndarray:
