@@ -49,11 +49,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Variables that got values from a file, variables that the file lacks, and arrays that no variable has."""
+    """Variables that got values from a file, variables that the file lacks, arrays that no variable has, and variables that
+    `choose` left out."""
 
     matched: list[str]
     missing: list[str]
     unused: list[str]
+    skipped: list[str] = field(default_factory=list)
 
 
 class _ModelLoss(Guard):
@@ -311,16 +313,21 @@ class Trainer:
         return position.epoch, position.batch
 
     def load(self, path: "str | os.PathLike", *, layout: str = "auto", is_exact: bool = False,
-             needs_all: bool = False) -> Loaded:
+             needs_all: bool = False, choose: Optional[Callable[[str], bool]] = None) -> Loaded:
         """Set variables from a safetensors file, by name. layout: "torch" transposes the matrices of torch.nn.Linear.
-        is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable."""
+        is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable.
+        choose: a function of the name of a variable. If it returns False, the variable keeps its values: for example the
+        last layer of a model for other classes, whose array in the file has another shape."""
+        left_out = {v.name for v in self.strategy.variables() if choose and not choose(v.name)}
+        callback = ffi.callback("copse_load_choice_fn", lambda _user, _file, name: text(name) not in left_out)
         params = ffi.new("struct copse_load_params *", {
-            "layout": choice("the layout", layout, LAYOUTS), "is_exact": is_exact, "needs_all": needs_all})
+            "layout": choice("the layout", layout, LAYOUTS), "is_exact": is_exact, "needs_all": needs_all,
+            "choose": callback if left_out else ffi.NULL})
         found = ffi.new("struct copse_load_report *")
         check(lib.copse_trainer_load(self._pointer, c_string(path), params, found))
         return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
             (found.matched, found.matched_count), (found.missing, found.missing_count),
-            (found.unused, found.unused_count))))
+            (found.unused, found.unused_count), (found.skipped, found.skipped_count))))
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
