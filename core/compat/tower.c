@@ -28,6 +28,9 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
     if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
+    if (wanted && copse__utf8_valid(wanted, strlen(wanted)) < strlen(wanted))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: its name is not UTF-8 at byte %zu, and no checkpoint could "
+                                              "hold it", copse__utf8_valid(wanted, strlen(wanted)));
     if (wanted && is_taken(st, wanted))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");

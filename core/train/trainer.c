@@ -56,6 +56,8 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     if (s == COPSE_OK)
         s = copse__rows_check(t);
     if (s == COPSE_OK)
+        s = copse__slots_check(t->optimizer, t->trained.at, t->trained.count);
+    if (s == COPSE_OK)
         s = t->optimizer->table->prepare(t->optimizer, t->trained.at, t->trained.count);
     copse__free(mem, list);
     return s;

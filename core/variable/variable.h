@@ -37,6 +37,13 @@ struct copse_variable {
     const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
 };
 
+/* Most bytes of a name; the rest of the 1024 of an array in a checkpoint is for the names of optimizers and slots. */
+#define COPSE_VARIABLE_NAME 928
+/* COPSE_ERR_ARGUMENT if a checkpoint can have no array of this name; `what` begins the text. */
+copse_status copse__name_check(const char *name, const char *what);
+/* COPSE_ERR_ARGUMENT if another array of checkpoints has it: a variable, a partitioned variable, a slot. */
+copse_status copse__name_is_free(const copse_strategy *st, const char *name);
+
 /* First values of a variable, by its initializer (initializers.c): elements of its type. */
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
 

@@ -87,7 +87,8 @@ struct copse_trainer_params {
 
 /**
  * Make a trainer. Trainers of one strategy share its variables and have their own slots.
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule. With a collective strategy also: another worker has other
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or a checkpoint could not hold a slot ("<variable>/<slot>"),
+ *                                because a variable has its name. With a collective strategy also: another worker has other
  *                                settings or variables; the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or measured shares on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
