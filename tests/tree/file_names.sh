@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# names.sh SOURCE-FOLDER: folders and files of the repository are named with A-Z, a-z, 0-9, "." "_" and "-", and no file is
+# file_names.sh SOURCE-FOLDER: folders and files of the repository are named with A-Z, a-z, 0-9, "." "_" and "-", and no file is
 # empty but those listed here.
 set -u
 cd "$1" || exit 1
