@@ -244,7 +244,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
     set(structs "")
     set(blobs "")
     set(rows "")
-    set(hosts "")
+    set(laws "")
     set(products "")
     set(names "")
     foreach(path IN LISTS shared variants)
@@ -256,18 +256,15 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
         copse_resolve("${path}" body)
         set(has_cl ${COPSE_OPENCL})
         set(has_spirv ${COPSE_VULKAN})
-        set(host "copse_host_${K_NAME}")
+        set(variant false)
         if(path MATCHES "\\.comp$")
             set(has_cl OFF)
-            set(host NULL)
+            set(variant true)
         elseif(body MATCHES "^#line[^\n]*\n/\\* only: opencl \\*/")
             set(has_spirv OFF)
-            set(host NULL)
-        else()
-            string(APPEND hosts "void ${host}(const void *params, const int32_t *spec,\n    const struct copse_host_arg *args);\n")
+            set(variant true)
         endif()
-
-        string(APPEND hosts "void copse_self_test_${K_NAME}(const struct copse_kernel *k, struct copse_self_test *t);\n")
+        string(APPEND laws "extern const struct copse_law copse_law_${K_NAME};\n")
 
         string(SHA256 hash "${cl_prelude}${glsl_prelude}${body}")
         string(SUBSTRING "${hash}" 0 16 hash)
@@ -339,7 +336,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
         string(APPEND rows
                "    { \"${K_NAME}\", ${K_ARG_COUNT}, ${K_SPEC_COUNT}, { ${K_ARGS}}, ${K_PARAM_COUNT},\n"
                "      ${K_GROUP_X}, ${K_GROUP_Y}, ${K_GROUP_BYTES}, 0x${hash}ull,\n"
-               "      ${cl}, ${spirv}, ${host},\n      copse_self_test_${K_NAME}, ${K_COOPERATIVE} },\n")
+               "      ${cl}, ${spirv},\n      &copse_law_${K_NAME}, ${variant}, ${K_COOPERATIVE} },\n")
     endforeach()
 
     list(LENGTH names count)
@@ -354,11 +351,9 @@ ${ids}    COPSE_KERNEL_COUNT
 };
 
 ${structs}
-/* What is written for each kernel: its reference and its self-test (core/device/kernel.h). */
-struct copse_host_arg;
-struct copse_kernel;
-struct copse_self_test;
-${hosts}
+/* What is written for each kernel (core/device/law.h). */
+struct copse_law;
+${laws}
 #endif
 ")
     if(count EQUAL 0)

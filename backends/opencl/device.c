@@ -265,9 +265,8 @@ static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t 
 
 static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
 {
-    /* The library's variants without a host function are those for wide vectors; compilers for other devices need
-       minutes to compile them. */
-    const bool is_wide = !row->host && row >= copse_kernel_table &&
+    /* The library's variants are for wide vectors; compilers for other devices need minutes to compile them. */
+    const bool is_wide = row->is_variant && row >= copse_kernel_table &&
                          row < copse_kernel_table + copse_kernel_count;
     return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);
 }

@@ -27,8 +27,8 @@ static inline bool copse__bound_is_exact(const struct copse_bound *b)
 
 /* The limits of a kernel, without its truth. */
 void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], struct copse_bound *out);
-/* The bound of a dispatch; *out has no truth where the kernel has no host function. */
-copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out);
+/* The bound of a command that copse__probe_can takes. */
+void copse__bound_of(const struct copse_command *c, struct copse_bound *out);
 /* Multiplications and additions of the host function, or words that it reads and writes, roughly. */
 uint64_t copse__bound_work(const struct copse_command *c);
 

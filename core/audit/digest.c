@@ -5,9 +5,6 @@
 
 #include "core/device/kernel.h"
 
-copse_host_fn copse_host_digest;
-copse_self_test_fn copse_self_test_digest;
-
 static uint64_t blocks_of(uint64_t words)
 {
     return (words + COPSE_DIGEST_BLOCK - 1) / COPSE_DIGEST_BLOCK;
@@ -138,7 +135,7 @@ bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a, const st
 
 /* ---- the kernel's reference and self-test ---- */
 
-void copse_host_digest(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void digest_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_digest *p = params;
     const uint32_t *words = args[0].data;
@@ -153,7 +150,7 @@ void copse_host_digest(const void *params, const int32_t *spec, const struct cop
 }
 
 /* Three blocks, the last one shorter. */
-void copse_self_test_digest(const struct copse_kernel *k, struct copse_self_test *t)
+static void digest_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_digest p = { .n = 2 * COPSE_DIGEST_BLOCK + 44 };
     memcpy(t->params, &p, sizeof p);
@@ -161,3 +158,7 @@ void copse_self_test_digest(const struct copse_kernel *k, struct copse_self_test
     t->counts[0] = p.n;
     t->counts[1] = 3;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_digest = { .host = digest_host, .self_test = digest_test };

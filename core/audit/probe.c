@@ -17,8 +17,8 @@ bool copse__probe_can(const struct copse_command *c)
 {
     if (c->kind != COPSE_COMMAND_DISPATCH)
         return true;
-    const struct copse_kernel_row *row = copse__row(c->kernel->id);
-    return !c->kernel->on_host && (row->host || row->self_test) && c->params[row->param_words] == 0;
+    const struct copse_kernel_row *row = c->kernel->row;
+    return !c->kernel->on_host && row->law->host && c->params[row->param_words] == 0;
 }
 
 size_t copse__probe_bytes(const struct copse_command *c)
@@ -29,19 +29,9 @@ size_t copse__probe_bytes(const struct copse_command *c)
     return bytes;
 }
 
-static bool is_result(const struct copse_command *c, uint32_t i)
+bool copse__probe_is_result(const struct copse_command *c, uint32_t i)
 {
-    switch (c->kind) {
-    case COPSE_COMMAND_DISPATCH:
-        return c->kernel->row->args[i].is_written;
-    case COPSE_COMMAND_COPY:
-        return i == 1;
-    case COPSE_COMMAND_FILL:
-        return i == 0;
-    case COPSE_COMMAND_GEMM:
-        return i == 2;
-    }
-    return false;
+    return c->kind == COPSE_COMMAND_DISPATCH ? c->kernel->row->args[i].is_written : i == c->binding_count - 1;
 }
 
 static bool is_real(const struct copse_command *c, uint32_t i)
@@ -74,7 +64,7 @@ static copse_status read_all(struct copse_probe *p, copse_queue *q, enum area ar
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const struct copse_binding *b = &p->command.bindings[i];
-        if (b->size > 0 && (area != AFTER || is_result(&p->command, i)))
+        if (b->size > 0 && (area != AFTER || copse__probe_is_result(&p->command, i)))
             COPSE_TRY(copse_queue_read(q, b->buffer, b->offset, place(p, area, i), b->size));
     }
     return COPSE_OK;
@@ -84,7 +74,7 @@ static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum 
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const struct copse_binding *b = &p->command.bindings[i];
-        if (b->size > 0 && (is_result(&p->command, i) || is_real(&p->command, i)))
+        if (b->size > 0 && (copse__probe_is_result(&p->command, i) || is_real(&p->command, i)))
             COPSE_TRY(copse_queue_write(q, b->buffer, b->offset, place(p, area, i), b->size));
     }
     return COPSE_OK;
@@ -138,7 +128,7 @@ copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q)
         const size_t count = c->bindings[i].size / COPSE_WORD_BYTES;
         memcpy(words, place(p, KEPT, i), c->bindings[i].size);
         for (size_t k = 0; k < count && is_real(c, i); k++)
-            words[k] = number(k + 31 * (size_t)i, !is_result(c, i));
+            words[k] = number(k + 31 * (size_t)i, !copse__probe_is_result(c, i));
     }
     COPSE_TRY(write_all(p, q, BEFORE));
     p->is_written = true;
@@ -149,7 +139,7 @@ bool copse__probe_is_unchanged(const struct copse_probe *p)
 {
     bool has_floats = false;
     for (uint32_t i = 0; i < p->command.binding_count; i++)
-        if (is_result(&p->command, i)) {
+        if (copse__probe_is_result(&p->command, i)) {
             if (memcmp(place(p, BEFORE, i), place(p, AFTER, i), p->command.bindings[i].size) != 0)
                 return false;
             has_floats |= is_real(&p->command, i);
@@ -163,7 +153,7 @@ copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q)
         float *x = (float *)(void *)place(p, BEFORE, i);
         memcpy(place(p, KEPT, i), x, p->command.bindings[i].size);
         for (size_t k = 0; k < p->command.bindings[i].size / COPSE_WORD_BYTES; k++)
-            if (is_result(&p->command, i) && is_real(&p->command, i))
+            if (copse__probe_is_result(&p->command, i) && is_real(&p->command, i))
                 x[k] = x[k] + 1.0f != x[k] ? x[k] + 1.0f : 1.0f;
     }
     COPSE_TRY(write_all(p, q, BEFORE));

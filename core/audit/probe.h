@@ -28,6 +28,8 @@ void copse__probe_free(struct copse_probe *p);
 /* Whether the host can compute the command: a copy, a fill, or a kernel with a host function that is not on the host
    already. */
 bool copse__probe_can(const struct copse_command *c);
+/* Whether the command writes buffer `i`. */
+bool copse__probe_is_result(const struct copse_command *c, uint32_t i);
 /* Bytes of its buffers. */
 size_t copse__probe_bytes(const struct copse_command *c);
 

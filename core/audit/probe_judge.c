@@ -53,19 +53,6 @@ static void compare_word(const struct copse_probe *p, uint32_t i, size_t word, u
         note(p, i, word, is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0, is_real, out);
 }
 
-static void compare_copy(const struct copse_probe *p, struct copse_probe_fault *out)
-{
-    for (size_t k = 0; k < count_of(p, 1) && !out->is_found; k++)
-        compare_word(p, 1, k, words_of(p, 0, false)[k], false, out);
-}
-
-static void compare_fill(const struct copse_probe *p, struct copse_probe_fault *out)
-{
-    for (size_t k = 0; k < count_of(p, 0) && !out->is_found; k++)
-        if (words_of(p, 0, true)[k] != p->command.word)
-            note(p, 0, k, (double)(int32_t)p->command.word, 0, false, out);
-}
-
 /* ---- evaluation on the host ---- */
 
 /* Of the launch, or of a part of it. */
@@ -88,7 +75,8 @@ static void drop(const struct copse_probe *p, struct evaluation *e)
 
 static bool is_real(const struct copse_probe *p, uint32_t i)
 {
-    return p->command.kind != COPSE_COMMAND_DISPATCH || p->command.kernel->row->args[i].kind != COPSE_ARG_I32;
+    return p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->row->args[i].kind != COPSE_ARG_I32
+                                                     : p->command.kind == COPSE_COMMAND_GEMM;
 }
 
 /* A word before the launch; 0 behind the end of the buffer, in the last unit of a part. */
@@ -120,32 +108,16 @@ static copse_status load(const struct copse_probe *p, const struct copse_bound *
     return COPSE_OK;
 }
 
-/* C = A B of a vendor's library. */
-static void multiply(const struct copse_command *c, const struct copse_host_arg *args)
-{
-    const size_t m = c->gemm.m, n = c->gemm.n, k = c->gemm.k;
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (size_t l = 0; l < k; l++)
-                sum += copse__load(&args[0], c->gemm.a_transposed ? l * m + i : i * k + l) *
-                       copse__load(&args[1], c->gemm.b_transposed ? j * k + l : l * n + j);
-            copse__store(&args[2], i * n + j, sum);
-        }
-}
-
 static copse_status evaluate(const struct copse_probe *p, const struct copse_bound *b, bool is_size,
                              struct evaluation *e)
 {
     const struct copse_command *c = &p->command;
-    const void *params = e->part ? e->part->params : c->params;
+    const void *params = e->part ? e->part->params : copse__law_params(c);
     COPSE_TRY(load(p, b, is_size && !b->size, e));
-    if (c->kind == COPSE_COMMAND_GEMM)
-        multiply(c, e->args);
-    else if (is_size && b->size)
-        b->size(params, c->kernel->spec, e->args);
+    if (is_size && b->size)
+        b->size(params, copse__law_spec(c), e->args);
     else
-        b->truth(params, is_size ? b->spec : c->kernel->spec, e->args);
+        b->truth(params, is_size ? b->spec : copse__law_spec(c), e->args);
     return COPSE_OK;
 }
 
@@ -204,12 +176,6 @@ static void compare_real(const struct copse_probe *p, uint32_t i, const struct c
                             out);
 }
 
-/* A library's product may add its terms in one chain. */
-static struct copse_bound bound_of_library(const struct copse_command *c)
-{
-    return (struct copse_bound){ .ulp = 1, .ratio = 16 + 2 * sqrt((double)c->gemm.k) };
-}
-
 static copse_status compare(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
                             struct evaluation *size, struct copse_probe_fault *out)
 {
@@ -218,7 +184,7 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
     if (b->ratio > 0)
         COPSE_TRY(evaluate(p, b, true, size));
     for (uint32_t i = 0; i < c->binding_count && !out->is_found; i++) {
-        if (c->kind == COPSE_COMMAND_GEMM ? i != 2 : !c->kernel->row->args[i].is_written)
+        if (!copse__probe_is_result(c, i))
             continue;
         if (copse__bound_is_exact(b) || !is_real(p, i))
             compare_words(p, i, e, out);
@@ -259,10 +225,10 @@ static void compare_elements(const struct copse_probe *p, const struct copse_bou
                              const struct evaluation *size, struct copse_probe_fault *out)
 {
     const struct copse_sample *s = l->of;
-    const int32_t *spec = p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->spec : NULL;
+    copse_host_place_fn *place = s->law->place;
     const double least = norm_of(&(struct copse_host_arg){ l->y, l->chosen.count, true });
     for (size_t i = 0; i < l->chosen.count && !out->is_found; i++) {
-        const size_t number = (size_t)l->chosen.at[i], word = s->place ? s->place(s->params, spec, number) : number;
+        const size_t number = (size_t)l->chosen.at[i], word = place ? place(s->params, s->spec, number) : number;
         const float rounded = (float)l->y[i];
         uint32_t expected = (uint32_t)(int32_t)l->y[i];
         if (is_real(p, s->result))
@@ -271,14 +237,13 @@ static void compare_elements(const struct copse_probe *p, const struct copse_bou
             compare_word(p, s->result, word, expected, is_real(p, s->result), out);
         else
             compare_element(p, s->result, word, b, fmax(least, b->floor), l->y[i],
-                            b->ratio > 0 ? s->at(s->params, b->spec, size->args, number) : 0, out);
+                            b->ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
     }
 }
 
 static copse_status compare_sample(const struct copse_probe *p, const struct copse_bound *b, const struct copse_sample *s,
                                    struct copse_probe_fault *out)
 {
-    const int32_t *spec = p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->spec : NULL;
     struct copse_mem *mem = &p->dev->base->mem;
     struct evaluation e = { .part = NULL }, size = e;
     struct elements l = { .of = s };
@@ -288,7 +253,7 @@ static copse_status compare_sample(const struct copse_probe *p, const struct cop
     if (status == COPSE_OK)
         status = load_floats(p, b, &e, &size);
     for (size_t i = 0; i < l.chosen.count && status == COPSE_OK; i++)
-        l.y[i] = s->at(s->params, spec, e.args, (size_t)l.chosen.at[i]);
+        l.y[i] = s->law->at(s->params, s->spec, e.args, (size_t)l.chosen.at[i]);
     if (status == COPSE_OK)
         compare_elements(p, b, &l, &size, out);
     copse__free(mem, l.y);
@@ -302,7 +267,7 @@ static copse_status compare_all(const struct copse_probe *p, const struct copse_
                                 struct copse_probe_fault *out)
 {
     struct evaluation e = { .part = part }, size = e;
-    const copse_status s = b->truth || p->command.kind == COPSE_COMMAND_GEMM ? compare(p, b, &e, &size, out) : COPSE_OK;
+    const copse_status s = compare(p, b, &e, &size, out);
     drop(p, &e);
     drop(p, &size);
     return s;
@@ -320,22 +285,11 @@ static copse_status compare_part(const struct copse_probe *p, const struct copse
 copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_fault *out)
 {
     const struct copse_command *c = &p->command;
-    struct copse_bound b = { .truth = NULL };
+    struct copse_bound b;
     struct copse_sample sample;
     struct copse_part part;
     *out = (struct copse_probe_fault){ .is_found = false };
-    if (c->kind == COPSE_COMMAND_COPY) {
-        compare_copy(p, out);
-        return COPSE_OK;
-    }
-    if (c->kind == COPSE_COMMAND_FILL) {
-        compare_fill(p, out);
-        return COPSE_OK;
-    }
-    if (c->kind == COPSE_COMMAND_GEMM)
-        b = bound_of_library(c);
-    else
-        COPSE_TRY(copse__bound_of(c, &b));
+    copse__bound_of(c, &b);
     if (p->is_sampled && copse__sample_of(c, &sample))
         return compare_sample(p, &b, &sample, out);
     if (p->is_sampled && copse__part_of(c, &part))

@@ -8,97 +8,17 @@
 #define MOST  2048u
 #define AXIS  65535u /* groups: the largest count of an axis on many devices */
 
-/* C = A B of a vendor's library. */
-static double gemm_at(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
-{
-    const struct copse_gemm *g = params;
-    const size_t m = g->m, n = g->n, k = g->k, i = place / n, j = place % n;
-    double sum = 0;
-    (void)spec;
-    for (size_t l = 0; l < k; l++)
-        sum += copse__load(&args[0], g->a_transposed ? l * m + i : i * k + l) *
-               copse__load(&args[1], g->b_transposed ? j * k + l : l * n + j);
-    return sum;
-}
-
-/* ---- kernels ---- */
-
-/* `at_`: the kernel with whose function its elements are computed. */
-#define ELEMENTS_AS(kernel_, at_, result_, places_, depth_)                                                  \
-    case COPSE_KERNEL_##kernel_: {                                                                          \
-        const struct copse_params_##kernel_ *p = (const void *)c->params;                                   \
-        *out = (struct copse_sample){ copse_at_##at_, NULL, p, result_, places_, depth_ };                  \
-        return true;                                                                                        \
-    }
-#define ELEMENTS(kernel_, result_, places_, depth_) ELEMENTS_AS(kernel_, kernel_, result_, places_, depth_)
-#define SCATTERED(kernel_, condition_, places_)                                                              \
-    case COPSE_KERNEL_##kernel_: {                                                                          \
-        const struct copse_params_##kernel_ *p = (const void *)c->params;                                   \
-        *out = (struct copse_sample){ copse_at_##kernel_, (condition_) ? copse_place_##kernel_ : NULL, p, 1,   \
-                                      places_, 1 };                                                         \
-        return true;                                                                                        \
-    }
-#define ROUNDED_UP(n, by) (((uint64_t)(n) + (by) - 1) / (by) * (by))
-
-static bool sample_of_product(const struct copse_command *c, struct copse_sample *out)
-{
-    switch (c->kernel->id) {
-        ELEMENTS(matmul, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
-        ELEMENTS(matmul_wide, 3, (uint64_t)p->batch * p->m * p->n, p->k)
-        ELEMENTS(matmul_texel, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
-        ELEMENTS(matmul_half, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
-        ELEMENTS_AS(matmul_cooperative, matmul_half, 3, (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin)
-        ELEMENTS(conv, 3, p->count, (uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin))
-        ELEMENTS(conv_wide, 3, (uint64_t)p->pixels * p->out_c, (uint64_t)p->taps_h * p->taps_w * p->group_in)
-        ELEMENTS(conv_weight, 2, p->count, p->part)
-        ELEMENTS(conv_weight_wide, 2, (uint64_t)p->parts * p->rows * p->out_c, p->part)
-        ELEMENTS(matmul_pad, 1, (uint64_t)p->batch * p->rows_to * p->cols_to, 1)
-        SCATTERED(matmul_wide_pack, true, (uint64_t)p->batch * p->k * ROUNDED_UP(p->n, p->width))
-        SCATTERED(matmul_wide_turn, true, (uint64_t)p->batch * p->padded * p->cols)
-        ELEMENTS(conv_texel, 3, (uint64_t)p->pixels * p->out_c, 4 * (uint64_t)p->taps_h * p->taps_w * p->in_t)
-        ELEMENTS(conv_weight_texel, 2, (uint64_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c, p->part * p->out_w)
-    default:
-        return false;
-    }
-}
-
 bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
 {
-    if (c->kind == COPSE_COMMAND_GEMM) {
-        *out = (struct copse_sample){ gemm_at, NULL, &c->gemm, 2, (uint64_t)c->gemm.m * c->gemm.n, c->gemm.k };
-        return true;
-    }
-    if (c->kind != COPSE_COMMAND_DISPATCH)
+    const struct copse_law *law = copse__law_of(c);
+    const void *params = copse__law_params(c);
+    const int32_t *spec = copse__law_spec(c);
+    if (!law->at)
         return false;
-    const int32_t *spec = c->kernel->spec;
-    switch (c->kernel->id) {
-        ELEMENTS(pool, 1, p->count, (uint64_t)spec[1] * (uint64_t)spec[2])
-        ELEMENTS(pool_grad, 2, p->count, (uint64_t)p->out_h * p->out_w)
-        ELEMENTS_AS(pool_wide, pool, 1, (uint64_t)p->lines * p->out_w * p->channels, (uint64_t)spec[1] * (uint64_t)spec[2])
-        ELEMENTS_AS(pool_grad_wide, pool_grad, 2, (uint64_t)p->lines * p->in_w * p->channels, (uint64_t)p->out_h * p->out_w)
-        ELEMENTS(resize, 1, p->count, 1 + p->size / COPSE_MAX(p->to, 1u))
-        ELEMENTS(resize_grad, 1, p->count, p->to)
-        ELEMENTS(binary, 2, p->n, 1)
-        ELEMENTS(binary_grad, 3, p->n, 1)
-        ELEMENTS(compare_i32, 2, p->n, 1)
-        ELEMENTS(where, 3, p->n, 1)
-        ELEMENTS(where_i32, 3, p->n, 1)
-        SCATTERED(copy, spec[1], p->n)
-        SCATTERED(copy_i32, spec[1], p->n)
-        ELEMENTS(gather, 2, p->n, 1)
-        ELEMENTS(dropout, 2, p->n, 1)
-        ELEMENTS(dropout_wide, 2, p->n, 1)
-        ELEMENTS(rotary, 2, p->n, 1)
-        ELEMENTS_AS(rotary_wide, rotary, 2, p->n, 1)
-        ELEMENTS(glu, 2, p->n, 1)
-        ELEMENTS_AS(glu_wide, glu, 2, p->n, 1)
-        ELEMENTS(glu_grad, 3, 2 * (uint64_t)p->n, 1)
-        ELEMENTS_AS(glu_grad_wide, glu_grad, 3, 2 * (uint64_t)p->n, 1)
-        ELEMENTS(reduce, 1, p->n, 1 + p->count / COPSE_MAX(p->chunks, 1u))
-        ELEMENTS(column_sum_wide, 1, ROUNDED_UP(p->rows, p->block) / p->block * p->cols, p->block)
-    default:
-        return sample_of_product(c, out);
-    }
+    const struct copse_elements all = law->elements ? law->elements(params, spec)
+                                                    : (struct copse_elements){ c->params[0], 1 };
+    *out = (struct copse_sample){ law, params, spec, c->binding_count - 1, all.count, all.depth };
+    return true;
 }
 
 /* ---- the choice ---- */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of the elements of a result, for kernels with a host function of one element. */
+/* Samples of the elements of a result, for laws with a function of one element. */
 #ifndef COPSE_SAMPLE_H
 #define COPSE_SAMPLE_H
 
 #include "core/device/device.h"
-#include "core/device/host_at.h"
 
 struct copse_sample {
-    copse_host_at_fn *at;
-    copse_host_place_fn *place; /* NULL: element i is stored in word i */
+    const struct copse_law *law;
     const void *params;
+    const int32_t *spec;
     uint32_t result; /* the binding */
     uint64_t places; /* elements of the result */
     uint64_t depth;  /* operations of an element */
 };
 
-/* False: the kernel has no such function. `c` must outlive *out. */
+/* False: the law has no such function. `c` must outlive *out. */
 bool copse__sample_of(const struct copse_command *c, struct copse_sample *out);
 
 /* ---- the choice, of elements or of rows (part.h) ---- */

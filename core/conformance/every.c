@@ -44,7 +44,7 @@ static copse_status open_bench(struct copse_conform_run *r, const struct copse_l
 {
     const size_t bytes = BATCH * COPSE_WORD_BYTES;
     b->every.launch = l;
-    b->every.truth = copse_kernel_table[l->form->kernel].host;
+    b->every.truth = copse_kernel_table[l->form->kernel].law->host;
     b->every.is_gradient = l->form->kernel == COPSE_KERNEL_unary_grad;
     b->every.is_exact = !(l->form->limit.ulp > 0);
     b->every.flushes = !r->dev->limits->keeps_denormals;

@@ -24,23 +24,6 @@ static uint32_t word_of(float f)
     return word;
 }
 
-/* The reference of the kernel: a variant shares that of another kernel, which its self-test names. */
-static copse_host_fn *truth_of(struct copse_conform_run *r, const struct copse_launch_image *x)
-{
-    const struct copse_launch *l = x->launch;
-    if (x->row->host)
-        return x->row->host;
-    struct copse_self_test *t = copse__alloc(&r->ctx->base.mem, 1, sizeof *t);
-    struct copse_kernel k = { .row = x->row, .group_x = l->group_x, .group_y = l->group_y };
-    memcpy(k.spec, l->spec, sizeof k.spec);
-    if (!t)
-        return NULL;
-    x->row->self_test(&k, t);
-    copse_host_fn *truth = t->truth;
-    copse__free(&r->ctx->base.mem, t);
-    return truth;
-}
-
 /* ---- evaluation ---- */
 
 /* Flushed: subnormal operands are zeros, of the same sign or of the other one. Near: so are the smallest normal numbers,
@@ -305,10 +288,8 @@ copse_status copse__launch_judge(struct copse_conform_run *r, const struct copse
                                  bool keeps_subnormals, struct copse_conform_outcome *out)
 {
     const enum copse_values values = x->launch->values;
-    copse_host_fn *truth = truth_of(r, x);
+    copse_host_fn *truth = x->row->law->host;
     struct truths *t;
-    if (!truth)
-        return copse_fail(COPSE_ERR_INTERNAL, "conformance: %s has no reference", x->row->name);
     COPSE_TRY(copse__conform_memory(r, 1, sizeof *t, &t));
     t->flushes = !keeps_subnormals && !x->launch->form->keeps_subnormals;
     t->has_small = values == COPSE_VALUES_SUBNORMALS || values == COPSE_VALUES_EXTREMES || values == COPSE_VALUES_MIXED;

@@ -67,9 +67,9 @@ static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
     const struct copse_params_sort_count count = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
     const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
     reverse(words[1], n);
-    copse_host_sort_count(&count, l->spec, (struct copse_host_arg[]){
+    copse_law_sort_count.host(&count, l->spec, (struct copse_host_arg[]){
         { words[0], n, false }, { words[1], n, false }, { words[3], l->counts[3], false } });
-    copse_host_sort_offsets(&offsets, l->spec, (struct copse_host_arg[]){
+    copse_law_sort_offsets.host(&offsets, l->spec, (struct copse_host_arg[]){
         { words[3], l->counts[3], false }, { words[2], DIGITS, false } });
 }
 
@@ -134,7 +134,7 @@ static void arrange_top_k(const struct copse_launch *l, uint32_t *const *words)
     const size_t n = l->counts[0], rows = n / EXTENT;
     const struct copse_params_top_k first = { (uint32_t)n, EXTENT, EXTENT, LIST, KEPT, 2 * KEPT + 1 };
     if (!l->spec[0])
-        copse_host_top_k(&first, (const int32_t[]){ 1 }, (struct copse_host_arg[]){
+        copse_law_top_k.host(&first, (const int32_t[]){ 1 }, (struct copse_host_arg[]){
             { words[0], n, false }, { NULL, 0, false }, { words[1], rows * first.to_width, false } });
 }
 

@@ -143,6 +143,7 @@ static copse_status describe(copse_context *ctx, const struct copse_own_kernel *
     *row = (struct copse_kernel_row){
         .name = r->user.name, .arg_count = (uint8_t)o->buffer_count, .spec_count = (uint8_t)o->spec_count,
         .param_words = (uint16_t)o->param_count, .group_x = (uint16_t)o->group[0], .group_y = (uint16_t)o->group[1],
+        .law = &r->user.law,
     };
     for (uint32_t i = 0; i < o->buffer_count; i++)
         row->args[i] = (struct copse_kernel_arg){ o->buffers[i].is_whole ? COPSE_ARG_I32 : COPSE_ARG_F32,
@@ -176,7 +177,7 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     r->user.row.cl_size = 0;
     r->user.row.spirv = NULL;
     r->user.row.spirv_bytes = 0;
-    r->user.row.host = NULL;
+    r->user.row.is_variant = true; /* the host computes nothing in its place */
     r->user.row.source_hash = copse__hash(COPSE_HASH_START, own->code, own->size);
     if (s == COPSE_OK)
         s = take_code(ctx, dev, own, r, id, is_new);

@@ -188,7 +188,7 @@ static copse_status take_reference(const struct line *l, struct copse_own_launch
 {
     if (!copse__row_find(NULL, l->words[1], strlen(l->words[1]), &out->reference) || out->reference >= COPSE_KERNEL_COUNT)
         return fail(l, "reference: the library has no kernel '%s': copse conformance list --coverage lists them", l->words[1]);
-    if (!copse_kernel_table[out->reference].host)
+    if (copse_kernel_table[out->reference].is_variant)
         return fail(l, "reference: '%s' is a variant and has no reference of its own", l->words[1]);
     out->has_reference = true;
     for (uint32_t i = 2; i < l->count; i++) {

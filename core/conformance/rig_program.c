@@ -127,7 +127,7 @@ static double ratio_of(const char *family, const char *variant)
 static bool is_complete(const copse_device *dev)
 {
     for (size_t i = 0; i < copse_kernel_count; i++)
-        if (copse_kernel_table[i].host && !copse__kernel_fits(dev, (enum copse_kernel_id)i))
+        if (!copse_kernel_table[i].is_variant && !copse__kernel_fits(dev, (enum copse_kernel_id)i))
             return false;
     return dev->limits->max_group_count >= 65535;
 }

@@ -200,7 +200,7 @@ static copse_status place(const copse_device *dev, enum copse_kernel_id id, bool
     if (!is_blocked(dev, id, reason))
         return COPSE_OK;
     const struct copse_kernel_row *row = copse__kernel_row(dev, id);
-    *on_host = row->host && (atomic_load(&dev->ctx->allowed) & COPSE_ALLOW_HOST);
+    *on_host = !row->is_variant && (atomic_load(&dev->ctx->allowed) & COPSE_ALLOW_HOST);
     return *on_host ? COPSE_OK : copse__kernel_refuse(dev, row->name, reason);
 }
 

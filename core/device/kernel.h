@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* An embedded kernel: one row per kernel of kernels/ and shaders/, with its OpenCL text, its SPIR-V and its host
-   function. cmake/embed.cmake generates the table. */
+/* An embedded kernel: one row per kernel of kernels/ and shaders/, with its OpenCL text, its SPIR-V and its
+   law. cmake/embed.cmake generates the table. */
 #ifndef COPSE_KERNEL_H
 #define COPSE_KERNEL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "copse/ops/user_op.h" /* struct copse_host_arg */
-
-#define COPSE_MAX_BINDINGS 8
-#define COPSE_MAX_SPECS 6
-#define COPSE_MAX_PARAM_WORDS 32 /* including the hidden group_base */
+#include "core/device/law.h"
 
 /* How a kernel declares a buffer. */
 enum copse_arg_kind {
@@ -26,33 +18,6 @@ struct copse_kernel_arg {
     bool is_written; /* declared OUT */
 };
 
-/* The double-precision reference of a kernel: runs the whole dispatch. `params` points to
-   struct copse_params_<kernel>, `spec` to the specialisation constants. F32 arguments are float, or double in the graph's
-   reference evaluation. */
-typedef void copse_host_fn(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args);
-
-/* One element of a result, by its place; for kernels whose results take many operations each. The result's own buffer
-   has the words before the launch. */
-typedef double copse_host_at_fn(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place);
-
-/* A launch that takes microseconds, on numbers with which every operation of the kernel is exact. A kernel must pass
-   it on a device before its first use there (self_test.c). */
-#define COPSE_SELF_TEST_WORDS 2048
-struct copse_self_test {
-    uint32_t params[COPSE_MAX_PARAM_WORDS];
-    uint64_t groups; /* 0 = nothing to test */
-    /* For each buffer. Read buffers hold whole numbers from -4 to 4, or from 0 to 3 for integers; written ones a
-       number that never occurs as a result. */
-    uint32_t counts[COPSE_MAX_BINDINGS];
-    uint32_t words[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS];
-    copse_host_fn *truth; /* for floats, not doubles                     [the row's host function] */
-    float slack; /* accepted error of floats relative to 1 + |x|; 0 = the same bits */
-};
-struct copse_kernel;
-/* Set the fields that are zero for the kernel's specialisation and group size. */
-typedef void copse_self_test_fn(const struct copse_kernel *k, struct copse_self_test *t);
-
 struct copse_kernel_row {
     const char *name;         /* file name without extension: "softmax" */
     uint8_t arg_count, spec_count;
@@ -65,8 +30,8 @@ struct copse_kernel_row {
     size_t cl_size;           /* without the NUL */
     const uint32_t *spirv;    /* NULL = no Vulkan */
     size_t spirv_bytes;
-    copse_host_fn *host;      /* NULL for variants: they share the base kernel's */
-    copse_self_test_fn *self_test;
+    const struct copse_law *law;
+    bool is_variant; /* of another kernel, which every device and host:0 can run */
     bool is_cooperative; /* Vulkan only: for devices with limits.cooperative_shape, which is in the specialisation
                             constants 8 to 10 */
 };

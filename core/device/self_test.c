@@ -64,7 +64,7 @@ static void run_truth(const struct copse_kernel *k, const struct copse_self_test
     struct copse_host_arg args[COPSE_MAX_BINDINGS];
     for (uint32_t a = 0; a < k->row->arg_count; a++)
         args[a] = (struct copse_host_arg){ (char *)image + l->at[a], t->counts[a], false };
-    (t->truth ? t->truth : k->row->host)(t->params, k->spec, args);
+    k->row->law->host(t->params, k->spec, args);
 }
 
 static copse_status run_on(copse_queue *q, copse_buffer *buf, struct copse_kernel *k,
@@ -167,13 +167,13 @@ copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t r
     copse_device *dev = k->dev;
     const uint64_t start = copse__now_ns();
     *reason = '\0';
-    if (!k->row->self_test)
+    if (!k->row->law->self_test)
         return COPSE_OK;
     struct copse_self_test *t = copse__alloc(&dev->base->mem, 1, sizeof *t);
     if (!t)
         return copse_no_memory("self-test");
     preset(k->row, t);
-    k->row->self_test(k, t);
+    k->row->law->self_test(k, t);
     const copse_status s = t->groups > 0 ? test(dev, k, t, reason, room) : COPSE_OK;
     copse__free(&dev->base->mem, t);
     copse__log(&dev->base->log, COPSE_LOG_DEBUG, "self-test: %s on %s, %.0f us", k->row->name,

@@ -14,6 +14,7 @@
 
 struct copse_user_kernel {
     struct copse_kernel_row row; /* its name is "NAME@HASH"; the function in the text is NAME */
+    struct copse_law law; /* without a host function: nothing that is computed again, as in a run of conformance */
     char name[48];
     const copse_context *ctx;
     double ulp, ratio;           /* largest error of a result: see struct copse_bound */

@@ -72,7 +72,7 @@ const struct copse_limits *copse__limits(const struct copse_lowering *l)
 
 bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id)
 {
-    return l->dev ? copse__kernel_fits(l->dev, id) : copse__row(id)->host != NULL;
+    return l->dev ? copse__kernel_fits(l->dev, id) : !copse__row(id)->is_variant;
 }
 
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id)

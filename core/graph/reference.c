@@ -69,12 +69,11 @@ static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, co
     struct evaluator *e = (struct evaluator *)l;
     const struct copse_kernel_row *row = copse__row(id);
     struct copse_host_arg host[COPSE_MAX_BINDINGS];
-    if (!row->host)
-        return copse_fail(COPSE_ERR_INTERNAL, "reference: kernel %s has no host function",
-                          row->name);
+    if (row->is_variant)
+        return copse_fail(COPSE_ERR_INTERNAL, "reference: kernel %s is a variant", row->name);
     for (uint32_t i = 0; i < arg_count; i++)
         host[i] = resolve(e, &args[i], &row->args[i]);
-    row->host(params, spec ? spec : no_spec, host);
+    row->law->host(params, spec ? spec : no_spec, host);
     return COPSE_OK;
 }
 

@@ -70,7 +70,7 @@ copse_status copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis, copse_
 
 /* ---- reference ---- */
 
-void copse_host_argmax(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void argmax_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_argmax *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -95,7 +95,7 @@ void copse_host_argmax(const void *params, const int32_t *spec, const struct cop
 
 /* ---- self-tests ---- */
 
-void copse_self_test_argmax(const struct copse_kernel *k, struct copse_self_test *t)
+static void argmax_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const bool is_first = k->spec[0] != 0;
     struct copse_params_argmax p = { .extent = COPSE_TEST_LINE, .inner = 2 };
@@ -106,3 +106,7 @@ void copse_self_test_argmax(const struct copse_kernel *k, struct copse_self_test
     for (uint32_t i = 0; i < 3 * 4 * 2; i++)
         t->words[1][i] = i * 17 % COPSE_TEST_LINE;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_argmax = { .host = argmax_host, .self_test = argmax_test };

@@ -23,7 +23,8 @@ static double score_of(const struct copse_attention_map *m, const struct copse_h
            copse__attention_bias(m, &args[3], item, h, i, j);
 }
 
-void copse_host_attention(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_attention *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
@@ -70,7 +71,8 @@ static double share_of(const struct copse_host_arg *state, size_t row, double sc
     return exp(score - copse__load(state, STATE * row)) * copse__load(state, STATE * row + 1);
 }
 
-void copse_host_attention_grad_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_query_host(const void *params, const int32_t *spec,
+                                      const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
@@ -98,7 +100,8 @@ void copse_host_attention_grad_query(const void *params, const int32_t *spec, co
     }
 }
 
-void copse_host_attention_grad_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_key_host(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
@@ -140,53 +143,59 @@ static uint32_t rows_of(uint32_t blocks, uint32_t length)
     return blocks / ((length + LANES - 1) / LANES) * length;
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_wide_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_attention_wide *w = params;
     const struct copse_params_attention p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries) };
-    copse_host_attention(&p, spec, args);
+    attention_host(&p, spec, args);
 }
 
-static void wide_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_query_wide_host(const void *params, const int32_t *spec,
+                                           const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query_wide *w = params;
     const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries),
                                                          .to_first = w->to_first, .to_stride = w->to_stride };
-    copse_host_attention_grad_query(&p, spec, args);
+    attention_grad_query_host(&p, spec, args);
 }
 
-static void wide_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_key_wide_host(const void *params, const int32_t *spec,
+                                         const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key_wide *w = params;
     struct copse_params_attention_grad_key p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->keys),
                                                  .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
     for (; p.head < p.share; p.head++)
-        copse_host_attention_grad_key(&p, spec, args);
+        attention_grad_key_host(&p, spec, args);
 }
 
 /* ---- the kernels for fast texels ---- */
 
-static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_texel_host(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
 {
     const struct copse_params_attention_texel *t = params;
     const struct copse_params_attention p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
-    copse_host_attention(&p, spec, args);
+    attention_host(&p, spec, args);
 }
 
-static void texel_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_query_texel_host(const void *params, const int32_t *spec,
+                                            const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query_texel *t = params;
     const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
                                                          .to_first = t->to_first, .to_stride = t->to_stride };
-    copse_host_attention_grad_query(&p, spec, args);
+    attention_grad_query_host(&p, spec, args);
 }
 
-static void texel_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void attention_grad_key_texel_host(const void *params, const int32_t *spec,
+                                          const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key_texel *t = params;
     const struct copse_params_attention_grad_key p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head,
                                                        .to_k = t->to_k, .to_v = t->to_v, .to_stride = t->to_stride };
-    copse_host_attention_grad_key(&p, spec, args);
+    attention_grad_key_host(&p, spec, args);
 }
 
 /* ---- self-tests ---- */
@@ -216,7 +225,7 @@ static void set_state(struct copse_self_test *t, uint32_t buffer)
     }
 }
 
-void copse_self_test_attention(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention p = { PARAMS_OF, .rows = ROWS, .count = 64 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS, 1,
@@ -224,7 +233,7 @@ void copse_self_test_attention(const struct copse_kernel *k, struct copse_self_t
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_query_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64, .to_stride = HEADS * WIDTH };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
@@ -233,7 +242,7 @@ void copse_self_test_attention_grad_query(const struct copse_kernel *k, struct c
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_attention_grad_key(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_key_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
@@ -242,34 +251,31 @@ void copse_self_test_attention_grad_key(const struct copse_kernel *k, struct cop
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_attention_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_wide p = { PARAMS_OF, .blocks = HEADS };
-    copse_self_test_attention(k, t);
+    attention_test(k, t);
     memset(t->params, 0, sizeof t->params);
     memcpy(t->params, &p, sizeof p);
     t->groups = p.blocks;
-    t->truth = wide;
 }
 
-void copse_self_test_attention_grad_query_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_query_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_query_wide p = { PARAMS_OF, .blocks = HEADS, .to_stride = HEADS * WIDTH };
-    copse_self_test_attention_grad_query(k, t);
+    attention_grad_query_test(k, t);
     memset(t->params, 0, sizeof t->params);
     memcpy(t->params, &p, sizeof p);
     t->groups = p.blocks;
-    t->truth = wide_query;
 }
 
-void copse_self_test_attention_grad_key_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_key_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention_grad_key_wide p = { PARAMS_OF, .blocks = 1, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
-    copse_self_test_attention_grad_key(k, t);
+    attention_grad_key_test(k, t);
     memset(t->params, 0, sizeof t->params);
     memcpy(t->params, &p, sizeof p);
     t->groups = p.blocks;
-    t->truth = wide_key;
 }
 
 /* Their heads are whole texels, as many as the kernel was made for. */
@@ -283,17 +289,16 @@ static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
     return 4 * (uint32_t)COPSE_MAX(k->spec[spec], 1);
 }
 
-void copse_self_test_attention_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = texel_width(k, 4);
     const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
                     STATE * ROWS, ROWS * width);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = texel;
 }
 
-void copse_self_test_attention_grad_query_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_query_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = texel_width(k, 3);
     const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS, .to_stride = HEADS * width };
@@ -301,10 +306,9 @@ void copse_self_test_attention_grad_query_texel(const struct copse_kernel *k, st
                     ROWS * width, STATE * ROWS, ROWS * width);
     set_state(t, 6);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = texel_query;
 }
 
-void copse_self_test_attention_grad_key_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void attention_grad_key_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = texel_width(k, 3);
     const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1, .to_v = KEYS * width, .to_stride = width };
@@ -312,5 +316,34 @@ void copse_self_test_attention_grad_key_texel(const struct copse_kernel *k, stru
                     STATE * ROWS, 2 * KEYS * width);
     set_state(t, 5);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = texel_key;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_attention = {
+    .host = attention_host, .self_test = attention_test,
+};
+const struct copse_law copse_law_attention_grad_query = {
+    .host = attention_grad_query_host, .self_test = attention_grad_query_test,
+};
+const struct copse_law copse_law_attention_grad_key = {
+    .host = attention_grad_key_host, .self_test = attention_grad_key_test,
+};
+const struct copse_law copse_law_attention_wide = {
+    .host = attention_wide_host, .self_test = attention_wide_test,
+};
+const struct copse_law copse_law_attention_grad_query_wide = {
+    .host = attention_grad_query_wide_host, .self_test = attention_grad_query_wide_test,
+};
+const struct copse_law copse_law_attention_grad_key_wide = {
+    .host = attention_grad_key_wide_host, .self_test = attention_grad_key_wide_test,
+};
+const struct copse_law copse_law_attention_texel = {
+    .host = attention_texel_host, .self_test = attention_texel_test,
+};
+const struct copse_law copse_law_attention_grad_query_texel = {
+    .host = attention_grad_query_texel_host, .self_test = attention_grad_query_texel_test,
+};
+const struct copse_law copse_law_attention_grad_key_texel = {
+    .host = attention_grad_key_texel_host, .self_test = attention_grad_key_texel_test,
+};

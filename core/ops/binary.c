@@ -5,7 +5,6 @@
 
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
-#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -198,7 +197,8 @@ static size_t find(const struct place *at, int side, size_t i)
     return sum + i * strides[at->rank - 1];
 }
 
-double copse_at_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double binary_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
 {
     const struct copse_params_binary *p = params;
     const struct place at = PLACE(p, spec);
@@ -217,14 +217,15 @@ double copse_at_binary(const void *params, const int32_t *spec, const struct cop
     return 0;
 }
 
-void copse_host_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void binary_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_binary *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_binary(params, spec, args, i));
+        copse__store(&args[2], i, binary_at(params, spec, args, i));
 }
 
-double copse_at_binary_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double binary_grad_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_binary_grad *p = params;
     const struct place at = PLACE(p, spec);
@@ -246,14 +247,16 @@ double copse_at_binary_grad(const void *params, const int32_t *spec, const struc
     return is_choice && slope == 0 ? 0 : copse__load(&args[2], i) * slope;
 }
 
-void copse_host_binary_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void binary_grad_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_binary_grad *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[3], i, copse_at_binary_grad(params, spec, args, i));
+        copse__store(&args[3], i, binary_grad_at(params, spec, args, i));
 }
 
-double copse_at_compare_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double compare_i32_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_compare_i32 *p = params;
     const struct place at = PLACE(p, spec);
@@ -270,11 +273,12 @@ double copse_at_compare_i32(const void *params, const int32_t *spec, const struc
     return 0;
 }
 
-void copse_host_compare_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void compare_i32_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_compare_i32 *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_compare_i32(params, spec, args, i));
+        copse__store(&args[2], i, compare_i32_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
@@ -295,7 +299,7 @@ static float binary_slack(int32_t op, bool is_gradient)
     return COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_binary(const struct copse_kernel *k, struct copse_self_test *t)
+static void binary_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
     const struct copse_walk w = copse__test_walk(rank);
@@ -306,7 +310,7 @@ void copse_self_test_binary(const struct copse_kernel *k, struct copse_self_test
         copse__test_quarters(t, 1);
 }
 
-void copse_self_test_binary_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void binary_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
     const struct copse_walk w = copse__test_walk(rank);
@@ -317,10 +321,22 @@ void copse_self_test_binary_grad(const struct copse_kernel *k, struct copse_self
         copse__test_quarters(t, 1);
 }
 
-void copse_self_test_compare_i32(const struct copse_kernel *k, struct copse_self_test *t)
+static void compare_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
     const struct copse_walk w = copse__test_walk(rank);
     const struct copse_params_compare_i32 p = PARAMS(w, n);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, n), COPSE_TEST_WALK, COPSE_TEST_WALK, n);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_binary = {
+    .host = binary_host, .at = binary_at, .self_test = binary_test,
+};
+const struct copse_law copse_law_binary_grad = {
+    .host = binary_grad_host, .at = binary_grad_at, .self_test = binary_grad_test,
+};
+const struct copse_law copse_law_compare_i32 = {
+    .host = compare_i32_host, .at = compare_i32_at, .self_test = compare_i32_test,
+};

@@ -93,7 +93,7 @@ copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, siz
 
 /* ---- references ---- */
 
-void copse_host_to_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void to_i32_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_to_i32 *p = params;
@@ -108,7 +108,7 @@ void copse_host_to_i32(const void *params, const int32_t *spec, const struct cop
 }
 
 /* Four bytes per word, the lowest first. */
-void copse_host_from_u8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void from_u8_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_from_u8 *p = params;
@@ -117,7 +117,8 @@ void copse_host_from_u8(const void *params, const int32_t *spec, const struct co
 }
 
 /* Two elements per word, the first in its low half. */
-void copse_host_from_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void from_half_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_from_half *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -126,7 +127,7 @@ void copse_host_from_half(const void *params, const int32_t *spec, const struct 
     }
 }
 
-void copse_host_to_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void to_half_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_to_half *p = params;
     for (size_t i = 0; i < p->n; i += 2) {
@@ -139,7 +140,7 @@ void copse_host_to_half(const void *params, const int32_t *spec, const struct co
     }
 }
 
-void copse_host_to_f32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void to_f32_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_to_f32 *p = params;
@@ -149,7 +150,7 @@ void copse_host_to_f32(const void *params, const int32_t *spec, const struct cop
 
 /* ---- self-tests ---- */
 
-void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_test *t)
+static void from_u8_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_from_u8 p = { COPSE_TEST_N };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 4, COPSE_TEST_N);
@@ -158,7 +159,7 @@ void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_tes
 }
 
 /* Numbers of every exponent except the highest, with both signs. */
-void copse_self_test_from_half(const struct copse_kernel *k, struct copse_self_test *t)
+static void from_half_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_from_half p = { COPSE_TEST_N };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 2, COPSE_TEST_N);
@@ -167,7 +168,7 @@ void copse_self_test_from_half(const struct copse_kernel *k, struct copse_self_t
 }
 
 /* Both sides of the range of f16, and ties. */
-void copse_self_test_to_half(const struct copse_kernel *k, struct copse_self_test *t)
+static void to_half_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_to_half p = { COPSE_TEST_N - 1 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N / 2), COPSE_TEST_N, COPSE_TEST_N / 2);
@@ -177,16 +178,26 @@ void copse_self_test_to_half(const struct copse_kernel *k, struct copse_self_tes
     }
 }
 
-void copse_self_test_to_f32(const struct copse_kernel *k, struct copse_self_test *t)
+static void to_f32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_to_f32 p = { COPSE_TEST_N };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_TEST_N);
 }
 
-void copse_self_test_to_i32(const struct copse_kernel *k, struct copse_self_test *t)
+static void to_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_to_i32 p = { COPSE_TEST_N };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_TEST_N);
     for (uint32_t i = 0; i < COPSE_TEST_N; i += 2)
         copse__test_set(t, 0, i, 0.25f * ((float)i - 50.0f));
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_to_i32 = { .host = to_i32_host, .self_test = to_i32_test };
+const struct copse_law copse_law_from_u8 = { .host = from_u8_host, .self_test = from_u8_test };
+const struct copse_law copse_law_from_half = {
+    .host = from_half_host, .self_test = from_half_test,
+};
+const struct copse_law copse_law_to_half = { .host = to_half_host, .self_test = to_half_test };
+const struct copse_law copse_law_to_f32 = { .host = to_f32_host, .self_test = to_f32_test };

@@ -140,7 +140,8 @@ copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_ten
 
 /* ---- references ---- */
 
-void copse_host_channel_norm(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void channel_norm_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_channel_norm *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -155,11 +156,12 @@ void copse_host_channel_norm(const void *params, const int32_t *spec, const stru
     }
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void channel_norm_wide_host(const void *params, const int32_t *spec,
+                                   const struct copse_host_arg *args)
 {
     const struct copse_params_channel_norm_wide *p = params;
     const struct copse_params_channel_norm of = { .n = p->n, .channels = p->channels, .size = p->size, .second = p->second };
-    copse_host_channel_norm(&of, spec, args);
+    channel_norm_host(&of, spec, args);
 }
 
 /* ---- self-tests ---- */
@@ -167,7 +169,7 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
 #define B 2u /* batches */
 #define C 6u /* channels */
 
-void copse_self_test_channel_norm(const struct copse_kernel *k, struct copse_self_test *t)
+static void channel_norm_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_channel_norm p = { .n = B * 9 * C, .channels = C, .size = 9 * C, .second = B * C };
     copse__divisor(p.channels, &p.m, &p.h);
@@ -177,10 +179,18 @@ void copse_self_test_channel_norm(const struct copse_kernel *k, struct copse_sel
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
 
-void copse_self_test_channel_norm_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_channel_norm_wide p = { B * 9 * WIDE_C, WIDE_C, 9 * WIDE_C, B * WIDE_C, 5 };
     COPSE_SELF_TEST(t, p, B * 2, p.n, 2 * B * WIDE_C, B * WIDE_C, WIDE_C, k->spec[0] == FORWARD ? WIDE_C : p.n,
                     2 * B * WIDE_C, p.n);
-    t->truth = wide;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_channel_norm = {
+    .host = channel_norm_host, .self_test = channel_norm_test,
+};
+const struct copse_law copse_law_channel_norm_wide = {
+    .host = channel_norm_wide_host, .self_test = channel_norm_wide_test,
+};

@@ -166,7 +166,8 @@ copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_ten
 
 /* Sums with a NaN or an infinity have NaN as their rounding errors, and then as their means. */
 
-void copse_host_channel_sums(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void channel_sums_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_channel_sums *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -187,7 +188,8 @@ void copse_host_channel_sums(const void *params, const int32_t *spec, const stru
     }
 }
 
-void copse_host_channel_merge(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void channel_merge_host(const void *params, const int32_t *spec,
+                               const struct copse_host_arg *args)
 {
     const struct copse_params_channel_merge *p = params;
     const size_t groups = p->channels / p->group, second = (size_t)p->n * p->chunks * p->group;
@@ -215,13 +217,13 @@ void copse_host_channel_merge(const void *params, const int32_t *spec, const str
 #define C 6u  /* channels */
 #define S 70u /* places: two chunks */
 
-void copse_self_test_channel_sums(const struct copse_kernel *k, struct copse_self_test *t)
+static void channel_sums_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_channel_sums p = { B * 2 * C, S, C, 2, 64, B * C };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), B * S * C, B * S * C, 2 * B * C, B * C, 2 * p.n);
 }
 
-void copse_self_test_channel_merge(const struct copse_kernel *k, struct copse_self_test *t)
+static void channel_merge_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t group = k->spec[0] == SLOPES ? 1 : 3;
     const struct copse_params_channel_merge p = { B * C / group, 70, C, group, 4.0f };
@@ -232,11 +234,22 @@ void copse_self_test_channel_merge(const struct copse_kernel *k, struct copse_se
 #define WIDE_C 17u /* the last vector overlaps the one before */
 #define WIDE_S 60u /* places: two chunks */
 
-void copse_self_test_channel_sums_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void channel_sums_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_channel_sums_wide p = { B * 2 * WIDE_C, WIDE_S, WIDE_C, 2, 40, B * WIDE_C };
     _Static_assert(sizeof p == sizeof(struct copse_params_channel_sums), "both kernels have the same parameters");
     (void)k;
     COPSE_SELF_TEST(t, p, B * 2, B * WIDE_S * WIDE_C, B * WIDE_S * WIDE_C, 2 * B * WIDE_C, B * WIDE_C, 2 * p.n);
-    t->truth = copse_host_channel_sums;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_channel_sums = {
+    .host = channel_sums_host, .self_test = channel_sums_test,
+};
+const struct copse_law copse_law_channel_sums_wide = {
+    .host = channel_sums_host, .self_test = channel_sums_wide_test,
+};
+const struct copse_law copse_law_channel_merge = {
+    .host = channel_merge_host, .self_test = channel_merge_test,
+};

@@ -177,7 +177,8 @@ copse_status copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_ten
 
 /* ---- references ---- */
 
-void copse_host_class_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void class_loss_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_class_loss *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -195,7 +196,8 @@ void copse_host_class_loss(const void *params, const int32_t *spec, const struct
     }
 }
 
-void copse_host_class_loss_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void class_loss_grad_host(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
 {
     const struct copse_params_class_loss_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -221,7 +223,7 @@ void copse_host_class_loss_grad(const void *params, const int32_t *spec, const s
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_COLS
 
-void copse_self_test_class_loss(const struct copse_kernel *k, struct copse_self_test *t)
+static void class_loss_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_class_loss p = { .n = k->spec[0] ? R * C : R, .cols = C, .ignored = 2, .at_label = 0.75f,
                                          .share = 0.25f };
@@ -231,7 +233,7 @@ void copse_self_test_class_loss(const struct copse_kernel *k, struct copse_self_
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_class_loss_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void class_loss_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_class_loss_grad p = { .n = R * C, .cols = C, .ignored = 2, .at_label = 0.75f, .share = 0.25f,
                                               .keep = 0.5f, .smoothing = 0.5f };
@@ -240,3 +242,12 @@ void copse_self_test_class_loss_grad(const struct copse_kernel *k, struct copse_
     copse__test_quarters(t, 2);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_class_loss = {
+    .host = class_loss_host, .self_test = class_loss_test,
+};
+const struct copse_law copse_law_class_loss_grad = {
+    .host = class_loss_grad_host, .self_test = class_loss_grad_test,
+};

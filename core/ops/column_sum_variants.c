@@ -2,7 +2,6 @@
 /* Sums down columns: the op, and its kernel variants with their launches. */
 #include <stdio.h>
 
-#include "core/device/host_at.h"
 #include "core/graph/variant.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
@@ -125,7 +124,8 @@ copse_status copse__column_sum(copse_graph *g, copse_tensor *x, copse_tensor **o
 
 /* ---- self-test ---- */
 
-double copse_at_column_sum_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double column_sum_wide_at(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_column_sum_wide *p = params;
     const size_t first = place / p->cols * p->block;
@@ -136,17 +136,32 @@ double copse_at_column_sum_wide(const void *params, const int32_t *spec, const s
     return sum;
 }
 
-static void sum_columns(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void column_sum_wide_host(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
 {
     const struct copse_params_column_sum_wide *p = params;
     for (size_t i = 0; i < ((size_t)p->rows + p->block - 1) / p->block * p->cols; i++)
-        copse__store(&args[1], i, copse_at_column_sum_wide(params, spec, args, i));
+        copse__store(&args[1], i, column_sum_wide_at(params, spec, args, i));
 }
 
-void copse_self_test_column_sum_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void column_sum_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_column_sum_wide p = { 50, 40, 4096 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, p.rows * p.cols, p.cols);
-    t->truth = sum_columns;
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements column_sum_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_column_sum_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ copse__round_up(p->rows, p->block) / p->block * p->cols,
+                                    p->block };
+}
+
+const struct copse_law copse_law_column_sum_wide = {
+    .host = column_sum_wide_host, .at = column_sum_wide_at, .elements = column_sum_wide_elements,
+    .self_test = column_sum_wide_test,
+};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
-#include "core/device/host_at.h"
 #include "core/ops/conv.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
@@ -36,17 +35,18 @@ static double convolve_at(const struct copse_params_conv *p, size_t width, size_
     return p->c_end == p->group_in ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum) : sum;
 }
 
-double copse_at_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                      size_t place)
 {
     const struct copse_params_conv *p = params;
     return convolve_at(p, p->out_c, 0, p->out_c, spec, args, place);
 }
 
-void copse_host_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_conv *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[3], i, copse_at_conv(params, spec, args, i));
+        copse__store(&args[3], i, conv_at(params, spec, args, i));
 }
 
 /* A pixel of x has `in` elements, one of dy `out`. */
@@ -69,18 +69,20 @@ static double weight_at(const struct copse_params_conv_weight *p, size_t in, siz
     return sum;
 }
 
-double copse_at_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_weight_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_weight *p = params;
     (void)spec;
     return weight_at(p, p->in_c, p->out_c, args, place);
 }
 
-void copse_host_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_weight_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_conv_weight *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[2], i, copse_at_conv_weight(params, spec, args, i));
+        copse__store(&args[2], i, conv_weight_at(params, spec, args, i));
 }
 
 /* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2; those of wide vectors have one group ---- */
@@ -108,7 +110,7 @@ static void soften(struct copse_self_test *t, int32_t activation)
         copse__test_set(t, 0, i, (float)((int)(7 * i + i / 9) % 9 - 4) / 64.0f);
 }
 
-void copse_self_test_conv(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_conv_geometry of = geometry(k->spec[2] != 0, IN_C, OUT_C, 2);
     const struct copse_params_conv p = {
@@ -119,7 +121,7 @@ void copse_self_test_conv(const struct copse_kernel *k, struct copse_self_test *
     soften(t, k->spec[1]);
 }
 
-void copse_self_test_conv_weight(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_weight_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_conv_geometry of = geometry(k->spec[0] != 0, IN_C, OUT_C, 2);
     const uint32_t pixels = copse__conv_pixels(&of);
@@ -136,7 +138,8 @@ void copse_self_test_conv_weight(const struct copse_kernel *k, struct copse_self
     .step_h = (p)->step_h, .step_w = (p)->step_w, .first_h = (p)->first_h, .first_w = (p)->first_w,             \
     .group_in = (p)->group_in, .group_out = (p)->group_out
 
-double copse_at_conv_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_wide_at(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_wide *p = params;
     const struct copse_params_conv plain = { .taps_h = p->taps_h, .gap_h = p->gap_h, .gap_w = p->gap_w, .c_end = p->group_in,
@@ -144,14 +147,15 @@ double copse_at_conv_wide(const void *params, const int32_t *spec, const struct 
     return convolve_at(&plain, (size_t)16 << spec[3], p->panel, p->step, spec, args, place);
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_wide_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_conv_wide *p = params;
     for (size_t i = 0; i < (size_t)p->pixels * p->out_c; i++)
-        copse__store(&args[3], i, copse_at_conv_wide(params, spec, args, i));
+        copse__store(&args[3], i, conv_wide_at(params, spec, args, i));
 }
 
-void copse_self_test_conv_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t out = 16u << k->spec[3], rows = COPSE_CONV_WIDE_ROWS(k->spec[3]);
     const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 3, out, 1);
@@ -161,25 +165,26 @@ void copse_self_test_conv_wide(const struct copse_kernel *k, struct copse_self_t
     };
     COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 3, 3 * 2 * 3 * out, out, p.pixels * out);
     soften(t, k->spec[1]);
-    t->truth = wide;
 }
 
-double copse_at_conv_weight_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_weight_wide_at(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_weight_wide *p = params;
     const struct copse_params_conv_weight plain = { .pixels = p->pixels, .part = p->part, .weights = p->rows * p->out_c,
                                                     .gap_h = 1, .gap_w = 1, SAME_SIZES(p) };
-    return copse_at_conv_weight(&plain, spec, args, place);
+    return conv_weight_at(&plain, spec, args, place);
 }
 
-static void weight_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_weight_wide_host(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args)
 {
     const struct copse_params_conv_weight_wide *p = params;
     for (size_t i = 0; i < (size_t)p->parts * p->rows * p->out_c; i++)
-        copse__store(&args[2], i, copse_at_conv_weight_wide(params, spec, args, i));
+        copse__store(&args[2], i, conv_weight_wide_at(params, spec, args, i));
 }
 
-void copse_self_test_conv_weight_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_weight_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     /* The last panel of outputs is partly used. */
     const uint32_t out = (16u << k->spec[0]) - 3, rows = 3 * 2 * 3, tile = COPSE_CONV_WIDE_ROWS(k->spec[0]);
@@ -188,12 +193,12 @@ void copse_self_test_conv_weight_wide(const struct copse_kernel *k, struct copse
         .pixels = 24, .part = 24, .parts = 1, .rows = rows, COPSE_CONV_SIZES(&of),
     };
     COPSE_SELF_TEST(t, p, (rows + tile - 1) / tile, 2 * 5 * 4 * 3, p.pixels * out, rows * out);
-    t->truth = weight_wide;
 }
 
 /* ---- texels: pixels and rows of weights in whole texels ---- */
 
-double copse_at_conv_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_texel_at(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_texel *p = params;
     const struct copse_params_conv plain = {
@@ -205,14 +210,15 @@ double copse_at_conv_texel(const void *params, const int32_t *spec, const struct
     return convolve_at(&plain, p->out_c, 0, 4 * (size_t)p->out_t, spec, args, place);
 }
 
-static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_texel_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_conv_texel *p = params;
     for (size_t i = 0; i < (size_t)p->pixels * p->out_c; i++)
-        copse__store(&args[3], i, copse_at_conv_texel(params, spec, args, i));
+        copse__store(&args[3], i, conv_texel_at(params, spec, args, i));
 }
 
-void copse_self_test_conv_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     /* The last texel of outputs is partly used. */
     const uint32_t out = (8u << k->spec[3]) - 3, out_t = (out + 3) / 4, rows = 64u >> k->spec[3];
@@ -225,10 +231,10 @@ void copse_self_test_conv_texel(const struct copse_kernel *k, struct copse_self_
     };
     COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out, p.pixels * out);
     soften(t, k->spec[1]);
-    t->truth = texel;
 }
 
-double copse_at_conv_weight_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double conv_weight_texel_at(const void *params, const int32_t *spec,
+                                   const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_weight_texel *p = params;
     const struct copse_params_conv_weight plain = {
@@ -241,14 +247,15 @@ double copse_at_conv_weight_texel(const void *params, const int32_t *spec, const
     return weight_at(&plain, 4 * (size_t)p->in_t, 4 * (size_t)p->out_t, args, place);
 }
 
-static void weight_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void conv_weight_texel_host(const void *params, const int32_t *spec,
+                                   const struct copse_host_arg *args)
 {
     const struct copse_params_conv_weight_texel *p = params;
     for (size_t i = 0; i < (size_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c; i++)
-        copse__store(&args[2], i, copse_at_conv_weight_texel(params, spec, args, i));
+        copse__store(&args[2], i, conv_weight_texel_at(params, spec, args, i));
 }
 
-void copse_self_test_conv_weight_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void conv_weight_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0], in = 5, in_t = 2;
     const struct copse_conv_geometry of = geometry(false, in, out, 1);
@@ -261,5 +268,76 @@ void copse_self_test_conv_weight_texel(const struct copse_kernel *k, struct cops
     const uint32_t rows = of.h.taps * of.w.taps;
     COPSE_SELF_TEST(t, p, p.parts * ((rows + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t, copse__conv_pixels(&of) * 4 * out_t,
                     p.parts * rows * in * out);
-    t->truth = weight_texel;
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements conv_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->count,
+                                    (uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin) };
+}
+
+static struct copse_elements conv_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->pixels * p->out_c,
+                                    (uint64_t)p->taps_h * p->taps_w * p->group_in };
+}
+
+static struct copse_elements conv_weight_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->count, p->part };
+}
+
+static struct copse_elements conv_weight_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->parts * p->rows * p->out_c, p->part };
+}
+
+static struct copse_elements conv_texel_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_texel *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->pixels * p->out_c,
+                                    4 * (uint64_t)p->taps_h * p->taps_w * p->in_t };
+}
+
+static struct copse_elements conv_weight_texel_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight_texel *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->parts * p->taps_h * p->taps_w * p->in_c * p->out_c,
+                                    (uint64_t)p->part * p->out_w };
+}
+
+const struct copse_law copse_law_conv = {
+    .host = conv_host, .at = conv_at, .elements = conv_elements, .self_test = conv_test,
+};
+const struct copse_law copse_law_conv_weight = {
+    .host = conv_weight_host, .at = conv_weight_at, .elements = conv_weight_elements,
+    .self_test = conv_weight_test,
+};
+const struct copse_law copse_law_conv_wide = {
+    .host = conv_wide_host, .at = conv_wide_at, .elements = conv_wide_elements,
+    .self_test = conv_wide_test,
+};
+const struct copse_law copse_law_conv_weight_wide = {
+    .host = conv_weight_wide_host, .at = conv_weight_wide_at, .elements = conv_weight_wide_elements,
+    .self_test = conv_weight_wide_test,
+};
+const struct copse_law copse_law_conv_texel = {
+    .host = conv_texel_host, .at = conv_texel_at, .elements = conv_texel_elements,
+    .self_test = conv_texel_test,
+};
+const struct copse_law copse_law_conv_weight_texel = {
+    .host = conv_weight_texel_host, .at = conv_weight_texel_at,
+    .elements = conv_weight_texel_elements, .self_test = conv_weight_texel_test,
+};

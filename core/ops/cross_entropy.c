@@ -75,8 +75,8 @@ copse_status copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, co
 
 /* ---- references ---- */
 
-void copse_host_cross_entropy(const void *params, const int32_t *spec,
-                              const struct copse_host_arg *args)
+static void cross_entropy_host(const void *params, const int32_t *spec,
+                               const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_cross_entropy *p = params;
@@ -96,10 +96,16 @@ void copse_host_cross_entropy(const void *params, const int32_t *spec,
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_COLS
 
-void copse_self_test_cross_entropy(const struct copse_kernel *k, struct copse_self_test *t)
+static void cross_entropy_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_cross_entropy p = { R, C };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, R), R * C, R, 2 * R, R);
     copse__test_quarters(t, 2);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_cross_entropy = {
+    .host = cross_entropy_host, .self_test = cross_entropy_test,
+};

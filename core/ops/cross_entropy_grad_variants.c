@@ -125,14 +125,16 @@ static void run(const struct rows *p, const struct copse_host_arg *args)
     }
 }
 
-void copse_host_cross_entropy_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void cross_entropy_grad_host(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_cross_entropy_grad *p = params;
     run(&(struct rows){ p->n, p->cols, (double)p->divisor }, args);
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void cross_entropy_grad_wide_host(const void *params, const int32_t *spec,
+                                         const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_cross_entropy_grad_wide *p = params;
@@ -144,7 +146,7 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_COLS
 
-void copse_self_test_cross_entropy_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void cross_entropy_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_cross_entropy_grad p = { .n = R * C, .cols = C, .divisor = 4.0f };
     copse__divisor(C, &p.m, &p.h);
@@ -154,7 +156,7 @@ void copse_self_test_cross_entropy_grad(const struct copse_kernel *k, struct cop
 }
 
 /* m is 4, not less than any logit. */
-void copse_self_test_cross_entropy_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void cross_entropy_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_cross_entropy_grad_wide p = { R, COPSE_TEST_LINE, 4.0f, 2 };
     (void)k;
@@ -163,5 +165,13 @@ void copse_self_test_cross_entropy_grad_wide(const struct copse_kernel *k, struc
     for (uint32_t r = 0; r < R; r++)
         copse__test_set(t, 2, 2 * r, 4.0f);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = wide;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_cross_entropy_grad = {
+    .host = cross_entropy_grad_host, .self_test = cross_entropy_grad_test,
+};
+const struct copse_law copse_law_cross_entropy_grad_wide = {
+    .host = cross_entropy_grad_wide_host, .self_test = cross_entropy_grad_wide_test,
+};

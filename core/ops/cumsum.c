@@ -119,7 +119,8 @@ static size_t first_of(const struct copse_params_scan *p, size_t i)
     return i / p->inner % p->chunks * CHUNK;
 }
 
-void copse_host_scan_sums(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void scan_sums_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_scan_sums *q = params;
     const struct copse_params_scan p = { q->n, q->count, q->chunks, q->inner };
@@ -131,7 +132,7 @@ void copse_host_scan_sums(const void *params, const int32_t *spec, const struct 
     }
 }
 
-void copse_host_scan(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void scan_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_scan *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -148,14 +149,21 @@ void copse_host_scan(const void *params, const int32_t *spec, const struct copse
 
 /* ---- self-tests: three outer and two inner lines of two chunks ---- */
 
-void copse_self_test_scan_sums(const struct copse_kernel *k, struct copse_self_test *t)
+static void scan_sums_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_scan_sums p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n);
 }
 
-void copse_self_test_scan(const struct copse_kernel *k, struct copse_self_test *t)
+static void scan_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_scan p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n, 3 * COPSE_TEST_LINE * 2);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_scan_sums = {
+    .host = scan_sums_host, .self_test = scan_sums_test,
+};
+const struct copse_law copse_law_scan = { .host = scan_host, .self_test = scan_test };

@@ -157,8 +157,8 @@ copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse
 
 /* ---- reference ---- */
 
-void copse_host_dense_grad(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args)
+static void dense_grad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_dense_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -173,10 +173,16 @@ void copse_host_dense_grad(const void *params, const int32_t *spec,
 
 /* ---- self-tests ---- */
 
-void copse_self_test_dense_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_dense_grad p = { COPSE_TEST_N };
     const uint64_t each = (uint64_t)COPSE_MAX(k->spec[0], 1);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, (p.n + each - 1) / each), p.n, p.n, p.n);
     copse__test_quarters(t, 0);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_dense_grad = {
+    .host = dense_grad_host, .self_test = dense_grad_test,
+};

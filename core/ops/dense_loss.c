@@ -344,7 +344,8 @@ copse_status copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_te
 
 /* ---- references ---- */
 
-void copse_host_label_logit(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void label_logit_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_label_logit *p = params;
     (void)spec;
@@ -357,7 +358,8 @@ void copse_host_label_logit(const void *params, const int32_t *spec, const struc
     }
 }
 
-void copse_host_logits_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void logits_grad_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_logits_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -374,7 +376,7 @@ void copse_host_logits_grad(const void *params, const int32_t *spec, const struc
 enum { R = COPSE_TEST_ROWS, C = COPSE_TEST_COLS, FIRST = 5 };
 
 /* Labels before the columns, in them, and after them. */
-void copse_self_test_label_logit(const struct copse_kernel *k, struct copse_self_test *t)
+static void label_logit_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_label_logit p = { R, C, FIRST };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, R), R * C, R, R, R);
@@ -382,7 +384,7 @@ void copse_self_test_label_logit(const struct copse_kernel *k, struct copse_self
         t->words[1][i] = i * (FIRST + 3);
 }
 
-void copse_self_test_logits_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void logits_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_logits_grad p = { .n = R * C, .cols = C, .first = FIRST, .classes = FIRST + C, .ignored = 2 };
     copse__divisor(C, &p.m, &p.h);
@@ -392,3 +394,12 @@ void copse_self_test_logits_grad(const struct copse_kernel *k, struct copse_self
         t->words[1][i] = 2 + i * FIRST; /* the first one is ignored, the next two are in the columns */
     t->slack = COPSE_SELF_TEST_SLACK;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_label_logit = {
+    .host = label_logit_host, .self_test = label_logit_test,
+};
+const struct copse_law copse_law_logits_grad = {
+    .host = logits_grad_host, .self_test = logits_grad_test,
+};

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "core/base/random.h"
-#include "core/device/host_at.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -157,13 +156,15 @@ static double element(const struct copse_params_dropout_wide *p, const struct co
     return random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * (double)p->scale;
 }
 
-double copse_at_dropout_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double dropout_wide_at(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args, size_t i)
 {
     (void)spec;
     return element(params, args, i);
 }
 
-double copse_at_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double dropout_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                         size_t i)
 {
     const struct copse_params_dropout *p = params;
     const struct copse_params_dropout_wide of = { .row_elements = p->row_elements, .stream = p->stream,
@@ -172,16 +173,16 @@ double copse_at_dropout(const void *params, const int32_t *spec, const struct co
     return element(&of, args, i);
 }
 
-void copse_host_dropout(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void dropout_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_dropout *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_dropout(params, spec, args, i));
+        copse__store(&args[2], i, dropout_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
 
-void copse_self_test_dropout(const struct copse_kernel *k, struct copse_self_test *t)
+static void dropout_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_dropout p = { .n = COPSE_TEST_N, .row_elements = 7, .stream = 3,
                                       .threshold = 0x80000000u, .scale = 2.0f };
@@ -189,7 +190,8 @@ void copse_self_test_dropout(const struct copse_kernel *k, struct copse_self_tes
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void dropout_wide_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_dropout_wide *p = params;
     (void)spec;
@@ -197,10 +199,18 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
         copse__store(&args[2], i, element(p, args, i));
 }
 
-void copse_self_test_dropout_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void dropout_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_dropout_wide p = { COPSE_TEST_N, 7, 3, 0x80000000u, 2.0f, 64 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
-    t->truth = wide;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_dropout = {
+    .host = dropout_host, .at = dropout_at, .self_test = dropout_test,
+};
+const struct copse_law copse_law_dropout_wide = {
+    .host = dropout_wide_host, .at = dropout_wide_at, .self_test = dropout_wide_test,
+};

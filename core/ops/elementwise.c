@@ -140,7 +140,7 @@ static double power(double x, double a)
     return copysign(fmin(fmax(fabs(y), 1e-250), 1e250), y);
 }
 
-void copse_host_unary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void unary_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_unary *p = params;
     const double alpha = p->alpha, beta = p->beta;
@@ -165,8 +165,8 @@ static double along(double dy, double slope, double ulp)
     return slope == 0 && !(ulp > 0) ? 0 : dy * slope;
 }
 
-void copse_host_unary_grad(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args)
+static void unary_grad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_unary_grad *p = params;
     const double alpha = p->alpha, beta = p->beta;
@@ -202,7 +202,7 @@ static float unary_slack(int32_t op, bool is_gradient)
     return COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_unary(const struct copse_kernel *k, struct copse_self_test *t)
+static void unary_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_unary p = { COPSE_TEST_N, 0.5f, 1.0f };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n);
@@ -211,7 +211,7 @@ void copse_self_test_unary(const struct copse_kernel *k, struct copse_self_test 
         copse__test_quarters(t, 0);
 }
 
-void copse_self_test_unary_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void unary_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_unary_grad p = { COPSE_TEST_N, 0.5f, 1.0f };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, p.n);
@@ -221,22 +221,31 @@ void copse_self_test_unary_grad(const struct copse_kernel *k, struct copse_self_
 }
 
 /* The first parameters are those of the kernels for all devices. */
-void copse_self_test_unary_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void unary_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_unary_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
     COPSE_SELF_TEST(t, p, 3, p.n, p.n);
     t->slack = unary_slack(k->spec[0], false);
     if (t->slack > 0.0f)
         copse__test_quarters(t, 0);
-    t->truth = copse_host_unary;
 }
 
-void copse_self_test_unary_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void unary_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_unary_grad_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
     COPSE_SELF_TEST(t, p, 3, p.n, p.n, p.n);
     t->slack = unary_slack(k->spec[0], true);
     if (t->slack > 0.0f)
         copse__test_quarters(t, 0);
-    t->truth = copse_host_unary_grad;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_unary = { .host = unary_host, .self_test = unary_test };
+const struct copse_law copse_law_unary_wide = { .host = unary_host, .self_test = unary_wide_test };
+const struct copse_law copse_law_unary_grad = {
+    .host = unary_grad_host, .self_test = unary_grad_test,
+};
+const struct copse_law copse_law_unary_grad_wide = {
+    .host = unary_grad_host, .self_test = unary_grad_wide_test,
+};

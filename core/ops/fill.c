@@ -105,7 +105,7 @@ copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse
 
 /* ---- references ---- */
 
-void copse_host_fill(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void fill_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_fill *p = params;
@@ -113,8 +113,8 @@ void copse_host_fill(const void *params, const int32_t *spec, const struct copse
         copse__store(&args[0], i, p->value);
 }
 
-void copse_host_fill_i32(const void *params, const int32_t *spec,
-                         const struct copse_host_arg *args)
+static void fill_i32_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_fill_i32 *p = params;
@@ -122,8 +122,8 @@ void copse_host_fill_i32(const void *params, const int32_t *spec,
         copse__store_i(&args[0], i, p->value);
 }
 
-void copse_host_step_scalar(const void *params, const int32_t *spec,
-                            const struct copse_host_arg *args)
+static void step_scalar_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     (void)spec;
     const struct copse_params_step_scalar *p = params;
@@ -134,22 +134,30 @@ void copse_host_step_scalar(const void *params, const int32_t *spec,
 
 /* ---- self-tests ---- */
 
-void copse_self_test_fill(const struct copse_kernel *k, struct copse_self_test *t)
+static void fill_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_fill p = { COPSE_TEST_N, 2.5f };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N);
 }
 
-void copse_self_test_fill_i32(const struct copse_kernel *k, struct copse_self_test *t)
+static void fill_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_fill_i32 p = { COPSE_TEST_N, -7 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N);
 }
 
-void copse_self_test_step_scalar(const struct copse_kernel *k, struct copse_self_test *t)
+static void step_scalar_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_step_scalar p = { COPSE_STEP_RATE };
     (void)k;
     COPSE_SELF_TEST(t, p, 1, COPSE_STEP_WORDS, 1);
     copse__test_set(t, 0, COPSE_STEP_RATE, 2.5f);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_fill = { .host = fill_host, .self_test = fill_test };
+const struct copse_law copse_law_fill_i32 = { .host = fill_i32_host, .self_test = fill_i32_test };
+const struct copse_law copse_law_step_scalar = {
+    .host = step_scalar_host, .self_test = step_scalar_test,
+};

@@ -2,7 +2,6 @@
 /* Rows of a table by index. The derivative sorts the positions by row and sums each row's part of dy in one order. */
 #include <math.h>
 
-#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/row_gradient.h"
 #include "core/ops/row_sort.h"
@@ -96,7 +95,8 @@ copse_status copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *ind
 
 /* ---- references ---- */
 
-double copse_at_gather(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double gather_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
 {
     const struct copse_params_gather *p = params;
     const uint32_t row = (uint32_t)copse__load_i(&args[1], i / p->width);
@@ -104,19 +104,25 @@ double copse_at_gather(const void *params, const int32_t *spec, const struct cop
     return row < p->rows ? copse__load(&args[0], (size_t)row * p->width + i % p->width) : (double)NAN;
 }
 
-void copse_host_gather(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void gather_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_gather *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_gather(params, spec, args, i));
+        copse__store(&args[2], i, gather_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
 
-void copse_self_test_gather(const struct copse_kernel *k, struct copse_self_test *t)
+static void gather_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_gather p = { .n = COPSE_TEST_N, .width = 7, .rows = 3 };
     copse__divisor(p.width, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.rows * p.width, (COPSE_TEST_N + 6) / 7, p.n);
     t->words[1][3] = (uint32_t)-1;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_gather = {
+    .host = gather_host, .at = gather_at, .self_test = gather_test,
+};

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "copse/ops/gated.h"
-#include "core/device/host_at.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -249,7 +248,7 @@ static double function_of(int32_t function, double x)
     const struct copse_params_unary p = { 1, 0, 0 };
     double y = x;
     const struct copse_host_arg args[] = { { &x, 1, true }, { &y, 1, true } };
-    copse_host_unary(&p, &function, args);
+    copse_law_unary.host(&p, &function, args);
     return y;
 }
 
@@ -259,7 +258,7 @@ static double slope_of(int32_t function, double x, double dy)
     const struct copse_params_unary_grad p = { 1, 0, 0 };
     double dx = dy;
     const struct copse_host_arg args[] = { { &x, 1, true }, { &dy, 1, true }, { &dx, 1, true } };
-    copse_host_unary_grad(&p, &function, args);
+    copse_law_unary_grad.host(&p, &function, args);
     return dx;
 }
 
@@ -274,14 +273,16 @@ static double slope_terms(int32_t function, double x)
 #define ADDS_MAGNITUDES 5 /* of the specification: the magnitudes of the terms of dy value f'(gate), for limits */
 
 /* The kernels for wide vectors have the same first parameters. */
-double copse_at_glu(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double glu_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                     size_t i)
 {
     const struct copse_params_glu *p = params;
     const size_t at = i / p->cols * p->stride + i % p->cols;
     return function_of(spec[0], copse__load(&args[0], at)) * copse__load(&args[1], p->first + at);
 }
 
-double copse_at_glu_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double glu_grad_at(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_glu_grad *p = params;
     const bool is_packed = p->to_stride != p->cols; /* gates and values of a row side by side; else all gates, then all values */
@@ -296,25 +297,26 @@ double copse_at_glu_grad(const void *params, const int32_t *spec, const struct c
     return spec[ADDS_MAGNITUDES] ? fabs(slope) * slope_terms(spec[0], x) : slope_of(spec[0], x, slope);
 }
 
-void copse_host_glu(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void glu_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_glu *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_glu(params, spec, args, i));
+        copse__store(&args[2], i, glu_at(params, spec, args, i));
 }
 
-void copse_host_glu_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void glu_grad_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_glu_grad *p = params;
     for (size_t i = 0; i < 2 * (size_t)p->n; i++)
-        copse__store(&args[3], i, copse_at_glu_grad(params, spec, args, i));
+        copse__store(&args[3], i, glu_grad_at(params, spec, args, i));
 }
 
 /* ---- self-tests: rows of gates and values ---- */
 
 enum { ROWS = 5, COLS = 19 };
 
-void copse_self_test_glu(const struct copse_kernel *k, struct copse_self_test *t)
+static void glu_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_glu p = { ROWS * COLS, COLS, 2 * COLS, COLS, 0, 0 };
     copse__divisor(COLS, &p.m, &p.h);
@@ -322,7 +324,7 @@ void copse_self_test_glu(const struct copse_kernel *k, struct copse_self_test *t
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_glu_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void glu_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_glu_grad p = { ROWS * COLS, COLS, 2 * COLS, COLS, 2 * COLS, COLS, 0, 0 };
     copse__divisor(COLS, &p.m, &p.h);
@@ -331,20 +333,47 @@ void copse_self_test_glu_grad(const struct copse_kernel *k, struct copse_self_te
 }
 
 /* The kernels for wide vectors have the same first parameters. */
-void copse_self_test_glu_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void glu_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_glu_wide p = { ROWS * COLS, COLS, 2 * COLS, COLS, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 3, 2 * p.n, 2 * p.n, p.n);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = copse_host_glu;
 }
 
-void copse_self_test_glu_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void glu_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_glu_grad_wide p = { ROWS * COLS, COLS, 2 * COLS, COLS, 2 * COLS, COLS, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 3, 2 * p.n, 2 * p.n, p.n, 2 * p.n);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = copse_host_glu_grad;
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements glu_grad_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_glu_grad *p = params;
+    (void)spec;
+    return (struct copse_elements){ 2 * (uint64_t)p->n, 1 };
+}
+
+static struct copse_elements glu_grad_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_glu_grad_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ 2 * (uint64_t)p->n, 1 };
+}
+
+const struct copse_law copse_law_glu = { .host = glu_host, .at = glu_at, .self_test = glu_test };
+const struct copse_law copse_law_glu_wide = {
+    .host = glu_host, .at = glu_at, .self_test = glu_wide_test,
+};
+const struct copse_law copse_law_glu_grad = {
+    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_elements,
+    .self_test = glu_grad_test,
+};
+const struct copse_law copse_law_glu_grad_wide = {
+    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_wide_elements,
+    .self_test = glu_grad_wide_test,
+};

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "core/base/half.h"
-#include "core/device/host_at.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -109,7 +108,7 @@ static void product(const struct copse_params_matmul *p, const int32_t *spec, co
             }
 }
 
-void copse_host_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     product(params, spec, args, &(struct elements){ COPSE_F32, false });
 }
@@ -120,7 +119,8 @@ static struct elements halves(const int32_t *spec)
     return (struct elements){ spec[4] ? COPSE_BF16 : COPSE_F16, spec[5] != 0 };
 }
 
-void copse_host_matmul_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_half_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct elements of = halves(spec);
     product(params, spec, args, &of);
@@ -138,18 +138,21 @@ static double product_at(const struct copse_params_matmul *p, const int32_t *spe
     return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
 }
 
-double copse_at_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double matmul_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t place)
 {
     return product_at(params, spec, args, &(struct elements){ COPSE_F32, false }, place);
 }
 
-double copse_at_matmul_half(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double matmul_half_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t place)
 {
     const struct elements of = halves(spec);
     return product_at(params, spec, args, &of, place);
 }
 
-double copse_at_matmul_pad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double matmul_pad_at(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_pad *p = params;
     const size_t row = place / p->cols_to, item = row / p->rows_to, i = row % p->rows_to, j = place % p->cols_to;
@@ -157,16 +160,16 @@ double copse_at_matmul_pad(const void *params, const int32_t *spec, const struct
     return i < p->rows && j < p->cols ? copse__load(&args[0], (item * p->rows + i) * p->cols + j) : 0;
 }
 
-void copse_host_matmul_pad(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args)
+static void matmul_pad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_pad *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->rows_to * p->cols_to; i++)
-        copse__store(&args[1], i, copse_at_matmul_pad(params, spec, args, i));
+        copse__store(&args[1], i, matmul_pad_at(params, spec, args, i));
 }
 
-void copse_host_bias_activation(const void *params, const int32_t *spec,
-                                const struct copse_host_arg *args)
+static void bias_activation_host(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
 {
     const struct copse_params_bias_activation *p = params;
     for (size_t i = 0; i < p->count; i++) {
@@ -196,7 +199,7 @@ static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activatio
         t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_matmul(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     /* Two products, with one B if operands repeat. */
     const struct copse_params_matmul p = { .m = M, .n = N, .k = K, .k_end = K, .batch = 2, .a_each = 1, .a_count = 2,
@@ -206,7 +209,8 @@ void copse_self_test_matmul(const struct copse_kernel *k, struct copse_self_test
     soften(t, 0, k->spec[1]);
 }
 
-double copse_at_matmul_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double matmul_wide_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_wide *p = params;
     const size_t width = (size_t)16 << spec[2], row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
@@ -218,14 +222,15 @@ double copse_at_matmul_wide(const void *params, const int32_t *spec, const struc
     return copse__activate(spec[1], sum);
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_wide_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
-        copse__store(&args[3], i, copse_at_matmul_wide(params, spec, args, i));
+        copse__store(&args[3], i, matmul_wide_at(params, spec, args, i));
 }
 
-void copse_self_test_matmul_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = 16u << k->spec[2], panels = divide_up(N, width);
     const struct copse_params_matmul_wide p = {
@@ -234,11 +239,10 @@ void copse_self_test_matmul_wide(const struct copse_kernel *k, struct copse_self
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 6) * panels, M * K, panels * K * width, N, M * N);
     soften(t, 0, k->spec[1]);
-    t->truth = wide;
 }
 
 /* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the width. */
-size_t copse_place_matmul_wide_pack(const void *params, const int32_t *spec, size_t i)
+static size_t matmul_wide_pack_place(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_matmul_wide_pack *p = params;
     const size_t cols = divide_up(p->n, p->width) * (size_t)p->width, row = i / cols, j = i % cols;
@@ -246,7 +250,8 @@ size_t copse_place_matmul_wide_pack(const void *params, const int32_t *spec, siz
     return row / p->k * p->k * cols + (j / p->width * p->k + row % p->k) * p->width + j % p->width;
 }
 
-double copse_at_matmul_wide_pack(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double matmul_wide_pack_at(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_matmul_wide_pack *p = params;
     const size_t cols = divide_up(p->n, p->width) * (size_t)p->width, row = i / cols, j = i % cols;
@@ -254,24 +259,24 @@ double copse_at_matmul_wide_pack(const void *params, const int32_t *spec, const 
     return j < p->n ? copse__load(&args[0], row * p->n + j) : 0;
 }
 
-static void pack(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_wide_pack_host(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide_pack *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->k * divide_up(p->n, p->width) * p->width; i++)
-        copse__store(&args[1], copse_place_matmul_wide_pack(params, spec, i),
-                     copse_at_matmul_wide_pack(params, spec, args, i));
+        copse__store(&args[1], matmul_wide_pack_place(params, spec, i),
+                     matmul_wide_pack_at(params, spec, args, i));
 }
 
-void copse_self_test_matmul_wide_pack(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_wide_pack_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_matmul_wide_pack p = { .k = 5, .n = 40, .width = 32, .batch = 1 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, 5 * 40, 5 * 64);
-    t->truth = pack;
 }
 
 /* Place i of `x` is element i % cols of row i / cols, where there are `padded` rows. */
-size_t copse_place_matmul_wide_turn(const void *params, const int32_t *spec, size_t i)
+static size_t matmul_wide_turn_place(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_matmul_wide_turn *p = params;
     const size_t row = i / p->cols, j = i % p->cols, item = row / p->padded, at = row % p->padded;
@@ -279,7 +284,8 @@ size_t copse_place_matmul_wide_turn(const void *params, const int32_t *spec, siz
     return item * p->to_batch + at / p->width * p->panel + j * p->step + at % p->width;
 }
 
-double copse_at_matmul_wide_turn(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double matmul_wide_turn_at(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_matmul_wide_turn *p = params;
     const size_t row = i / p->cols, j = i % p->cols, item = row / p->padded, at = row % p->padded;
@@ -287,15 +293,16 @@ double copse_at_matmul_wide_turn(const void *params, const int32_t *spec, const 
     return at < p->rows ? copse__load(&args[0], (item * p->rows + at) * p->cols + j) : 0;
 }
 
-static void turn(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_wide_turn_host(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_wide_turn *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->padded * p->cols; i++)
-        copse__store(&args[1], copse_place_matmul_wide_turn(params, spec, i),
-                     copse_at_matmul_wide_turn(params, spec, args, i));
+        copse__store(&args[1], matmul_wide_turn_place(params, spec, i),
+                     matmul_wide_turn_at(params, spec, args, i));
 }
 
-void copse_self_test_matmul_wide_turn(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_wide_turn_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_matmul_wide_turn p = {
         .rows = 20, .cols = 18, .width = 16, .panel = 18 * 16, .step = 16, .padded = 32,
@@ -303,16 +310,16 @@ void copse_self_test_matmul_wide_turn(const struct copse_kernel *k, struct copse
     };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, 20 * 18, 32 * 18);
-    t->truth = turn;
 }
 
-void copse_self_test_matmul_pad(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_pad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_matmul_pad p = { 5, 7, 8, 8, 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(8, k->group_y), 2 * 5 * 7, 2 * 8 * 8);
 }
 
-double copse_at_matmul_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t place)
+static double matmul_texel_at(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_texel *p = params;
     const size_t a_row = 4 * (size_t)p->a_row, b_row = 4 * (size_t)p->b_row;
@@ -325,14 +332,15 @@ double copse_at_matmul_texel(const void *params, const int32_t *spec, const stru
     return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
 }
 
-static void texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void matmul_texel_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_texel *p = params;
     for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
-        copse__store(&args[3], i, copse_at_matmul_texel(params, spec, args, i));
+        copse__store(&args[3], i, matmul_texel_at(params, spec, args, i));
 }
 
-void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const bool a_transposed = k->spec[2] != 0, b_transposed = k->spec[3] != 0;
     const uint32_t a_row = divide_up(a_transposed ? M : K, 4), a_rows = a_transposed ? K : M;
@@ -346,7 +354,6 @@ void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_sel
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
                     8 * b_row * b_rows, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
-    t->truth = texel;
 }
 
 /* Whole numbers from -4 to 4, divided by `by`. */
@@ -361,7 +368,7 @@ static void set_halves(struct copse_self_test *t, uint32_t buffer, float by, boo
     }
 }
 
-void copse_self_test_matmul_half(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_half_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     enum { TERMS = 20 }; /* more than a strip */
     /* Two products with one B. */
@@ -374,7 +381,7 @@ void copse_self_test_matmul_half(const struct copse_kernel *k, struct copse_self
     set_halves(t, 1, 1, k->spec[4] != 0);
 }
 
-void copse_self_test_matmul_cooperative(const struct copse_kernel *k, struct copse_self_test *t)
+static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     enum { TERMS = 40 }; /* more than a strip */
     /* Two products with one B. */
@@ -384,13 +391,106 @@ void copse_self_test_matmul_cooperative(const struct copse_kernel *k, struct cop
     soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, false);
     set_halves(t, 1, 1, false);
-    t->truth = copse_host_matmul_half;
 }
 
-void copse_self_test_bias_activation(const struct copse_kernel *k, struct copse_self_test *t)
+static void bias_activation_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_bias_activation p = { 91, 7 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 91, 7, 91);
     soften(t, 0, k->spec[1]);
     soften(t, 1, k->spec[1]);
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements matmul_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
+}
+
+static struct copse_elements matmul_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k };
+}
+
+static struct copse_elements matmul_texel_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_texel *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
+}
+
+static struct copse_elements matmul_half_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_half *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
+}
+
+static struct copse_elements matmul_cooperative_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_cooperative *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
+}
+
+static struct copse_elements matmul_pad_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_pad *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->rows_to * p->cols_to, 1 };
+}
+
+static struct copse_elements matmul_wide_pack_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_wide_pack *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->k * copse__round_up(p->n, p->width),
+                                    1 };
+}
+
+static struct copse_elements matmul_wide_turn_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_matmul_wide_turn *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->batch * p->padded * p->cols, 1 };
+}
+
+const struct copse_law copse_law_matmul = {
+    .host = matmul_host, .at = matmul_at, .elements = matmul_elements, .self_test = matmul_test,
+};
+const struct copse_law copse_law_matmul_half = {
+    .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_half_elements,
+    .self_test = matmul_half_test,
+};
+const struct copse_law copse_law_matmul_cooperative = {
+    .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_cooperative_elements,
+    .self_test = matmul_cooperative_test,
+};
+const struct copse_law copse_law_matmul_pad = {
+    .host = matmul_pad_host, .at = matmul_pad_at, .elements = matmul_pad_elements,
+    .self_test = matmul_pad_test,
+};
+const struct copse_law copse_law_bias_activation = {
+    .host = bias_activation_host, .self_test = bias_activation_test,
+};
+const struct copse_law copse_law_matmul_wide = {
+    .host = matmul_wide_host, .at = matmul_wide_at, .elements = matmul_wide_elements,
+    .self_test = matmul_wide_test,
+};
+const struct copse_law copse_law_matmul_wide_pack = {
+    .host = matmul_wide_pack_host, .at = matmul_wide_pack_at, .place = matmul_wide_pack_place,
+    .elements = matmul_wide_pack_elements, .self_test = matmul_wide_pack_test,
+};
+const struct copse_law copse_law_matmul_wide_turn = {
+    .host = matmul_wide_turn_host, .at = matmul_wide_turn_at, .place = matmul_wide_turn_place,
+    .elements = matmul_wide_turn_elements, .self_test = matmul_wide_turn_test,
+};
+const struct copse_law copse_law_matmul_texel = {
+    .host = matmul_texel_host, .at = matmul_texel_at, .elements = matmul_texel_elements,
+    .self_test = matmul_texel_test,
+};

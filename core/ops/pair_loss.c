@@ -177,7 +177,8 @@ static double binary(double x, double y, double w)
     return (off + on) * log1p(exp(-fabs(x))) + (side == 0 ? 0 : side * fabs(x));
 }
 
-void copse_host_pair_loss(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pair_loss_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_pair_loss *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -193,7 +194,8 @@ static double binary_slope(double x, double y, double w)
     return (x > 0 ? off - on * e : off * e - on) / (1 + e);
 }
 
-void copse_host_pair_loss_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pair_loss_grad_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_pair_loss_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -207,7 +209,7 @@ void copse_host_pair_loss_grad(const void *params, const int32_t *spec, const st
 
 #define PERIOD 7u
 
-void copse_self_test_pair_loss(const struct copse_kernel *k, struct copse_self_test *t)
+static void pair_loss_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_pair_loss p = { COPSE_TEST_N, PERIOD, 0, 0 };
     copse__divisor(PERIOD, &p.m, &p.h);
@@ -216,7 +218,7 @@ void copse_self_test_pair_loss(const struct copse_kernel *k, struct copse_self_t
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_pair_loss_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void pair_loss_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_pair_loss_grad p = { COPSE_TEST_N, PERIOD, 0, 0 };
     copse__divisor(PERIOD, &p.m, &p.h);
@@ -224,3 +226,12 @@ void copse_self_test_pair_loss_grad(const struct copse_kernel *k, struct copse_s
     copse__test_quarters(t, 1);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_pair_loss = {
+    .host = pair_loss_host, .self_test = pair_loss_test,
+};
+const struct copse_law copse_law_pair_loss_grad = {
+    .host = pair_loss_grad_host, .self_test = pair_loss_grad_test,
+};

@@ -2,7 +2,6 @@
 /* References and self-tests of the kernels of pooling. */
 #include <math.h>
 
-#include "core/device/host_at.h"
 #include "core/ops/pool.h"
 #include "core/ops/self_tests.h"
 
@@ -57,7 +56,8 @@ static bool largest(const struct place *at, const struct copse_host_arg *x, size
     return is_there;
 }
 
-double copse_at_pool(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double pool_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                      size_t i)
 {
     const struct copse_params_pool *p = params;
     const struct place at = place_of(p, spec, i);
@@ -70,11 +70,11 @@ double copse_at_pool(const void *params, const int32_t *spec, const struct copse
     return sum / (double)(p->divisor ? p->divisor : COPSE_MAX(count(&at), (size_t)1));
 }
 
-void copse_host_pool(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pool_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_pool *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[1], i, copse_at_pool(params, spec, args, i));
+        copse__store(&args[1], i, pool_at(params, spec, args, i));
 }
 
 /* What window `o` adds to element `e`. */
@@ -99,7 +99,8 @@ static bool spans(int64_t first, uint32_t step, int32_t taps, size_t e)
     return (int64_t)e >= first && (int64_t)e <= first + (int64_t)step * (taps - 1);
 }
 
-double copse_at_pool_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t e)
+static double pool_grad_at(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args, size_t e)
 {
     struct copse_params_pool p;
     _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad), "both kernels have the same parameters");
@@ -114,7 +115,8 @@ double copse_at_pool_grad(const void *params, const int32_t *spec, const struct 
     return sum;
 }
 
-void copse_host_pool_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pool_grad_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     struct copse_params_pool p;
     _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad), "both kernels have the same parameters");
@@ -148,7 +150,7 @@ static struct copse_params_pool test_params(const struct copse_kernel *k, uint32
     return p;
 }
 
-void copse_self_test_pool(const struct copse_kernel *k, struct copse_self_test *t)
+static void pool_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t in, out;
     struct copse_params_pool p = test_params(k, &in, &out);
@@ -156,7 +158,7 @@ void copse_self_test_pool(const struct copse_kernel *k, struct copse_self_test *
     COPSE_SELF_TEST(t, p, copse__test_groups(k, out), in, out);
 }
 
-void copse_self_test_pool_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void pool_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t in, out;
     struct copse_params_pool p = test_params(k, &in, &out);
@@ -177,16 +179,18 @@ static struct copse_params_pool by_lines(const void *params, bool is_grad)
     return p;
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pool_wide_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_pool p = by_lines(params, false);
-    copse_host_pool(&p, spec, args);
+    pool_host(&p, spec, args);
 }
 
-static void wide_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void pool_grad_wide_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_pool p = by_lines(params, true);
-    copse_host_pool_grad(&p, spec, args);
+    pool_grad_host(&p, spec, args);
 }
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
@@ -200,20 +204,64 @@ static struct copse_params_pool wide_params(const struct copse_kernel *k, uint32
     return p;
 }
 
-void copse_self_test_pool_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void pool_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t in, out;
     struct copse_params_pool p = wide_params(k, &in, &out);
     p.count = 2 * p.out_h;
     COPSE_SELF_TEST(t, p, p.count, in, out);
-    t->truth = wide;
 }
 
-void copse_self_test_pool_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void pool_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t in, out;
     struct copse_params_pool p = wide_params(k, &in, &out);
     p.count = 2 * p.in_h;
     COPSE_SELF_TEST(t, p, p.count, in, out, in);
-    t->truth = wide_grad;
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements pool_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_pool *p = params;
+    return (struct copse_elements){ p->count, (uint64_t)spec[1] * (uint64_t)spec[2] };
+}
+
+static struct copse_elements pool_grad_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_pool_grad *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->count, (uint64_t)p->out_h * p->out_w };
+}
+
+static struct copse_elements pool_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_pool_wide *p = params;
+    return (struct copse_elements){ (uint64_t)p->lines * p->out_w * p->channels,
+                                    (uint64_t)spec[1] * (uint64_t)spec[2] };
+}
+
+static struct copse_elements pool_grad_wide_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_pool_grad_wide *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->lines * p->in_w * p->channels,
+                                    (uint64_t)p->out_h * p->out_w };
+}
+
+const struct copse_law copse_law_pool = {
+    .host = pool_host, .at = pool_at, .elements = pool_elements, .self_test = pool_test,
+};
+const struct copse_law copse_law_pool_grad = {
+    .host = pool_grad_host, .at = pool_grad_at, .elements = pool_grad_elements,
+    .self_test = pool_grad_test,
+};
+const struct copse_law copse_law_pool_wide = {
+    .host = pool_wide_host, .at = pool_at, .elements = pool_wide_elements,
+    .self_test = pool_wide_test,
+};
+const struct copse_law copse_law_pool_grad_wide = {
+    .host = pool_grad_wide_host, .at = pool_grad_at, .elements = pool_grad_wide_elements,
+    .self_test = pool_grad_wide_test,
+};

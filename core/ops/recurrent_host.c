@@ -42,7 +42,8 @@ static struct gates gates_of(const struct copse_host_arg *from, size_t from_firs
     return g;
 }
 
-void copse_host_recurrent(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void recurrent_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent *p = params;
     const struct copse_host_arg *state = &args[3], *now = &args[4];
@@ -104,7 +105,8 @@ static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, do
     return s;
 }
 
-void copse_host_recurrent_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void recurrent_grad_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent_grad *p = params;
     const struct copse_host_arg *state = &args[3], *slope = &args[4], *carry = &args[5], *to = &args[6], *now = &args[7];
@@ -145,7 +147,7 @@ void copse_host_recurrent_grad(const void *params, const int32_t *spec, const st
 /* Three sequences of 7 units, one or two of them ended; operands begin after other words. */
 enum { ROWS = 3, UNITS = 7, N = ROWS * UNITS };
 
-void copse_self_test_recurrent(const struct copse_kernel *k, struct copse_self_test *t)
+static void recurrent_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t gates = copse__recurrent_gates(k->spec[0]), states = copse__recurrent_states(k->spec[0]);
     struct copse_params_recurrent p = { .n = N, .width = UNITS, .step = 2, .from_first = 3, .before = 1, .after = 1 + states * N };
@@ -157,7 +159,7 @@ void copse_self_test_recurrent(const struct copse_kernel *k, struct copse_self_t
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_recurrent_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t gates = copse__recurrent_gates(k->spec[0]), states = copse__recurrent_states(k->spec[0]);
     const uint32_t wide = gates + (k->spec[0] == COPSE_RECURRENT_GRU);
@@ -171,3 +173,12 @@ void copse_self_test_recurrent_grad(const struct copse_kernel *k, struct copse_s
     memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
     t->slack = COPSE_SELF_TEST_SLACK;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_recurrent = {
+    .host = recurrent_host, .self_test = recurrent_test,
+};
+const struct copse_law copse_law_recurrent_grad = {
+    .host = recurrent_grad_host, .self_test = recurrent_grad_test,
+};

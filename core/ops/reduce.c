@@ -3,7 +3,6 @@
    ops sum and mean, and repeat, the transpose of the sum. */
 #include <math.h>
 
-#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -229,7 +228,8 @@ copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, c
 
 /* ---- reference ---- */
 
-double copse_at_reduce(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double reduce_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
 {
     const struct copse_params_reduce *p = params;
     const size_t lane = i % p->inner, line = i / p->inner;
@@ -245,18 +245,31 @@ double copse_at_reduce(const void *params, const int32_t *spec, const struct cop
     return spec[0] == COPSE_AXIS_MEAN ? y / (double)p->divisor : y;
 }
 
-void copse_host_reduce(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void reduce_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_reduce *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[1], i, copse_at_reduce(params, spec, args, i));
+        copse__store(&args[1], i, reduce_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
 
-void copse_self_test_reduce(const struct copse_kernel *k, struct copse_self_test *t)
+static void reduce_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_reduce p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2,
                                            .divisor = 64.0f };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n);
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements reduce_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_reduce *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->n, 1 + p->count / COPSE_MAX(p->chunks, 1u) };
+}
+
+const struct copse_law copse_law_reduce = {
+    .host = reduce_host, .at = reduce_at, .elements = reduce_elements, .self_test = reduce_test,
+};

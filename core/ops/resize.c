@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and sequences of another size: a node for each axis. Pixel shuffle is a transposition. */
 #include "copse/ops/resize.h"
-#include "core/device/host_at.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -186,7 +185,8 @@ static double weight_of(int32_t kind, const struct part *at, uint64_t e, uint64_
     return e + 1 == from && place > (double)e ? 1 : 1 - far;
 }
 
-double copse_at_resize(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double resize_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
 {
     const struct copse_params_resize *p = params;
     const size_t line = i / p->inner, outer = line / p->to, c = i % p->inner;
@@ -197,14 +197,15 @@ double copse_at_resize(const void *params, const int32_t *spec, const struct cop
     return sum;
 }
 
-void copse_host_resize(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void resize_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_resize *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[1], i, copse_at_resize(params, spec, args, i));
+        copse__store(&args[1], i, resize_at(params, spec, args, i));
 }
 
-double copse_at_resize_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double resize_grad_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_resize_grad *p = params;
     const size_t line = i / p->inner, outer = line / p->size, e = line % p->size, c = i % p->inner;
@@ -217,27 +218,52 @@ double copse_at_resize_grad(const void *params, const int32_t *spec, const struc
     return sum;
 }
 
-void copse_host_resize_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void resize_grad_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_resize_grad *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[1], i, copse_at_resize_grad(params, spec, args, i));
+        copse__store(&args[1], i, resize_grad_at(params, spec, args, i));
 }
 
 /* ---- self-tests: 3 lines of 5 elements become 8, and back, with weights of few bits ---- */
 
 enum { TEST_SIZE = 5, TEST_TO = 8, TEST_INNER = 2 };
 
-void copse_self_test_resize(const struct copse_kernel *k, struct copse_self_test *t)
+static void resize_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t lines = COPSE_TEST_ROWS;
     struct copse_params_resize p = { lines * TEST_TO * TEST_INNER, TEST_SIZE, TEST_TO, TEST_INNER };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), lines * TEST_SIZE * TEST_INNER, p.count);
 }
 
-void copse_self_test_resize_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void resize_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t lines = COPSE_TEST_ROWS;
     struct copse_params_resize_grad p = { lines * TEST_SIZE * TEST_INNER, TEST_SIZE, TEST_TO, TEST_INNER };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), lines * TEST_TO * TEST_INNER, p.count);
 }
+
+/* ---- laws ---- */
+
+static struct copse_elements resize_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_resize *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->count, 1 + p->size / COPSE_MAX(p->to, 1u) };
+}
+
+static struct copse_elements resize_grad_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_resize_grad *p = params;
+    (void)spec;
+    return (struct copse_elements){ p->count, p->to };
+}
+
+const struct copse_law copse_law_resize = {
+    .host = resize_host, .at = resize_at, .elements = resize_elements, .self_test = resize_test,
+};
+const struct copse_law copse_law_resize_grad = {
+    .host = resize_grad_host, .at = resize_grad_at, .elements = resize_grad_elements,
+    .self_test = resize_grad_test,
+};

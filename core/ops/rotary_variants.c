@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "copse/ops/rotary.h"
-#include "core/device/host_at.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
@@ -314,7 +313,8 @@ copse_status copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turn
 #define ADDS_MAGNITUDES 5 /* of the specification: the magnitudes of the terms, for limits */
 
 /* The kernel for wide vectors has the same first parameters. */
-double copse_at_rotary(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double rotary_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
 {
     const struct copse_params_rotary *p = params;
     const size_t col = i % p->width, head = i / p->width % p->heads, row = i / p->width / p->heads % p->rows;
@@ -330,11 +330,11 @@ double copse_at_rotary(const void *params, const int32_t *spec, const struct cop
     return is_second ? own + other * (double)p->factor : own - other * (double)p->factor;
 }
 
-void copse_host_rotary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void rotary_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_rotary *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, copse_at_rotary(params, spec, args, i));
+        copse__store(&args[2], i, rotary_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
@@ -352,17 +352,25 @@ static struct copse_params_rotary test_params(uint32_t width, uint32_t pairs)
     return p;
 }
 
-void copse_self_test_rotary(const struct copse_kernel *k, struct copse_self_test *t)
+static void rotary_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_rotary p = test_params(9, 4);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 4 * p.pairs, p.n);
 }
 
-void copse_self_test_rotary_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void rotary_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_rotary of = test_params(33, 16);
     const struct copse_params_rotary_wide p = wide_of(&of);
     (void)k;
     COPSE_SELF_TEST(t, p, 2, p.n, 4 * p.pairs, p.n);
-    t->truth = copse_host_rotary;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_rotary = {
+    .host = rotary_host, .at = rotary_at, .self_test = rotary_test,
+};
+const struct copse_law copse_law_rotary_wide = {
+    .host = rotary_host, .at = rotary_at, .self_test = rotary_wide_test,
+};

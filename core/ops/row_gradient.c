@@ -119,7 +119,8 @@ static uint32_t row_at(const struct copse_host_arg *args, const struct copse_par
     return k < p->n ? COPSE_MIN((uint32_t)copse__load_i(&args[0], (size_t)copse__load_i(&args[1], k)), p->rows) : p->rows;
 }
 
-void copse_host_row_heads(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void row_heads_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_row_heads *p = params;
     size_t next = p->n; /* the first place of the row behind */
@@ -139,7 +140,7 @@ void copse_host_row_heads(const void *params, const int32_t *spec, const struct 
 }
 
 /* 100 positions in reverse order, of rows 0 to 2; the last 25 indices are out of range. */
-void copse_self_test_row_heads(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_heads_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     enum { N = 100, ROWS = 3 };
     const struct copse_params_row_heads p = { N, ROWS };
@@ -149,3 +150,9 @@ void copse_self_test_row_heads(const struct copse_kernel *k, struct copse_self_t
         t->words[1][i] = N - 1 - i;
     }
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_row_heads = {
+    .host = row_heads_host, .self_test = row_heads_test,
+};

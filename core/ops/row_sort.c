@@ -78,7 +78,8 @@ static size_t place_of(const struct copse_host_arg *order, size_t k, bool is_fir
     return is_first ? k : (size_t)copse__load_i(order, k);
 }
 
-void copse_host_sort_count(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sort_count_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_sort_count *p = params;
     for (size_t i = 0; i < (size_t)p->digits * p->blocks; i++)
@@ -90,7 +91,8 @@ void copse_host_sort_count(const void *params, const int32_t *spec, const struct
     }
 }
 
-void copse_host_sort_offsets(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sort_offsets_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_sort_offsets *p = params;
     (void)spec;
@@ -105,7 +107,8 @@ void copse_host_sort_offsets(const void *params, const int32_t *spec, const stru
     }
 }
 
-void copse_host_sort_place(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sort_place_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_sort_place *p = params;
     int32_t before = 0;
@@ -124,7 +127,8 @@ void copse_host_sort_place(const void *params, const int32_t *spec, const struct
     }
 }
 
-void copse_host_sort_starts(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sort_starts_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_sort_starts *p = params;
     size_t k = 0;
@@ -151,14 +155,14 @@ static void reverse(uint32_t *order)
         order[i] = N - 1 - i;
 }
 
-void copse_self_test_sort_count(const struct copse_kernel *k, struct copse_self_test *t)
+static void sort_count_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sort_count p = { N, ROWS, BLOCKS, EACH, 0, DIGITS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, BLOCKS), N, N, DIGITS * BLOCKS);
     reverse(t->words[1]);
 }
 
-void copse_self_test_sort_offsets(const struct copse_kernel *k, struct copse_self_test *t)
+static void sort_offsets_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sort_offsets p = { BLOCKS, DIGITS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, DIGITS), DIGITS * BLOCKS, DIGITS);
@@ -166,7 +170,7 @@ void copse_self_test_sort_offsets(const struct copse_kernel *k, struct copse_sel
         t->words[0][i] = i % 7;
 }
 
-void copse_self_test_sort_place(const struct copse_kernel *k, struct copse_self_test *t)
+static void sort_place_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sort_place p = { N, ROWS, BLOCKS, EACH, 0, DIGITS };
     uint32_t counts[DIGITS][BLOCKS] = { { 0 } };
@@ -184,7 +188,7 @@ void copse_self_test_sort_place(const struct copse_kernel *k, struct copse_self_
 }
 
 /* The indices are sorted, except that their positions are reversed. */
-void copse_self_test_sort_starts(const struct copse_kernel *k, struct copse_self_test *t)
+static void sort_starts_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sort_starts p = { N, ROWS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, ROWS + 1), N, N, ROWS + 1);
@@ -192,3 +196,18 @@ void copse_self_test_sort_starts(const struct copse_kernel *k, struct copse_self
     for (uint32_t i = 0; i < N; i++)
         t->words[0][N - 1 - i] = i * 4 / N;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_sort_count = {
+    .host = sort_count_host, .self_test = sort_count_test,
+};
+const struct copse_law copse_law_sort_offsets = {
+    .host = sort_offsets_host, .self_test = sort_offsets_test,
+};
+const struct copse_law copse_law_sort_place = {
+    .host = sort_place_host, .self_test = sort_place_test,
+};
+const struct copse_law copse_law_sort_starts = {
+    .host = sort_starts_host, .self_test = sort_starts_test,
+};

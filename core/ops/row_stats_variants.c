@@ -115,8 +115,8 @@ copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **ou
 
 /* ---- references ---- */
 
-void copse_host_row_stats(const void *params, const int32_t *spec,
-                          const struct copse_host_arg *args)
+static void row_stats_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_row_stats *p = params;
     const size_t step = spec[0] ? 1 : 2;
@@ -141,12 +141,13 @@ void copse_host_row_stats(const void *params, const int32_t *spec,
     }
 }
 
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void row_stats_wide_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_row_stats_wide *p = params;
     const struct copse_params_row_stats one_pass = { p->rows, p->cols, 1 };
     (void)spec;
-    copse_host_row_stats(&one_pass, (int32_t[COPSE_MAX_SPECS]){ 1 }, args);
+    row_stats_host(&one_pass, (int32_t[COPSE_MAX_SPECS]){ 1 }, args);
 }
 
 /* ---- self-tests ---- */
@@ -154,7 +155,7 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_COLS
 
-void copse_self_test_row_stats(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_stats_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_row_stats p = { .n = R, .count = C, .chunks = 1 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), R * C * (k->spec[0] ? 1 : 2), 2 * R);
@@ -162,12 +163,20 @@ void copse_self_test_row_stats(const struct copse_kernel *k, struct copse_self_t
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_row_stats_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_stats_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_row_stats_wide p = { R, COPSE_TEST_LINE, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, R * p.cols, 2 * R);
     copse__test_quarters(t, 0);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = wide;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_row_stats = {
+    .host = row_stats_host, .self_test = row_stats_test,
+};
+const struct copse_law copse_law_row_stats_wide = {
+    .host = row_stats_wide_host, .self_test = row_stats_wide_test,
+};

@@ -40,7 +40,8 @@ copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions,
 
 /* ---- reference and self-test ---- */
 
-void copse_host_gather_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void gather_grad_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_gather_grad *p = params;
     (void)spec;
@@ -57,7 +58,7 @@ void copse_host_gather_grad(const void *params, const int32_t *spec, const struc
 }
 
 /* Three rows with 0, 130 and 20 of 150 positions, in reverse order. */
-void copse_self_test_gather_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void gather_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     enum { POSITIONS = 150, WIDTH = 9 };
     const uint32_t group = k->group_x * k->group_y;
@@ -70,3 +71,9 @@ void copse_self_test_gather_grad(const struct copse_kernel *k, struct copse_self
         t->words[1][i] = POSITIONS - 1 - i;
     memcpy(t->words[2], (const uint32_t[]){ 0, 0, 130, POSITIONS }, 4 * sizeof(uint32_t));
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_gather_grad = {
+    .host = gather_grad_host, .self_test = gather_grad_test,
+};

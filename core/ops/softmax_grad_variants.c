@@ -122,7 +122,8 @@ copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *
 
 /* ---- reference ---- */
 
-void copse_host_softmax_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void softmax_grad_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_softmax_grad *p = params;
     for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
@@ -149,17 +150,25 @@ static void set_y(const struct copse_kernel *k, struct copse_self_test *t)
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_softmax_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void softmax_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_softmax_grad p = { R, C };
     COPSE_SELF_TEST(t, p, R, R * C, R * C, R * C);
     set_y(k, t);
 }
 
-void copse_self_test_softmax_grad_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void softmax_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_softmax_grad_wide p = { R, C, 2 };
     COPSE_SELF_TEST(t, p, 2, R * C, R * C, R * C);
     set_y(k, t);
-    t->truth = copse_host_softmax_grad; /* the same first parameters */
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_softmax_grad = {
+    .host = softmax_grad_host, .self_test = softmax_grad_test,
+};
+const struct copse_law copse_law_softmax_grad_wide = {
+    .host = softmax_grad_host, .self_test = softmax_grad_wide_test,
+};

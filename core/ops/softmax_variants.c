@@ -141,7 +141,7 @@ copse_status copse_log_softmax(copse_graph *g, copse_tensor *x, copse_tensor **o
 
 /* ---- references ---- */
 
-void copse_host_softmax(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void softmax_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_softmax *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -153,7 +153,8 @@ void copse_host_softmax(const void *params, const int32_t *spec, const struct co
 }
 
 /* From the definition, as softmax_wide computes it: m and t of each row, then its elements. */
-static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void softmax_wide_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_softmax_wide *p = params;
     for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
@@ -180,7 +181,7 @@ static void wide(const void *params, const int32_t *spec, const struct copse_hos
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_COLS
 
-void copse_self_test_softmax(const struct copse_kernel *k, struct copse_self_test *t)
+static void softmax_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_softmax p = { .n = R * C, .cols = C };
     copse__divisor(C, &p.m, &p.h);
@@ -189,11 +190,17 @@ void copse_self_test_softmax(const struct copse_kernel *k, struct copse_self_tes
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-void copse_self_test_softmax_wide(const struct copse_kernel *k, struct copse_self_test *t)
+static void softmax_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_softmax_wide p = { R, COPSE_TEST_LINE, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, R * p.cols, R * p.cols);
     t->slack = COPSE_SELF_TEST_SLACK;
-    t->truth = wide;
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_softmax = { .host = softmax_host, .self_test = softmax_test };
+const struct copse_law copse_law_softmax_wide = {
+    .host = softmax_wide_host, .self_test = softmax_wide_test,
+};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Strided walks, shared by broadcast, transpose, slice and concat. Independent of the ops. */
-#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -96,44 +95,52 @@ static size_t place(size_t i, const uint32_t *dims, const uint32_t *strides, int
     return at + i * strides[rank - 1];
 }
 
-size_t copse_place_copy(const void *params, const int32_t *spec, size_t i)
+/* Word of element i on the side that has strides. Both kernels have the same parameters. */
+static size_t copy_strided(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_copy *p = params;
+    _Static_assert(sizeof *p == sizeof(struct copse_params_copy_i32), "both kernels have the same parameters");
     const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
     const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
     return p->offset + place(i, dims, strides, spec[0]);
 }
 
-double copse_at_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static size_t copy_from(const void *params, const int32_t *spec, size_t i)
 {
-    return copse__load(&args[0], spec[1] ? i : copse_place_copy(params, spec, i));
+    return spec[1] ? i : copy_strided(params, spec, i);
 }
 
-void copse_host_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static size_t copy_place(const void *params, const int32_t *spec, size_t i)
+{
+    return spec[1] ? copy_strided(params, spec, i) : i;
+}
+
+static double copy_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                      size_t i)
+{
+    return copse__load(&args[0], copy_from(params, spec, i));
+}
+
+static void copy_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_copy *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[1], spec[1] ? copse_place_copy(params, spec, i) : i, copse_at_copy(params, spec, args, i));
+        copse__store(&args[1], copy_place(params, spec, i), copy_at(params, spec, args, i));
 }
 
-size_t copse_place_copy_i32(const void *params, const int32_t *spec, size_t i)
+static double copy_i32_at(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args, size_t i)
 {
-    const struct copse_params_copy_i32 *p = params;
-    const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
-    const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
-    return p->offset + place(i, dims, strides, spec[0]);
+    return copse__load_i(&args[0], copy_from(params, spec, i));
 }
 
-double copse_at_copy_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
-{
-    return copse__load_i(&args[0], spec[1] ? i : copse_place_copy_i32(params, spec, i));
-}
-
-void copse_host_copy_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void copy_i32_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_copy_i32 *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store_i(&args[1], spec[1] ? copse_place_copy_i32(params, spec, i) : i, (int32_t)copse_at_copy_i32(params, spec, args, i));
+        copse__store_i(&args[1], copy_place(params, spec, i),
+                       (int32_t)copy_i32_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
@@ -145,7 +152,7 @@ static struct copse_walk test_walk(uint32_t rank)
     return w;
 }
 
-void copse_self_test_copy(const struct copse_kernel *k, struct copse_self_test *t)
+static void copy_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t rank = copse__test_rank(k->spec[0]), n = copse__test_elements(rank);
     const struct copse_walk w = test_walk(rank);
@@ -154,7 +161,7 @@ void copse_self_test_copy(const struct copse_kernel *k, struct copse_self_test *
                     k->spec[1] ? COPSE_TEST_WALK + 3 : n);
 }
 
-void copse_self_test_copy_i32(const struct copse_kernel *k, struct copse_self_test *t)
+static void copy_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t rank = copse__test_rank(k->spec[0]), n = copse__test_elements(rank);
     const struct copse_walk w = test_walk(rank);
@@ -162,3 +169,12 @@ void copse_self_test_copy_i32(const struct copse_kernel *k, struct copse_self_te
     COPSE_SELF_TEST(t, p, copse__test_groups(k, n), k->spec[1] ? n : COPSE_TEST_WALK + 3,
                     k->spec[1] ? COPSE_TEST_WALK + 3 : n);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_copy = {
+    .host = copy_host, .at = copy_at, .place = copy_place, .self_test = copy_test,
+};
+const struct copse_law copse_law_copy_i32 = {
+    .host = copy_i32_host, .at = copy_i32_at, .place = copy_place, .self_test = copy_i32_test,
+};

@@ -170,7 +170,7 @@ static size_t count_before(const struct copse_host_arg *x, size_t base, const st
     return low - first;
 }
 
-void copse_host_top_k(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void top_k_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_top_k *p = params;
     for (size_t i = 0; i < p->n; i++) {
@@ -185,7 +185,8 @@ void copse_host_top_k(const void *params, const int32_t *spec, const struct cops
     }
 }
 
-void copse_host_top_k_values(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void top_k_values_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
 {
     const struct copse_params_top_k_values *p = params;
     (void)spec;
@@ -195,7 +196,8 @@ void copse_host_top_k_values(const void *params, const int32_t *spec, const stru
     }
 }
 
-void copse_host_top_k_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void top_k_grad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_top_k_grad *p = params;
     (void)spec;
@@ -211,7 +213,7 @@ void copse_host_top_k_grad(const void *params, const int32_t *spec, const struct
 enum { ROWS = 3, EXTENT = 11, LIST = 4, KEPT = 3 };
 
 /* Rows of 11 whole numbers, many of them equal. The first pass makes 3 lists of 3; a later one makes 2 of lists of 3, 3 and 2. */
-void copse_self_test_top_k(const struct copse_kernel *k, struct copse_self_test *t)
+static void top_k_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const bool is_first = k->spec[0] != 0;
     struct copse_params_top_k p = { .extent = EXTENT, .width = is_first ? EXTENT : 3 * KEPT - 1, .run = is_first ? LIST : KEPT,
@@ -225,7 +227,7 @@ void copse_self_test_top_k(const struct copse_kernel *k, struct copse_self_test 
         copse__test_set(t, 0, i, (float)(EXTENT - i % EXTENT % KEPT));
 }
 
-void copse_self_test_top_k_values(const struct copse_kernel *k, struct copse_self_test *t)
+static void top_k_values_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_top_k_values p = { .n = COPSE_TEST_N, .k = 7, .extent = EXTENT };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), (COPSE_TEST_N + 6) / 7 * EXTENT, p.n, p.n);
@@ -233,10 +235,20 @@ void copse_self_test_top_k_values(const struct copse_kernel *k, struct copse_sel
         t->words[1][i] = i * 5 % (EXTENT + 1);
 }
 
-void copse_self_test_top_k_grad(const struct copse_kernel *k, struct copse_self_test *t)
+static void top_k_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_top_k_grad p = { .n = COPSE_TEST_N, .k = 7, .extent = EXTENT };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, (COPSE_TEST_N + 6) / 7 * EXTENT);
     for (uint32_t i = 0; i < COPSE_TEST_N; i++)
         t->words[1][i] = (i % 7 * 5 + 1) % (EXTENT + 1); /* they differ within a row; 11 is out of range */
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_top_k = { .host = top_k_host, .self_test = top_k_test };
+const struct copse_law copse_law_top_k_values = {
+    .host = top_k_values_host, .self_test = top_k_values_test,
+};
+const struct copse_law copse_law_top_k_grad = {
+    .host = top_k_grad_host, .self_test = top_k_grad_test,
+};

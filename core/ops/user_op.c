@@ -77,10 +77,11 @@ static copse_status make_row(copse_user_op *op)
     struct copse_kernel_row *row = &op->kernel.row;
     char *text;
     uint32_t *words;
+    op->kernel.law = (struct copse_law){ .host = p->reference, .self_test = copse__user_self_test };
     *row = (struct copse_kernel_row){
         .name = p->name, .arg_count = (uint8_t)(p->operands + 1), .spec_count = (uint8_t)p->specs,
         .param_words = (uint16_t)p->params, .group_x = (uint16_t)(p->group_size ? p->group_size : 256), .group_y = 1,
-        .host = p->reference, .self_test = copse__user_self_test, .source_hash = COPSE_HASH_START,
+        .law = &op->kernel.law, .source_hash = COPSE_HASH_START,
     };
     for (uint32_t i = 0; i <= p->operands; i++)
         row->args[i] = (struct copse_kernel_arg){

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A choice between two tensors, element by element, with broadcasting. */
-#include "core/device/host_at.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -106,32 +105,35 @@ static size_t place(int32_t mode, size_t i, uint32_t period)
     return mode ? i % period : i;
 }
 
-double copse_at_where(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double where_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                       size_t i)
 {
     const struct copse_params_where *p = params;
     return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load(&args[1], place(spec[1], i, p->da))
                                                                  : copse__load(&args[2], place(spec[2], i, p->db));
 }
 
-void copse_host_where(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void where_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_where *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[3], i, copse_at_where(params, spec, args, i));
+        copse__store(&args[3], i, where_at(params, spec, args, i));
 }
 
-double copse_at_where_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args, size_t i)
+static double where_i32_at(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_where_i32 *p = params;
     return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load_i(&args[1], place(spec[1], i, p->da))
                                                                  : copse__load_i(&args[2], place(spec[2], i, p->db));
 }
 
-void copse_host_where_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void where_i32_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_where_i32 *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store_i(&args[3], i, (int32_t)copse_at_where_i32(params, spec, args, i));
+        copse__store_i(&args[3], i, (int32_t)where_i32_at(params, spec, args, i));
 }
 
 /* ---- self-tests ---- */
@@ -143,7 +145,7 @@ static uint32_t count_of(const struct copse_kernel *k, uint32_t i)
     return k->spec[i] ? PERIOD : COPSE_TEST_N;
 }
 
-void copse_self_test_where(const struct copse_kernel *k, struct copse_self_test *t)
+static void where_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t m, h;
     copse__divisor(PERIOD, &m, &h);
@@ -151,10 +153,19 @@ void copse_self_test_where(const struct copse_kernel *k, struct copse_self_test 
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1), count_of(k, 2), p.n);
 }
 
-void copse_self_test_where_i32(const struct copse_kernel *k, struct copse_self_test *t)
+static void where_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t m, h;
     copse__divisor(PERIOD, &m, &h);
     const struct copse_params_where_i32 p = { COPSE_TEST_N, PERIOD, m, h, PERIOD, m, h, PERIOD, m, h };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1), count_of(k, 2), p.n);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_where = {
+    .host = where_host, .at = where_at, .self_test = where_test,
+};
+const struct copse_law copse_law_where_i32 = {
+    .host = where_i32_host, .at = where_i32_at, .self_test = where_i32_test,
+};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions of the reduction kernels, in stepwise single precision: every device gives these bits. No
    graph contains these kernels, so their arguments are f32 or i32. */
+#include "core/device/mean.h"
 #include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
-
-copse_host_fn copse_host_tree_sum, copse_host_accumulate, copse_host_sum_i32, copse_host_mean;
 
 #define NEAR_WORDS 128
 
@@ -25,20 +24,21 @@ static void sum_rows(const uint32_t *terms, uint32_t *sums, size_t count, uint32
     }
 }
 
-void copse_host_tree_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void tree_sum_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_tree_sum *p = params;
     sum_rows((const uint32_t *)args[0].data + p->base, args[1].data, p->n, p->stride, (uint32_t)spec[2], COPSE_F32);
 }
 
-void copse_host_sum_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sum_i32_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sum_i32 *p = params;
     sum_rows(args[0].data, args[1].data, p->n, p->stride, (uint32_t)spec[2], COPSE_I32);
 }
 
-void copse_host_accumulate(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args)
+static void accumulate_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_accumulate *p = params;
     const float *x = args[0].data;
@@ -48,8 +48,61 @@ void copse_host_accumulate(const void *params, const int32_t *spec,
         acc[i] = acc[i] + x[i];
 }
 
-void copse_host_mean(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void mean_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_mean *p = params;
     copse__mean_values(args[0].data, args[1].data, p->n, p->divisor >> p->shift, spec[2] != 0);
 }
+
+/* ---- self-tests ---- */
+
+#define N 30u
+
+static uint64_t groups_of(const struct copse_kernel *k)
+{
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * (uint32_t)COPSE_MAX(k->spec[0], 1);
+    return (N + each - 1) / each;
+}
+
+static void tree_sum_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_tree_sum p = { .n = N, .base = 2, .stride = N };
+    memcpy(t->params, &p, sizeof p);
+    t->counts[0] = p.base + (uint32_t)k->spec[2] * p.stride;
+    t->counts[1] = N;
+    t->groups = t->counts[0] <= COPSE_SELF_TEST_WORDS ? groups_of(k) : 0;
+}
+
+static void accumulate_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_accumulate p = { .n = N };
+    memcpy(t->params, &p, sizeof p);
+    t->counts[0] = t->counts[1] = N;
+    t->groups = groups_of(k);
+}
+
+static void sum_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_sum_i32 p = { .n = N, .stride = N };
+    memcpy(t->params, &p, sizeof p);
+    t->counts[0] = (uint32_t)k->spec[2] * p.stride;
+    t->counts[1] = N;
+    t->groups = t->counts[0] <= COPSE_SELF_TEST_WORDS ? groups_of(k) : 0;
+}
+
+static void mean_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_mean p = copse__mean_params(N, k->spec[3] ? 4 : 3);
+    memcpy(t->params, &p, sizeof p);
+    t->counts[0] = t->counts[1] = N;
+    t->groups = groups_of(k);
+}
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_tree_sum = { .host = tree_sum_host, .self_test = tree_sum_test };
+const struct copse_law copse_law_sum_i32 = { .host = sum_i32_host, .self_test = sum_i32_test };
+const struct copse_law copse_law_accumulate = {
+    .host = accumulate_host, .self_test = accumulate_test,
+};
+const struct copse_law copse_law_mean = { .host = mean_host, .self_test = mean_test };

@@ -4,12 +4,11 @@
 #include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
 
-copse_host_fn copse_host_row_find, copse_host_row_join, copse_host_row_put;
-
 #define NOWHERE UINT32_MAX
 
 /* Lists are walked side by side. */
-void copse_host_row_find(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void row_find_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_row_find *p = params;
     const uint32_t *rows = args[0].data;
@@ -33,7 +32,8 @@ void copse_host_row_find(const void *params, const int32_t *spec, const struct c
     }
 }
 
-void copse_host_row_join(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void row_join_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_row_join *p = params;
     const uint32_t *leads = args[0].data, *places = args[1].data;
@@ -55,7 +55,7 @@ void copse_host_row_join(const void *params, const int32_t *spec, const struct c
     }
 }
 
-void copse_host_row_put(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void row_put_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_row_put *p = params;
     const float *from = args[0].data;
@@ -86,7 +86,7 @@ static void fill(uint32_t *rows)
     }
 }
 
-void copse_self_test_row_find(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_find_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_row_find p = { ENTRIES, LISTS, EACH, ROWS };
     memcpy(t->params, &p, sizeof p);
@@ -96,7 +96,7 @@ void copse_self_test_row_find(const struct copse_kernel *k, struct copse_self_te
     fill(t->words[0]);
 }
 
-void copse_self_test_row_join(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_join_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_row_join p = { .n = ENTRIES * WIDTH, .entries = ENTRIES, .lists = LISTS, .rows = ROWS, .width = WIDTH };
     const struct copse_params_row_find find_p = { ENTRIES, LISTS, EACH, ROWS };
@@ -108,12 +108,12 @@ void copse_self_test_row_join(const struct copse_kernel *k, struct copse_self_te
     t->counts[1] = LISTS * ENTRIES;
     t->counts[2] = t->counts[3] = ENTRIES * WIDTH;
     fill(rows);
-    copse_host_row_find(&find_p, NULL, (struct copse_host_arg[]){
+    row_find_host(&find_p, NULL, (struct copse_host_arg[]){
         { rows, ENTRIES, false }, { t->words[0], ENTRIES, false }, { t->words[1], LISTS * ENTRIES, false } });
 }
 
 /* Every third entry is none. */
-void copse_self_test_row_put(const struct copse_kernel *k, struct copse_self_test *t)
+static void row_put_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_row_put p = { .n = ENTRIES * WIDTH, .width = WIDTH, .rows = ENTRIES };
     copse__divisor(p.width, &p.m, &p.h);
@@ -124,3 +124,9 @@ void copse_self_test_row_put(const struct copse_kernel *k, struct copse_self_tes
     for (uint32_t i = 0; i < ENTRIES; i++)
         t->words[1][i] = i % 3 == 0 ? ENTRIES : (ENTRIES - i);
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_row_find = { .host = row_find_host, .self_test = row_find_test };
+const struct copse_law copse_law_row_join = { .host = row_join_host, .self_test = row_join_test };
+const struct copse_law copse_law_row_put = { .host = row_put_host, .self_test = row_put_test };

@@ -44,7 +44,7 @@ static copse_status make_lists(struct rehearsal *r)
     r->places = r->leads + entries;
     for (uint32_t i = 0; i < entries; i++)
         r->rows[i] = row_at(x, i / x->each, i % x->each);
-    copse__row(COPSE_KERNEL_row_find)->host(&p, NULL, (struct copse_host_arg[]){
+    copse_law_row_find.host(&p, NULL, (struct copse_host_arg[]){
         { r->rows, entries, false }, { r->leads, entries, false }, { r->places, (size_t)entries * x->all, false } });
     return COPSE_OK;
 }

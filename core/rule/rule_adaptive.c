@@ -2,8 +2,7 @@
 /* Host function and self-test of kernel `adaptive`: the operations of the kernel in single precision. */
 #include "core/rule/host.h"
 #include "core/rule/rows.h"
-
-copse_host_fn copse_host_adaptive;
+#include "core/rule/self_tests.h"
 
 /* What all elements of a launch share. */
 struct shared {
@@ -117,7 +116,8 @@ static float proximal(const struct shared *c, float g, float x, float *const s[3
     return copse__rule_shrunk(y, r * c->p->l1) / (1.0f + r * c->p->l2);
 }
 
-void copse_host_adaptive(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void adaptive_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_adaptive *p = params;
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group);
@@ -148,3 +148,9 @@ void copse_host_adaptive(const void *params, const int32_t *spec, const struct c
         value[i] = value[i] - d;
     }
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_adaptive = {
+    .host = adaptive_host, .self_test = copse__adaptive_test,
+};

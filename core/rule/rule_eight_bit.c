@@ -5,8 +5,7 @@
 #include "core/rule/eight_bit.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
-
-copse_host_fn copse_host_adam8;
+#include "core/rule/self_tests.h"
 
 /* What the elements of a launch share. */
 struct shared {
@@ -55,7 +54,7 @@ static void update_block(const struct shared *c, const struct places *s, const f
     *square_scale = copse__code_squares(squares, count, s->squares + first / 4);
 }
 
-void copse_host_adam8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void adam8_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam8 *p = params;
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group);
@@ -69,3 +68,7 @@ void copse_host_adam8(const void *params, const int32_t *spec, const struct cops
     for (size_t i = 0; i < p->n; i += COPSE_RULE_BLOCK)
         update_block(&c, &s, args[0].data, args[1].data, i, COPSE_MIN(p->n - i, (size_t)COPSE_RULE_BLOCK));
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_adam8 = { .host = adam8_host, .self_test = copse__adam8_test };

@@ -5,11 +5,9 @@
 
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/self_tests.h"
 
-copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_average, copse_host_clip, copse_host_square_sum,
-    copse_host_block_scale;
-
-void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void sgd_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sgd *p = params;
     const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
@@ -26,7 +24,8 @@ void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_
     }
 }
 
-void copse_host_momentum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void momentum_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_momentum *p = params;
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
@@ -44,7 +43,7 @@ void copse_host_momentum(const void *params, const int32_t *spec, const struct c
     }
 }
 
-void copse_host_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void adam_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam *p = params;
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
@@ -68,7 +67,7 @@ void copse_host_adam(const void *params, const int32_t *spec, const struct copse
     }
 }
 
-void copse_host_average(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void average_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_average *p = params;
     const float weight = copse__rule_word(&args[2], COPSE_STEP_AVERAGE);
@@ -81,7 +80,7 @@ void copse_host_average(const void *params, const int32_t *spec, const struct co
     }
 }
 
-void copse_host_clip(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void clip_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_clip *p = params;
     const float most = p->limit / copse__rule_word(&args[0], COPSE_STEP_SCALE);
@@ -128,7 +127,8 @@ static void sum_squares(const float *grad, size_t count, float parts[2])
     parts[1] = float_of(up);
 }
 
-void copse_host_square_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void square_sum_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
 {
     const struct copse_params_square_sum *p = params;
     const float *grad = args[0].data;
@@ -143,7 +143,8 @@ void copse__rule_measure_host(const float *gradients, uint64_t count, float *par
         sum_squares(gradients + i, (size_t)COPSE_MIN(count - i, COPSE_RULE_BLOCK), parts + 2 * (i / COPSE_RULE_BLOCK));
 }
 
-void copse_host_block_scale(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void block_scale_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
 {
     const struct copse_params_block_scale *p = params;
     const float *factors = args[0].data;
@@ -152,3 +153,21 @@ void copse_host_block_scale(const void *params, const int32_t *spec, const struc
     for (size_t i = 0; i < p->n; i++)
         grad[i] = grad[i] * factors[i / COPSE_RULE_BLOCK];
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_sgd = { .host = sgd_host, .self_test = copse__sgd_test };
+const struct copse_law copse_law_momentum = {
+    .host = momentum_host, .self_test = copse__momentum_test,
+};
+const struct copse_law copse_law_adam = { .host = adam_host, .self_test = copse__adam_test };
+const struct copse_law copse_law_average = {
+    .host = average_host, .self_test = copse__average_test,
+};
+const struct copse_law copse_law_clip = { .host = clip_host, .self_test = copse__clip_test };
+const struct copse_law copse_law_square_sum = {
+    .host = square_sum_host, .self_test = copse__square_sum_test,
+};
+const struct copse_law copse_law_block_scale = {
+    .host = block_scale_host, .self_test = copse__block_scale_test,
+};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Self-tests of the update kernels: see struct copse_self_test. Settings are powers of two. */
+/* Settings are powers of two. */
+#include "core/rule/self_tests.h"
+
 #include "core/graph/op.h"
 
 #define N 100u
@@ -31,20 +33,20 @@ static void prepare(const struct copse_kernel *k, struct copse_self_test *t, con
     set(t, step, COPSE_STEP_SHRINK, 0.5f);
 }
 
-void copse_self_test_sgd(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__sgd_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sgd p = { .n = N, .decay = 0.25f, .l1 = 0.5f };
     prepare(k, t, &p, 0);
 }
 
-void copse_self_test_momentum(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__momentum_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_momentum p = { .n = N, .decay = 0.25f, .momentum = 0.5f };
     prepare(k, t, &p, 1);
 }
 
 /* Its roots and quotients are rounded by the device. */
-void copse_self_test_adam(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__adam_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_adam p = { .n = N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
@@ -59,7 +61,7 @@ static uint64_t groups_of(const struct copse_kernel *k, uint32_t lanes)
 }
 
 /* Averages follow a slot of the update. */
-void copse_self_test_average(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__average_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_average p = { .n = N, .at = N };
     memcpy(t->params, &p, sizeof p);
@@ -73,7 +75,7 @@ void copse_self_test_average(const struct copse_kernel *k, struct copse_self_tes
 }
 
 /* Some elements exceed the limits on either side, some do not. */
-void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__clip_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_clip p = { .n = N, .limit = 4.0f };
     memcpy(t->params, &p, sizeof p);
@@ -86,7 +88,7 @@ void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *
 }
 
 /* Three blocks, the last one shorter. */
-void copse_self_test_square_sum(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__square_sum_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_square_sum p = { .n = 300 };
     memcpy(t->params, &p, sizeof p);
@@ -95,7 +97,7 @@ void copse_self_test_square_sum(const struct copse_kernel *k, struct copse_self_
     t->counts[1] = 6;
 }
 
-void copse_self_test_block_scale(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__block_scale_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_block_scale p = { .n = 300 };
     memcpy(t->params, &p, sizeof p);
@@ -125,7 +127,7 @@ static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step
 }
 
 /* Two blocks, the last one shorter. Roots and quotients of LAMB are rounded. */
-void copse_self_test_trust(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__trust_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_trust p = { .n = 2 * N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
                                           .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
@@ -138,7 +140,7 @@ void copse_self_test_trust(const struct copse_kernel *k, struct copse_self_test 
     t->slack = 1e-3f;
 }
 
-void copse_self_test_lamb_sum(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__lamb_sum_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_lamb_sum p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
                                              .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
@@ -152,7 +154,7 @@ void copse_self_test_lamb_sum(const struct copse_kernel *k, struct copse_self_te
 }
 
 /* Two blocks, the last one shorter; codes of one and of two bytes, scales that are powers of two. */
-void copse_self_test_adam8(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__adam8_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_adam8 p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
                                           .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
@@ -174,7 +176,7 @@ void copse_self_test_adam8(const struct copse_kernel *k, struct copse_self_test 
 }
 
 /* Roots and quotients are rounded, as those of Adam. The rule is that of k->spec. */
-void copse_self_test_adaptive(const struct copse_kernel *k, struct copse_self_test *t)
+void copse__adaptive_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_adaptive p = { .n = N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
                                              .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f, .l1 = 0.5f, .l2 = 0.25f };

@@ -2,8 +2,7 @@
 /* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single precision. */
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
-
-copse_host_fn copse_host_trust, copse_host_lamb_sum;
+#include "core/rule/self_tests.h"
 
 static void lars(const struct copse_params_trust *p, float rate, float scale, const struct copse_host_arg *args)
 {
@@ -41,7 +40,7 @@ static void lamb(const struct copse_params_trust *p, float rate, const struct sh
     }
 }
 
-void copse_host_trust(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void trust_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_trust *p = params;
     const struct copse_host_arg *step = &args[4];
@@ -55,7 +54,8 @@ void copse_host_trust(const void *params, const int32_t *spec, const struct cops
         lamb(p, rate, &c, args);
 }
 
-void copse_host_lamb_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void lamb_sum_host(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_lamb_sum *p = params;
     const float *grad = args[0].data, *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
@@ -82,3 +82,10 @@ void copse_host_lamb_sum(const void *params, const int32_t *spec, const struct c
         parts[1] = 1.0f;
     }
 }
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_trust = { .host = trust_host, .self_test = copse__trust_test };
+const struct copse_law copse_law_lamb_sum = {
+    .host = lamb_sum_host, .self_test = copse__lamb_sum_test,
+};

@@ -56,7 +56,7 @@ static void scan(const struct copse_launch_form *f, const struct copse_launch *l
     static float slopes[COUNT];
     static bool is_found[COUNT];
     const bool is_gradient = f->kernel == COPSE_KERNEL_unary_grad;
-    const struct copse_every e = { l, copse_kernel_table[f->kernel].host, is_gradient, !(f->limit.ulp > 0), false };
+    const struct copse_every e = { l, copse_kernel_table[f->kernel].law->host, is_gradient, !(f->limit.ulp > 0), false };
     struct copse_every_part p = { .every = &e, .first = first, .count = COUNT, .slope = is_gradient ? slopes : NULL,
                                   .got = got, .found = found };
     size_t extra = 0;

@@ -48,7 +48,7 @@ static void run_with(struct made *m, double below, uint32_t only)
             else
                 ((uint32_t *)args[a].data)[i] = m->image.before[a][i];
     }
-    row->host(l->params, l->spec, args);
+    row->law->host(l->params, l->spec, args);
     for (uint32_t a = 0; a < row->arg_count; a++) {
         for (size_t i = 0; i < l->counts[a] && row->args[a].is_written; i++) {
             const float f = (float)copse__load(&args[a], i);

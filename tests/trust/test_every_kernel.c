@@ -46,7 +46,7 @@ static copse_status launch(copse_device *dev, enum copse_kernel_id id, uint32_t 
     COPSE_TRY(copse__kernel_get(dev, id, spec, &k));
     memset(&t, 0, sizeof t);
     preset(row, &t);
-    row->self_test(k, &t);
+    row->law->self_test(k, &t);
     OK(copse_queue_create(dev, &q));
     for (uint32_t a = 0; a < row->arg_count; a++) {
         at[a] = (struct copse_binding){ NULL, 0, copse__round_up(4 * (size_t)COPSE_MAX(t.counts[a], 1), 16) };
@@ -85,7 +85,7 @@ static void every_launch_is_refused_or_computed_by_the_host(void **state)
     for (unsigned id = 0; id < copse_kernel_count; id++) {
         const struct copse_kernel_row *row = &copse_kernel_table[id];
         OK(copse_device_block(ctx, "fake:0", row->name, "by the test"));
-        if (row->host) {
+        if (!row->is_variant) {
             OK(copse_device_unblock(ctx, "fake:0", row->name));
             memset(right, 0, sizeof right);
             memset(got, 0, sizeof got);
@@ -227,7 +227,7 @@ static void block_in_turn(const char *device, bool has_all)
     for (unsigned id = 0; id < copse_kernel_count; id++) {
         const struct copse_kernel_row *row = &copse_kernel_table[id];
         if (!jobs[id].c) {
-            if (has_all && row->host && is_in_graphs(row->name))
+            if (has_all && !row->is_variant && is_in_graphs(row->name))
                 fail_msg("no case needs %s", row->name);
             continue;
         }
