@@ -127,6 +127,8 @@ static void print_outputs(const copse_schema *schema, const struct copse_schema_
         struct copse_text_info text;
         const bool has_pairs = copse_text_describe(schema, &text) == COPSE_OK && text.tokens == COPSE_TOKENS_BPE;
         (has_pairs ? print_byte_pairs : print_tokens)(schema, info->outputs);
+        if (text.unseen > 0)
+            printf("         %u of them not in the training text\n", text.unseen);
         return;
     }
     if (info->task != COPSE_TASK_REGRESSION) {
