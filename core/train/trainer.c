@@ -14,7 +14,8 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
         if (!p->variables[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-        COPSE_TRY(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"));
+        COPSE_TRY(copse_note(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"), "in variable %zu of %zu to train",
+                             i, p->variable_count));
         if (list[p->variables[i]->index])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
                               p->variables[i]->name);

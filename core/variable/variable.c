@@ -243,6 +243,8 @@ COPSE_PROPERTY(bool, copse_variable_is_trained, copse_variable, x->is_trained, f
 
 void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
 {
+    if (!text)
+        return;
     if (!v || replica == 0)
         snprintf(text, room, "%s", copse_variable_name(v));
     else

@@ -31,7 +31,7 @@
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "copse/train/weights.h"

@@ -38,7 +38,7 @@
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/rig.h"

@@ -9,7 +9,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/average.h"
 #include "copse/train/memory.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/slots.h"
 #include "copse/train/weights.h"
 
