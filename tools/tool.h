@@ -96,6 +96,9 @@ void session_debug(void);
 const char *session_error(void);
 /* A text of the library on one line, without control characters, in `out`. */
 const char *session_plain(char *out, size_t room, const char *text);
+/* The same in memory of its own, for text of files that a printf prints. Lifetime: until SHOWN further calls. */
+enum { SHOWN = 16 };
+const char *session_shown(const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
 
@@ -160,5 +163,8 @@ void output_escape(FILE *f, const char *text);
 copse_status output_check(const char *path);
 /* Whether two paths refer to the same file; the files need not exist. */
 bool output_is_same(const char *path, const char *other);
+/* Whether a file that is written to `path` replaces what is read from `input`, a file or a folder: NULL, or what `path` is, such
+   as "is in the folder of". */
+const char *output_overwrites(const char *path, const char *input);
 
 #endif

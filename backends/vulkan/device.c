@@ -38,6 +38,8 @@ static copse_status list(struct copse_device_sink *sink)
     sink->is_loaded = vd.library != NULL;
     if (is_open)
         s = list_devices(&vd, sink);
+    else if (vd.is_refused) /* a warning: there may be devices */
+        s = copse_fail(COPSE_ERR_NO_DEVICE, "%s", sink->detail);
     copse_vk_instance_close(&vd);
     return s;
 }

@@ -12,6 +12,7 @@ static const char *const library_names[] = { "libvulkan.1.dylib", "libMoltenVK.d
 static const char *const library_names[] = { "libvulkan.so.1", "libvulkan.so", NULL };
 #endif
 
+#define INSTANCE_TRIES 3
 #define INSTALL "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
 
 /* ---- results ---- */
@@ -179,13 +180,17 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room)
         .enabledExtensionCount = portable ? 1 : 0,
         .ppEnabledExtensionNames = extensions,
     };
-    r = vd->vk.CreateInstance(&info, NULL, &vd->instance);
+    /* Drivers fail for a moment, such as while another process resets the device. */
+    for (int i = 0; i == 0 || (i < INSTANCE_TRIES && r != VK_SUCCESS && r != VK_ERROR_INCOMPATIBLE_DRIVER); i++)
+        r = vd->vk.CreateInstance(&info, NULL, &vd->instance);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
         snprintf(why, room, "the Vulkan loader found no driver: " INSTALL);
         return false;
     }
     if (r != VK_SUCCESS) {
-        snprintf(why, room, "vkCreateInstance: %s", copse_vk_result_name(r));
+        snprintf(why, room, "vkCreateInstance: %s in %d tries, so no Vulkan device is used; VK_LOADER_DEBUG=all shows more",
+                 copse_vk_result_name(r), INSTANCE_TRIES);
+        vd->is_refused = true;
         return false;
     }
     vd->owns_instance = true;

@@ -40,19 +40,25 @@ static bool name_folder(struct folder *f, const char *given)
     return n > 0 && (size_t)n < sizeof f->path;
 }
 
-/* The folder and the one above it. */
-static bool make_folder(struct folder *f)
+/* The folder and the one above it; NULL, or why it is not used. A link may be the user's own, to a larger disk. */
+static const char *make_folder(struct folder *f)
 {
     char *last = strrchr(f->path, '/');
     struct stat s;
+    if (lstat(f->path, &s) == 0 && S_ISLNK(s.st_mode) && s.st_uid != geteuid() && s.st_uid != 0)
+        return "is a link of another user";
     if (last && last > f->path) {
         *last = '\0';
         (void)mkdir(f->path, 0700);
         *last = '/';
     }
     if (mkdir(f->path, 0700) != 0 && errno != EEXIST)
-        return false;
-    return stat(f->path, &s) == 0 && S_ISDIR(s.st_mode) && is_ours(&s);
+        return "cannot be made";
+    if (stat(f->path, &s) != 0)
+        return "is a link that leads nowhere";
+    return !S_ISDIR(s.st_mode) ? "is no folder" : s.st_uid != geteuid() ? "belongs to another user"
+                             : !is_ours(&s)        ? "can be written by other users"
+                                                   : NULL;
 }
 
 static bool path_of(const struct folder *f, const char *key, char *path, size_t room)
@@ -138,18 +144,25 @@ static void unlock(void *user, void *locked)
     copse__free(f->mem, fd);
 }
 
-bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
+void copse__cache_folder_name(const char *path, char *out, size_t room)
+{
+    struct folder f;
+    snprintf(out, room, "%s", name_folder(&f, path) ? f.path : path[0] ? path : "of the user");
+}
+
+const char *copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
 {
     struct folder *f = copse__alloc(mem, 1, sizeof *f);
     if (!f)
-        return false;
+        return "cannot be used without memory";
     f->mem = mem;
-    if (!name_folder(f, path) || !make_folder(f)) {
+    const char *why = !name_folder(f, path) ? "has no name: HOME is not set, or a name is too long" : make_folder(f);
+    if (why) {
         copse__free(mem, f);
-        return false;
+        return why;
     }
     *out = (struct copse_cache_params){ .get = get, .put = put, .user = f, .lock = lock, .unlock = unlock };
-    return true;
+    return NULL;
 }
 
 const char *copse__cache_folder_path(const struct copse_cache_params *cache)

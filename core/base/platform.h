@@ -72,8 +72,12 @@ void copse__use_large_pages(void *block, size_t size);
 /* Files. All paths are UTF-8. Error texts name the path and the system's reason. */
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);
+/* The path of a file without links, in `real` of `room` bytes, if only this user and the superuser can change the file and the
+   folders above it. Otherwise "", and why in `why`, such as "/tmp/x belongs to another user"; of a file that is not there "".
+   Windows does not check it. */
+void copse__path_trusted(const char *path, char *real, char *why, size_t room);
 /* Write a temporary file in the folder of `path`; `path` is unchanged until commit. Symbolic links are followed and
-   kept; COPSE_ERR_IO if `path` is something other than a regular file. */
+   kept; COPSE_ERR_IO if `path` is something other than a regular file. An old file's mode is kept. */
 struct copse_mem;
 struct copse_atomic_file {
     FILE *stream;

@@ -220,6 +220,45 @@ copse_status copse__file_size(const char *path, uint64_t *size)
     return COPSE_OK;
 }
 
+/* A group that is not the user's own counts as others. In a folder above with the sticky bit others cannot replace files. */
+static const char *distrust_of(const struct stat *s, bool is_above)
+{
+    const mode_t others = s->st_gid == getegid() ? S_IWOTH : S_IWOTH | S_IWGRP;
+    if (s->st_uid != 0 && s->st_uid != geteuid())
+        return "belongs to another user";
+    if ((s->st_mode & others) && !(is_above && (s->st_mode & S_ISVTX)))
+        return "can be written by other users";
+    return NULL;
+}
+
+/* `path` is absolute. */
+static bool is_trusted(char *path, char *why, size_t room)
+{
+    for (bool is_above = false;; is_above = true) {
+        struct stat s;
+        const char *at = path[0] ? path : "/", *wrong = lstat(at, &s) == 0 ? distrust_of(&s, is_above) : "cannot be looked at";
+        if (wrong)
+            snprintf(why, room, "%s %s", at, wrong);
+        if (wrong || !path[0])
+            return !wrong;
+        *strrchr(path, '/') = '\0';
+    }
+}
+
+void copse__path_trusted(const char *path, char *real, char *why, size_t room)
+{
+    char *found = realpath(path, NULL);
+    *real = *why = '\0';
+    if (!found)
+        return;
+    const size_t length = strlen(found);
+    if (length < room)
+        memcpy(real, found, length + 1);
+    if (!is_trusted(found, why, room))
+        *real = '\0';
+    free(found);
+}
+
 void copse__use_large_pages(void *block, size_t size)
 {
 #if defined(MADV_HUGEPAGE)
@@ -282,6 +321,17 @@ static copse_status find_target(const char **path, char real[PATH_MAX])
     return COPSE_OK;
 }
 
+/* The new file gets owner, group and mode of the one that it replaces. Where the group cannot be set, the mode of the group is
+   not kept, because the new one may have other members. False on failure. */
+static bool keep_mode(int fd, const char *path)
+{
+    struct stat old;
+    if (stat(path, &old))
+        return true;
+    const bool has_group = fchown(fd, old.st_uid, old.st_gid) == 0 || fchown(fd, (uid_t)-1, old.st_gid) == 0;
+    return fchmod(fd, old.st_mode & (has_group ? 0777u : 0707u)) == 0;
+}
+
 copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
                                 const char *path)
 {
@@ -292,6 +342,7 @@ copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *m
 
     *f = (struct copse_atomic_file){ 0 };
     COPSE_TRY(find_target(&path, real));
+    const bool is_new = access(path, F_OK) != 0;
     const size_t room = strlen(path) + 32;
     f->mem = mem;
     f->path = copse__strdup(mem, path);
@@ -305,11 +356,11 @@ copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *m
     for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
         snprintf(f->temp, room, "%s.tmp%x-%x", path, copse__process_id(),
                  atomic_fetch_add(&counter, 1u));
-        fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, is_new ? 0666 : 0600);
         if (fd < 0 && errno != EEXIST)
             break;
     }
-    if (fd >= 0)
+    if (fd >= 0 && (is_new || keep_mode(fd, path)))
         f->stream = fdopen(fd, "wb");
     if (!f->stream) {
         s = copse_fail(COPSE_ERR_IO, "file: cannot create '%s': %s", f->temp, strerror(errno));

@@ -19,7 +19,7 @@ static const char *folder_of(const char *folder, char *path)
 copse_status copse__module_load(copse_context *ctx, const char *folder, const char *name,
                                 const char *package, const struct copse_transport_table **out)
 {
-    char here[PATH_ROOM], path[PATH_ROOM + 32];
+    char here[PATH_ROOM], path[PATH_ROOM + 32], real[4096], why[sizeof real] = "";
     const char *at = folder_of(folder, here);
     if (!at)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
@@ -33,7 +33,13 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
                           "cluster: engines are looked for in '%s': it must be an absolute path",
                           at);
     snprintf(path, sizeof path, "%s/copse_%s.so", at, name);
-    void *library = copse__library_open((const char *const[]){ path, NULL });
+    if (at == here) /* whoever can change it can change the library */
+        snprintf(real, sizeof real, "%s", path);
+    else
+        copse__path_trusted(path, real, why, sizeof real);
+    if (!real[0] && why[0])
+        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the engine %s is not loaded from %s: %s (chown, chmod go-w)", name, at, why);
+    void *library = real[0] ? copse__library_open((const char *const[]){ real, NULL }) : NULL;
     const struct copse_transport_table *table =
         library ? copse__library_symbol(library, COPSE_TRANSPORT_SYMBOL) : NULL;
     if (!table) {

@@ -90,11 +90,14 @@ static void open_cache(struct copse_context *ctx, const struct copse_context_par
     ctx->base.cache = p->cache.get && p->cache.put
                           ? p->cache
                           : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
-    if (p->cache_folder && ctx->base.cache.user == ctx &&
-        !copse__cache_folder_open(&ctx->base.mem, p->cache_folder, &ctx->base.cache))
-        copse__log(&ctx->base.log, COPSE_LOG_WARN,
-                   "context: compiled kernels are not kept: the folder '%s' cannot be made, or others may write to it",
-                   p->cache_folder[0] ? p->cache_folder : "~/.cache/copse");
+    const char *why = p->cache_folder && ctx->base.cache.user == ctx
+                          ? copse__cache_folder_open(&ctx->base.mem, p->cache_folder, &ctx->base.cache)
+                          : NULL;
+    if (why) {
+        char name[900];
+        copse__cache_folder_name(p->cache_folder, name, sizeof name);
+        copse__log(&ctx->base.log, COPSE_LOG_WARN, "context: compiled kernels are not kept: the folder '%s' %s", name, why);
+    }
 }
 
 /* ---- which backends not to load ---- */

@@ -68,6 +68,41 @@ static void a_committed_file_replaces_the_old_one_at_once(void **state)
     assert_int_equal(mem.live, 0);
 }
 
+static unsigned mode_of(const char *path)
+{
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    return s.st_mode & 07777;
+}
+
+static void the_mode_of_the_old_file_is_kept(void **state)
+{
+    (void)state;
+    const mode_t before = umask(0027);
+    write_target("new");
+    assert_int_equal(mode_of(target), 0640);
+    static const unsigned modes[] = { 0600, 0644, 0664, 0400, 0777 };
+    for (size_t i = 0; i < COPSE_COUNT(modes); i++) {
+        struct copse_atomic_file f;
+        assert_int_equal(chmod(target, modes[i]), 0);
+        assert_int_equal(copse__atomic_open(&f, &mem, target), COPSE_OK);
+        assert_int_equal(mode_of(f.temp), modes[i]); /* from the start: nobody else may read the new content */
+        assert_int_equal(copse__atomic_commit(&f), COPSE_OK);
+        assert_int_equal(mode_of(target), modes[i]);
+    }
+    umask(before);
+    assert_int_equal(chmod(target, 0600), 0);
+    if (geteuid() == 0) {
+        struct stat s;
+        assert_int_equal(chown(target, 65534, 65533), 0);
+        write_target("again");
+        assert_int_equal(stat(target, &s), 0);
+        assert_true(s.st_uid == 65534 && s.st_gid == 65533 && (s.st_mode & 07777) == 0600);
+    } else {
+        printf("skipped: files of other users need root\n");
+    }
+}
+
 static void an_aborted_file_leaves_nothing(void **state)
 {
     (void)state;
@@ -192,6 +227,7 @@ int main(void)
 #define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         FILE_TEST(a_committed_file_replaces_the_old_one_at_once),
+        FILE_TEST(the_mode_of_the_old_file_is_kept),
         FILE_TEST(an_aborted_file_leaves_nothing),
         FILE_TEST(a_stale_temporary_file_is_no_obstacle),
         FILE_TEST(a_target_that_is_no_regular_file_is_refused),

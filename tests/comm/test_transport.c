@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages and collectives between workers, as threads of this process: order, loss, deadlines, regrouping.
    cluster.sh runs the same over MPI and Gloo between processes. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "tests/rig/hub_rig.h"
+#include "tests/rig/temp_files.h"
 
 #define MOST 8
 
@@ -314,6 +318,64 @@ static void test_missing_engines_name_the_package(void **state)
     copse_cluster_spec_release(&spec);
 }
 
+/* ---- engines that others can change ---- */
+
+static copse_status load_from(const char *folder)
+{
+    const struct copse_transport_table *table;
+    return copse__module_load(ctx, folder, "none", "none", &table);
+}
+
+/* Not loaded, and not for want of trust: the file is no library. */
+#define TRUSTED(folder)    FAILS(COPSE_ERR_UNSUPPORTED, load_from(folder), "cannot be loaded")
+#define DISTRUSTED(folder, word) FAILS(COPSE_ERR_ARGUMENT, load_from(folder), word)
+
+static void test_engines_that_others_can_change(void **state)
+{
+    char above[300], folder[320], file[360], link[360];
+    (void)state;
+    temp_begin();
+    snprintf(above, sizeof above, "%s/above", temp_folder);
+    snprintf(folder, sizeof folder, "%s/engines", above);
+    snprintf(file, sizeof file, "%s/copse_none.so", folder);
+    snprintf(link, sizeof link, "%s/link", temp_folder);
+    assert_int_equal(mkdir(above, 0755), 0);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(chmod(above, 0755) || chmod(folder, 0755), 0);
+    fclose(fopen(file, "wb"));
+    assert_int_equal(chmod(file, 0644), 0);
+    assert_int_equal(symlink(folder, link), 0);
+    TRUSTED(folder);
+    TRUSTED(link);
+    assert_int_equal(chmod(file, 0646), 0);
+    DISTRUSTED(folder, "copse_none.so can be written by other users (chown, chmod go-w)");
+    DISTRUSTED(link, "copse_none.so can be written by other users");
+    assert_int_equal(chmod(file, 0644) || chmod(folder, 0757), 0);
+    DISTRUSTED(folder, "/above/engines can be written by other users");
+    assert_int_equal(chmod(folder, 0755) || chmod(above, 0757), 0);
+    DISTRUSTED(folder, "/above can be written by other users");
+    assert_int_equal(chmod(above, 01757), 0); /* as /tmp */
+    TRUSTED(folder);
+    setenv("COPSE_MODULES", folder, 1);
+    assert_int_equal(chmod(file, 0646), 0);
+    DISTRUSTED(NULL, "can be written by other users");
+    unsetenv("COPSE_MODULES");
+    assert_int_equal(chmod(file, 0644), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(file, 65534, 0), 0);
+        DISTRUSTED(folder, "copse_none.so belongs to another user");
+        assert_int_equal(chown(file, 0, 0) || chown(folder, 65534, 0), 0);
+        DISTRUSTED(folder, "/engines belongs to another user");
+        assert_int_equal(chown(folder, 0, 0) || chown(file, 0, 65534) || chmod(file, 0664), 0);
+        DISTRUSTED(folder, "can be written by other users");
+        assert_int_equal(chown(file, 0, 0), 0);
+        TRUSTED(folder);
+    } else {
+        printf("skipped: files of other users need root\n");
+    }
+    temp_end();
+}
+
 static void take_line(void *user, copse_log_level level, const char *line)
 {
     (void)user;
@@ -374,6 +436,7 @@ int main(void)
         TEST(test_who_leaves_early_is_named),
         TEST(test_who_leaves_first_hears_of_the_others),
         TEST(test_missing_engines_name_the_package),
+        TEST(test_engines_that_others_can_change),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -8,6 +8,7 @@
    stale   the host reads the content of an earlier read
    limits  the driver claims larger limits than it has (N is not used)
    fma     the compiler cannot link fma (OpenCL only; N is not used)
+   start   the first N instances cannot be made (Vulkan only)
    none    nothing: the layer must not change results */
 #ifndef COPSE_TESTS_LIE_H
 #define COPSE_TESTS_LIE_H
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum lie_fault { LIE_NOTHING, LIE_DISPATCH_LOST, LIE_DISPATCHES_SWAPPED, LIE_BIT_FLIPPED, LIE_READ_STALE, LIE_LIMITS, LIE_FMA };
+enum lie_fault { LIE_NOTHING, LIE_DISPATCH_LOST, LIE_DISPATCHES_SWAPPED, LIE_BIT_FLIPPED, LIE_READ_STALE, LIE_LIMITS, LIE_FMA, LIE_START };
 
 struct lie {
     enum lie_fault fault;
@@ -30,7 +31,7 @@ struct lie {
 /* Reads COPSE_LIE. An unknown fault ends the process: a test must not pass because its fault was not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none", "lose", "swap", "flip", "stale", "limits", "fma" };
+    static const char *const names[] = { "none", "lose", "swap", "flip", "stale", "limits", "fma", "start" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 
@@ -52,6 +53,12 @@ static inline bool lie_now(struct lie *l, enum lie_fault fault)
         return false;
     atomic_fetch_add(&l->played, 1);
     return true;
+}
+
+/* Whether this is one of the first occasions. */
+static inline bool lie_at_first(struct lie *l, enum lie_fault fault)
+{
+    return l->fault == fault && atomic_fetch_add(&l->occasions, 1) < l->every;
 }
 
 /* Inverts a low bit of the exponent of a float in the middle. */

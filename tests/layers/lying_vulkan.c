@@ -528,12 +528,16 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
         return VK_ERROR_INITIALIZATION_FAILED;
     const PFN_vkGetInstanceProcAddr get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    pthread_mutex_lock(&lock);
+    if (lie.every == 0)
+        lie_init(&lie);
+    pthread_mutex_unlock(&lock);
+    if (lie_at_first(&lie, LIE_START))
+        return VK_ERROR_INITIALIZATION_FAILED;
     const VkResult result = ((PFN_vkCreateInstance)get(VK_NULL_HANDLE, "vkCreateInstance"))(info, calls, out);
     if (result != VK_SUCCESS)
         return result;
     pthread_mutex_lock(&lock);
-    if (lie.every == 0)
-        lie_init(&lie);
     for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
         if (instances[i].key == NULL || instances[i].key == key_of(*out)) {
             instances[i] = (struct instance){

@@ -107,6 +107,18 @@ says '^seed 7: [1-9][0-9]* cases? on 1 device .* pass$'
 says '^[1-9][0-9]* runs?, seeds 7 to [1-9][0-9]*: no failure$'
 expect 0 'compare with itself' "$tool" conformance compare "$work/a.json" "$work/a.json"
 says '^0 of [1-9][0-9]* cases worse, 0 missing'
+# Text of a file has no control characters on a terminal.
+sed 's/"op":"\([a-z]*\)"/"op":"\\u001b[31m\1\\u009b1m"/; s/"driver":"/&\\u001b]0;title\\u0007/; s/"name":"/&\\u001b[2J/' "$work/a.json" >"$work/escapes.json"
+sed 's/"verdict":"PASS"/"verdict":"FAIL"/' "$work/escapes.json" >"$work/escapes2.json"
+expect 1 'compare escapes' "$tool" conformance compare "$work/escapes.json" "$work/escapes2.json"
+says '^worse +host:0 .*\?\[31m[a-z]*\?1m: '
+grep -q "$(printf '[\033\007]')" "$work/stdout" && no "compare prints escapes: $(head -3 "$work/stdout" | cat -v)"
+cp "$work/a.json" "$work/read.json"
+bad "'.*read.json' is both read and written" compare "$work/a.json" "$work/read.json" --csv "$work/read.json"
+bad "'.*read.json' is both read and written" run --device host:0 --known "$work/read.json" --junit "$work/read.json"
+mkdir "$work/page"; cp "$work/a.json" "$work/page/index.html"
+bad "'.*index.html' is both read and written" site "$work/page/index.html" --out "$work/page"
+cmp -s "$work/a.json" "$work/read.json" && cmp -s "$work/a.json" "$work/page/index.html" || no 'an input was replaced'
 expect 0 'devices' "$tool" devices
 grep -q blocked "$work/stdout" && no 'something is blocked'
 

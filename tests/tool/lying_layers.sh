@@ -79,6 +79,17 @@ check() {
     # the layer alone changes nothing
     with $device none:1 $train --devices $device || no "$device: the layer: $(cat "$work/stderr")"
     [ -n "$right" ] && [ "$(loss)" = "$right" ] || no "$device: the layer changes the loss from '$right' to '$(loss)'"
+    if [ $device = vulkan:0 ]; then
+        # an instance that cannot be made at first, and one that cannot be made at all
+        with $device start:1 devices
+        grep -q '^vulkan:0 ' "$work/stdout" && [ ! -s "$work/stderr" ] || no "start:1: $(cat "$work/stdout" "$work/stderr")"
+        with $device start:1000 devices
+        grep -q '^vulkan:0 ' "$work/stdout" && no 'start:1000: there is a device'
+        grep -q '^copse: .*context: vulkan: vkCreateInstance: VK_ERROR_INITIALIZATION_FAILED in 3 tries' "$work/stderr" ||
+            no "start:1000: $(cat "$work/stderr")"
+        with $device start:1000 $train --devices vulkan:0
+        [ $? -eq 2 ] && grep -q 'vkCreateInstance: VK_ERROR_INITIALIZATION_FAILED' "$work/stderr" || no "start:1000: $(cat "$work/stderr")"
+    fi
     # the card shows it
     with $device none:1 conformance run --device $device --ops neg --case 'usual range' --json
     grep -q '"layers":\[[^]]*liblying_' "$work/stdout" || no "$device: the layer is not reported"

@@ -333,5 +333,55 @@ bad 'plot of prices' 'regression' evaluate "$work/prices.safetensors" "$work/pri
 { head -c 9000 model.safetensors; tail -c +9002 model.safetensors; printf x; } >damaged.safetensors
 bad 'predict with a damaged model' 'damaged' predict "$work/damaged.safetensors" "$work/rows.csv" --devices host
 
+# What is read is not replaced, under whatever name; the mode of a file that is replaced stays.
+ln kinds.safetensors other_name.svg
+cp kinds.csv labelled.csv
+cksum kinds.safetensors labelled.csv >sums
+bad 'plot over the model' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/kinds.safetensors"
+bad 'plot over a link of the model' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/other_name.svg"
+bad 'plot over the data' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/./labelled.csv"
+bad 'save over the data' "save: '.*' is the file of --data" train $host --data "$work/labelled.csv" --save "$work/labelled.csv"
+cp labelled.csv labelled.csv.partial
+bad 'save over the data until the end' "save: '.*partial' is the file of --data" train $host --data "$work/labelled.csv.partial" --save "$work/labelled.csv"
+cksum kinds.safetensors labelled.csv | cmp -s - sums || no 'an input was replaced'
+mkdir -p "$work/idx"
+printf '\000\000\010\003\000\000\000\001\000\000\000\001\000\000\000\001\007' >idx/t-images-idx3-ubyte
+printf '\000\000\010\001\000\000\000\001\000' >idx/t-labels-idx1-ubyte
+bad 'save over labels beside' "has the labels of --data" train $host --data "$work/idx/t-images-idx3-ubyte" --save "$work/idx/t-labels-idx1-ubyte"
+bad 'save over a file of a folder' "is in the folder of --data" train $host --data "$work/idx" --save "$work/idx/t-images-idx3-ubyte"
+cp a.safetensors dense1.bias.npy
+bad 'export over the file' "'.*dense1.bias.npy' is read" export "$work/dense1.bias.npy" --npy "$work" --force
+cmp -s a.safetensors dense1.bias.npy || no 'export: an input was replaced'
+for mode in 600 640; do
+    for file in kept.safetensors kept.svg kept.csv; do : >"$file"; chmod $mode "$file"; done
+    good "mode $mode of a model" '^model: ' train --data "$work/labelled.csv" $host --save "$work/kept.safetensors" --plot "$work/kept.svg"
+    good "mode $mode of predictions" '[0-9]* rows' predict "$work/kinds.safetensors" "$work/labelled.csv" --devices host --output "$work/kept.csv"
+    for file in kept.safetensors kept.svg kept.csv; do
+        [ "$(stat -c %a "$file")" = $mode ] || no "$file of mode $mode has $(stat -c %a "$file")"
+    done
+done
+good 'a new file' '^model: ' train --data "$work/labelled.csv" $host --save "$work/new.safetensors"
+[ "$(stat -c %a new.safetensors)" = "$(printf %o $((0666 & ~0$(umask))))" ] || no "a new file has $(stat -c %a new.safetensors)"
+
+# Text of files has no control characters on a terminal: 0x1b begins an escape sequence, U+009B too.
+escape=$(printf '\033')
+printf "colour,kind\n%s,$escape[31mred\302\2331m\n%s,blue\n" 1 2 1 2 1 2 1 2 >escapes.csv
+"$copse" train --data escapes.csv $host --save escapes.safetensors >stdout 2>&1
+grep -q '?\[31mred?1m' stdout || no "train: a class with an escape: $(cat stdout)"
+grep -q "$escape\[31" stdout && no 'train prints an escape of the data'
+if command -v script >/dev/null; then
+    script -qec "'$copse' predict escapes.safetensors escapes.csv --devices host" /dev/null >stdout </dev/null
+    grep -q '?\[31mred?1m' stdout && ! grep -q "$escape\[31" stdout || no "predict on a terminal: $(cat stdout)"
+    "$copse" predict escapes.safetensors escapes.csv --devices host | grep -q "$escape\[31mred" || no 'predict changes names in a pipe'
+    printf 'ab\033c%.0s' $(seq 60) >escapes.txt
+    "$copse" train --data escapes.txt --tokens bytes --context 8 --model gru:1,16 --epochs 60 --lr 0.02 --devices host --quiet --save tale.safetensors >/dev/null
+    "$copse" generate tale.safetensors --prompt ab --length 60 --devices host >stdout
+    grep -q "$escape" stdout || no 'generate: the text has no escape to test'
+    script -qec "'$copse' generate tale.safetensors --prompt ab --length 60 --devices host" /dev/null >stdout </dev/null
+    grep -q 'ab?' stdout && ! grep -q "$escape" stdout || no "generate on a terminal: $(cat stdout)"
+else
+    echo 'skipped: no program script, which gives a terminal'
+fi
+
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

@@ -107,7 +107,7 @@ static void a_lock_that_is_not_given_back_stops_nobody(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct copse_cache_params cache;
-        const bool is_open = copse__cache_folder_open(&mem, "", &cache);
+        const bool is_open = copse__cache_folder_open(&mem, "", &cache) == NULL;
         if (is_open)
             cache.lock(cache.user, "blocked-0");
         (void)!write(ready[1], "", 1);
@@ -131,7 +131,7 @@ static void a_lock_is_one_callers_not_the_processs(void **state)
     struct copse_cache_params cache;
     char path[1100];
     (void)state;
-    assert_true(copse__cache_folder_open(&mem, "", &cache));
+    assert_null(copse__cache_folder_open(&mem, "", &cache));
     snprintf(path, sizeof path, "%s/copse/.lock", temp_folder);
     for (int i = 0; i < 2; i++) {
         void *locked = cache.lock(cache.user, "blocked-0");
@@ -170,6 +170,66 @@ static void a_folder_of_the_application(void **state)
     copse_context_release(&ctx);
 }
 
+static char warned[1200];
+
+static void take_warning(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    if (level == COPSE_LOG_WARN && strncmp(line, "context: ", 9) == 0)
+        snprintf(warned, sizeof warned, "%s", line);
+}
+
+/* Whether a context uses the folder; else the line says why not. */
+static void expect_folder(const char *path, const char *why)
+{
+    const struct copse_context_params p = { .no_self_test = true, .cache_folder = path, .log = take_warning };
+    copse_context *ctx;
+    char text[1300];
+    warned[0] = '\0';
+    OK(copse__context_create_with(&p, fake_backends, &ctx));
+    OK(copse_device_block(ctx, "fake:0", "softmax", NULL));
+    copse_context_release(&ctx);
+    snprintf(text, sizeof text, "context: compiled kernels are not kept: the folder '%s' %s", path, why ? why : "");
+    if (strcmp(warned, why ? text : "") != 0)
+        fail_msg("'%s', not '%s'", warned, why ? text : "");
+}
+
+static void folders_that_are_not_used(void **state)
+{
+    char own[300], link[300], file[300], target[300];
+    (void)state;
+    snprintf(own, sizeof own, "%s/own", temp_folder);
+    snprintf(link, sizeof link, "%s/link", temp_folder);
+    snprintf(file, sizeof file, "%s/file", temp_folder);
+    expect_folder(own, NULL);
+    assert_int_equal(symlink(own, link), 0);
+    expect_folder(link, NULL); /* the user's own link */
+    assert_int_equal(chmod(own, 0770), 0);
+    expect_folder(own, "can be written by other users");
+    expect_folder(link, "can be written by other users");
+    assert_int_equal(chmod(own, 0700), 0);
+    fclose(fopen(file, "w"));
+    expect_folder(file, "is no folder");
+    unlink(link);
+    assert_int_equal(symlink("nowhere", link), 0);
+    expect_folder(link, "is a link that leads nowhere");
+    unlink(link);
+    if (geteuid() != 0) {
+        printf("skipped: files of other users need root\n");
+        return;
+    }
+    snprintf(target, sizeof target, "%s/documents", temp_folder);
+    assert_int_equal(mkdir(target, 0700), 0);
+    assert_int_equal(symlink(target, link), 0);
+    assert_int_equal(lchown(link, 65534, 65534), 0);
+    expect_folder(link, "is a link of another user");
+    assert_int_equal(rmdir(target), 0); /* nothing was written there */
+    unlink(link);
+    assert_int_equal(chown(own, 65534, 65534), 0);
+    expect_folder(own, "belongs to another user");
+    assert_int_equal(chown(own, 0, 0), 0);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -193,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_lock_that_is_not_given_back_stops_nobody),
         cmocka_unit_test(a_lock_is_one_callers_not_the_processs),
         cmocka_unit_test(a_folder_of_the_application),
+        cmocka_unit_test(folders_that_are_not_used),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

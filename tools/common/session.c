@@ -62,10 +62,20 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;
-    for (const char *p = text; *p && n + 1 < room; p++)
-        out[n++] = *p == '\n' ? ' ' : iscntrl((unsigned char)*p) ? '?' : *p;
+    for (const char *p = text; *p && n + 1 < room; p++) {
+        const bool is_c1 = (unsigned char)p[0] == 0xc2 && ((unsigned char)p[1] & 0xe0) == 0x80; /* U+0080 to U+009F */
+        out[n++] = *p == '\n' ? ' ' : is_c1 || iscntrl((unsigned char)*p) ? '?' : *p;
+        p += is_c1;
+    }
     out[n] = '\0';
     return out;
+}
+
+const char *session_shown(const char *text)
+{
+    static char kept[SHOWN][1024];
+    static unsigned next;
+    return session_plain(kept[next++ % SHOWN], sizeof *kept, text);
 }
 
 const char *session_error(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "copse/data/source.h"
 
@@ -107,6 +108,8 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
 
 void use_cell(FILE *to, const char *text)
 {
+    if (to == stdout && isatty(STDOUT_FILENO))
+        text = session_shown(text);
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, to);
         return;

@@ -69,8 +69,9 @@ static void tell(const struct comparison *c, const char *kind, const struct cops
         cJSON_Delete(o);
         return;
     }
-    printf("%-13s %s %s %s: %s%s%s%s: %s -> %s\n", kind, old->device, old->mode, old->op,
-           old->name, *old->variant ? " (" : "", old->variant, *old->variant ? ")" : "", from, to);
+    printf("%-13s %s %s %s: %s%s%s%s: %s -> %s\n", kind, session_shown(old->device), session_shown(old->mode),
+           session_shown(old->op), session_shown(old->name), *old->variant ? " (" : "", session_shown(old->variant),
+           *old->variant ? ")" : "", session_shown(from), session_shown(to));
 }
 
 static void tell_numbers(const struct comparison *c, const char *kind,
@@ -152,9 +153,10 @@ static void tell_devices(const struct comparison *c)
     struct copse_checked_device a, b;
     for (size_t i = 0; !c->settings->is_json && copse_conformance_device(c->old, i, &a); i++) {
         const bool is_there = find_device(c, &a, &b);
-        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", a.id, a.name, a.driver,
-               copse_conformance_library(c->old), is_there ? b.name : "not in the new file", is_there ? b.driver : "",
-               copse_conformance_library(c->new));
+        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", session_shown(a.id), session_shown(a.name),
+               session_shown(a.driver), session_shown(copse_conformance_library(c->old)),
+               is_there ? session_shown(b.name) : "not in the new file", is_there ? session_shown(b.driver) : "",
+               session_shown(copse_conformance_library(c->new)));
     }
 }
 

@@ -102,8 +102,8 @@ void report_case(const struct conform_settings *s, const struct copse_conformanc
     const bool is_race = s->job.own_path && strcmp(c->mode, "perf") == 0;
     if (!is_told && !is_race && !s->is_verbose)
         return;
-    printf("%-11s %s %s %s: %s%s%s%s\n", copse_verdict_name(c->verdict), c->device, c->mode, c->op,
-           c->name, *c->variant ? " (" : "", c->variant, *c->variant ? ")" : "");
+    printf("%-11s %s %s %s: %s%s%s%s\n", copse_verdict_name(c->verdict), c->device, c->mode, session_shown(c->op),
+           session_shown(c->name), *c->variant ? " (" : "", session_shown(c->variant), *c->variant ? ")" : "");
     if (*e->measure && (is_told || c->limit > 0.0))
         printf("            %s\n", e->measure);
     if (*c->text)

@@ -101,6 +101,26 @@ static bool is_described(const struct conform_settings *s)
     return s->job.own_path && s->job.own_kernel && s->job.own_kernel[0] == '@';
 }
 
+/* Results must not replace what is read: kernels, known failures, older results. */
+static int check_inputs(const struct conform_settings *s, const struct option_words *words, const char *action, const char *folder)
+{
+    char page[4096];
+    const bool has_files = strcmp(action, "compare") == 0 || strcmp(action, "site") == 0;
+    snprintf(page, sizeof page, "%s/index.html", folder ? folder : "");
+    const char *const outputs[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown, folder ? page : NULL };
+    const char *const inputs[] = { s->job.own_path, is_described(s) ? s->job.own_kernel + 1 : NULL, s->job.known };
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        const char *read = NULL;
+        for (size_t k = 0; outputs[i] && k < sizeof inputs / sizeof *inputs; k++)
+            read = inputs[k] && output_is_same(outputs[i], inputs[k]) ? inputs[k] : read;
+        for (size_t k = 1; outputs[i] && has_files && k < words->count; k++)
+            read = output_is_same(outputs[i], words->at[k]) ? words->at[k] : read;
+        if (read)
+            return complain("", read, "both read and written");
+    }
+    return -1;
+}
+
 static int check(struct conform_settings *s, const char *action, const char *tier, const char *device)
 {
     if (!conform_find_tier(tier, &s->job.tier))
@@ -193,6 +213,8 @@ int cmd_conformance(int argc, char **argv)
         s.job.deadline = (double)deadline;
         code = check(&s, action, tier, device);
     }
+    if (code < 0)
+        code = check_inputs(&s, &words, action, folder);
     if (code < 0 && has_coverage && strcmp(action, "list") != 0) {
         fprintf(stderr, "copse conformance: --coverage goes with list: copse conformance list --coverage\n");
         code = EXIT_BAD_INPUT;

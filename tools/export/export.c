@@ -74,6 +74,8 @@ static copse_status check(struct export *e)
         COPSE_TRY(path_of(e, e->folder, i, path));
         if (!e->has_folder || lstat(path, &info) != 0)
             continue;
+        if (output_is_same(path, e->file))
+            return session_set_error(COPSE_ERR_ARGUMENT, "--npy: '%s' is read; give another folder", path);
         if (!e->is_forced)
             return session_set_error(COPSE_ERR_ARGUMENT, "'%s' exists; --force replaces it", path);
         if (!S_ISREG(info.st_mode))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* copse generate: a model of texts continues a text. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "copse/train/generate.h"
 
@@ -26,8 +28,18 @@ struct job {
 
 /* ---- text ---- */
 
+/* A terminal gets no control characters, which a model may have learned; a file or a pipe gets all. */
 static copse_status put(const char *text, size_t size)
 {
+    const bool is_terminal = isatty(STDOUT_FILENO);
+    for (size_t i = 0; is_terminal && i < size; i++) {
+        const bool is_c1 = i + 1 < size && (unsigned char)text[i] == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80;
+        const bool is_control = is_c1 || (iscntrl((unsigned char)text[i]) && text[i] != '\n' && text[i] != '\t');
+        fputc(is_control ? '?' : text[i], stdout);
+        i += is_c1;
+    }
+    if (is_terminal)
+        return fflush(stdout) == 0 ? COPSE_OK : COPSE_ERR_IO;
     return fwrite(text, 1, size, stdout) == size && fflush(stdout) == 0 ? COPSE_OK : COPSE_ERR_IO;
 }
 

@@ -138,7 +138,7 @@ int cmd_predict(int argc, char **argv)
     u.data_path = words.at[1];
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
-    if (s == COPSE_OK && path && (output_is_same(path, u.model_path) || output_is_same(path, u.data_path)))
+    if (s == COPSE_OK && path && (output_overwrites(path, u.model_path) || output_overwrites(path, u.data_path)))
         s = session_set_error(COPSE_ERR_ARGUMENT, "--output: '%s' is read", path);
     if (s == COPSE_OK)
         s = predict(&u, is_json, path);

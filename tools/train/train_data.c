@@ -74,14 +74,14 @@ static void show_task(const struct train_settings *s, const copse_schema *schema
     if (info->task != COPSE_TASK_REGRESSION) {
         printf("         task: classification%s; classes", how);
         for (uint32_t i = 0; i < info->outputs && i < CLASSES_SHOWN && copse_schema_class(schema, i); i++)
-            printf("%s %s", i > 0 ? "," : "", copse_schema_class(schema, i));
+            printf("%s %s", i > 0 ? "," : "", session_shown(copse_schema_class(schema, i)));
         printf("%s\n", info->outputs > CLASSES_SHOWN ? ", ..." : "");
         return;
     }
     printf("         task: regression%s", how);
     if (info->outputs == 1 && copse_schema_target(schema, 0, &name, &mean, &scale) == COPSE_OK) {
         if (name[0])
-            printf("; target \"%s\"", name);
+            printf("; target \"%s\"", session_shown(name));
         if (mean != 0.0 || scale != 1.0)
             printf(" with mean %.6g and deviation %.6g", mean, scale);
     }

@@ -122,6 +122,8 @@ const char *settings_default_data(void)
 /* Check that output files can be written, and that none is an input file or another output file. */
 static int check_files(const struct train_settings *s)
 {
+    char partial[4096];
+    snprintf(partial, sizeof partial, "%s.partial", s->save ? s->save : "");
     const struct {
         const char *option, *path;
         bool is_written;
@@ -130,6 +132,7 @@ static int check_files(const struct train_settings *s)
         { "labels", s->labels, false },
         { "init", s->init, false },
         { "save", s->save, true },
+        { "save", s->save ? partial : NULL, true },
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
     };
@@ -140,12 +143,16 @@ static int check_files(const struct train_settings *s)
             fprintf(stderr, "copse train: --%s: %s\n", files[i].option, session_error());
             return EXIT_BAD_INPUT;
         }
-        for (size_t k = 0; k < i; k++)
-            if (files[k].path && output_is_same(files[k].path, files[i].path)) {
-                fprintf(stderr, "copse train: --%s: '%s' is the file of --%s\n", files[i].option,
-                        files[i].path, files[k].option);
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+            const bool is_read = files[k].path && !files[k].is_written, is_first = files[k].path && k < i;
+            const char *is = is_read    ? output_overwrites(files[i].path, files[k].path)
+                             : is_first && output_is_same(files[i].path, files[k].path) ? "is the file of"
+                                                                                        : NULL;
+            if (is) {
+                fprintf(stderr, "copse train: --%s: '%s' %s --%s\n", files[i].option, files[i].path, is, files[k].option);
                 return EXIT_BAD_INPUT;
             }
+        }
     }
     return -1;
 }

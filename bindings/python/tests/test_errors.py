@@ -41,6 +41,38 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(copse.errors.ArgumentError, "inside a loss function"):
             ops.relu(v)
 
+    def test_a_nul_is_refused(self):
+        """It would end a text in C: the name 'a\\0b' was 'a'."""
+        strategy = copse.Strategy("host")
+        v = strategy.variable("v", (2,))
+        data = copse.Dataset.arrays(np.zeros((4, 2)), np.arange(4) % 2)
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"] * v))
+        batch = {"x": np.zeros((3, 2))}
+        calls = {
+            "variable": lambda: strategy.variable("a\0b", (2,)),
+            "column": lambda: copse.Dataset({"x\0y": np.zeros(3)}),
+            "batch": lambda: trainer.step({"x\0y": np.zeros(3)}),
+            "input": lambda: copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x\0"] * v)).step(batch),
+            "report": lambda: copse.Trainer(
+                strategy, lambda inputs: (ops.report("a\0", ops.mean(inputs["x"])), ops.mean(inputs["x"] * v))[1]).step(batch),
+            "network": lambda: copse.nn.Layers("dense 3\0 relu"),
+            "scope": lambda: copse.Model(strategy, data, "dense out", scope="a\0b"),
+            "device": lambda: copse.Strategy(["host:0\0"]),
+            "selector": lambda: copse.Strategy("host\0"),
+            "path": lambda: copse.safetensors.save("a\0b", {"a": np.zeros(2)}),
+            "array": lambda: copse.safetensors.save("a", {"a\0b": np.zeros(2)}),
+            "metadata": lambda: copse.safetensors.save("a", {"a": np.zeros(2)}, {"k": "v\0w"}),
+            "groups": lambda: copse.Trainer(strategy, lambda inputs: None, groups="*.bias\0: frozen"),
+            "schedule": lambda: copse.Schedule("constant\0", 0.1),
+            "file": lambda: copse.Dataset.open("a\0b.csv"),
+            "delimiter": lambda: copse.Dataset.open("a.csv", delimiter="\0"),
+            "label": lambda: copse.Dataset.open("a.csv", label="b\0"),
+            "kernels": lambda: copse.Strategy("host", kernels="matmul=wide\0"),
+        }
+        for name, call in calls.items():
+            with self.subTest(name), self.assertRaisesRegex(ValueError, "has a NUL|one character"):
+                call()
+
     def test_unknown_names_list_the_known_ones(self):
         strategy = copse.Strategy("host")
         with self.assertRaisesRegex(copse.errors.ArgumentError, "adamax, adamw"):

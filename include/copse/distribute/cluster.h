@@ -121,7 +121,7 @@ struct copse_cluster_params {
     uint32_t deadline_ms; /**< waits longer than this fail and name the missing task [60000];
                                a parameter server treats a worker as lost when its process sends no heartbeat
                                for this time, however long its steps take */
-    const char *modules;  /**< absolute path of the folder with the engines
+    const char *modules;  /**< absolute path of the folder with the engines, which only the user and root may change
                                [COPSE_MODULES of the environment, else beside the library] */
     copse_one_sided one_sided; /**< of a job with parameter servers; others have no windows [auto] */
     uint64_t window_bytes;     /**< size of the window of each parameter server [bytes], 4096 to 2^30; variables

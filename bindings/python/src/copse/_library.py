@@ -71,8 +71,13 @@ class Guard:
 
 
 def c_string(value: str | os.PathLike | None) -> Any:
-    """UTF-8 bytes that live as long as the result; NULL for None."""
-    return ffi.NULL if value is None else ffi.new("char[]", os.fspath(value).encode("utf-8"))
+    """UTF-8 bytes that live as long as the result; NULL for None. A NUL, which would end the text in C, is refused."""
+    if value is None:
+        return ffi.NULL
+    text_ = os.fspath(value)
+    if "\0" in text_:
+        raise errors.ArgumentError(f"a name, path or text has a NUL: {text_!r}")
+    return ffi.new("char[]", text_.encode("utf-8"))
 
 
 def owned(kind: str, pointer: Any, *keep: Any) -> Any:

@@ -119,7 +119,7 @@ class Dataset:
         keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
         if isinstance(label, int) and label < 1:
             raise ArgumentError("positions of label columns count from 1")
-        if delimiter is not None and len(delimiter.encode()) != 1:
+        if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter == "\0"):
             raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
         source = ffi.new("struct copse_source_params *", {"picture_bytes": picture_bytes})
         size, text_ = c_string(f"{resize[0]}x{resize[1]}" if resize else None), _text_params(tokens, context, stride, vocabulary)

@@ -158,7 +158,7 @@ class Trainer:
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        described = ffi.new("char[]", groups.encode())
+        described = c_string(groups)
         rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
         schedule = _Schedule(learning_rate, self._loss) if callable(learning_rate) else None
         if schedule:
