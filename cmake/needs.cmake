@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: MIT
 # What must be on the machine; one line that names the Debian package for each thing missing.
 
+# The packages are those of a build for this machine. A cross build needs `cross`, a package of Debian for the other system, or
+# the library itself.
 function(copse_missing what package option)
-    set(advice "install the Debian package ${package}")
+    set(cross "${ARGN}")
+    if(NOT CMAKE_CROSSCOMPILING)
+        set(advice "install the Debian package ${package}")
+    elseif(cross)
+        set(advice "install the Debian package ${cross}")
+    else()
+        set(advice "build it for ${CMAKE_SYSTEM_NAME} and name its folder in CMAKE_PREFIX_PATH")
+    endif()
     if(option)
         string(APPEND advice " or configure with -D${option}=OFF")
     endif()
@@ -38,6 +47,9 @@ endif()
 
 find_package(ZLIB QUIET)
 if(NOT ZLIB_FOUND)
+    if(CMAKE_CROSSCOMPILING AND CMAKE_SYSTEM_NAME STREQUAL "Windows")
+        copse_missing("zlib.h" zlib1g-dev "" libz-mingw-w64-dev)
+    endif()
     copse_missing("zlib.h" zlib1g-dev "")
 endif()
 find_path(COPSE_CJSON_HEADERS cjson/cJSON.h)

@@ -8,9 +8,10 @@
 
 /* ---- build options and identity ---- */
 
+/* -w: compilers count their warnings on standard error, which is the application's. The build checks kernels with -Wall. */
 static void write_options(const struct copse_kernel *k, char *out, size_t size)
 {
-    int n = snprintf(out, size, "-cl-std=CL1.2 -DGROUP_X=%" PRIu32 " -DGROUP_Y=%" PRIu32,
+    int n = snprintf(out, size, "-w -cl-std=CL1.2 -DGROUP_X=%" PRIu32 " -DGROUP_Y=%" PRIu32,
                      k->group_x, k->group_y);
     for (int i = 0; i < k->row->spec_count && n > 0 && (size_t)n < size; i++)
         n += snprintf(out + n, size - (size_t)n, " -DSPEC_%d=%" PRId32, i, k->spec[i]);
@@ -157,7 +158,7 @@ static void note_entry(void *to, const void *bytes, size_t size)
 bool copse_cl_is_stored(const struct copse_kernel *k)
 {
     const struct copse_cache_params *cache = &k->dev->base->cache;
-    char options[64 + COPSE_MAX_SPECS * 24], key[32];
+    char options[72 + COPSE_MAX_SPECS * 24], key[32];
     uint64_t id[2];
     bool is_there = false;
     write_options(k, options, sizeof options);
@@ -258,7 +259,7 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
    try multiplies and adds, which rounds twice. */
 static copse_status build_any(struct copse_kernel *k, const char *options)
 {
-    char without[80 + COPSE_MAX_SPECS * 24];
+    char without[96 + COPSE_MAX_SPECS * 24];
     const copse_status s = build_text(k, options);
     if (s != COPSE_ERR_COMPILE)
         return s;
@@ -274,7 +275,7 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     struct copse_cl_kernel *ck = k->priv;
     COPSE_TRY(copse__mutex_init(&ck->lock));
     ck->has_lock = true;
-    char options[64 + COPSE_MAX_SPECS * 24], key[32];
+    char options[72 + COPSE_MAX_SPECS * 24], key[32];
     uint64_t id[2];
     write_options(k, options, sizeof options);
     identify(k, options, id);

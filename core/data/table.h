@@ -68,7 +68,7 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
                                const char *fmt, ...) COPSE_PRINTF(6, 7);
 /* A missing cell that is not replaced. */
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
-                                       const struct copse_cell *cell, bool is_label);
+                                       const struct copse_cell *cell, bool is_label, bool is_by_schema);
 /* Whether a cell is a number with a decimal comma. */
 bool copse__table_has_comma(const struct copse_cell *cell);
 /* Whether a number can be the name of a class. */

@@ -55,16 +55,17 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
 }
 
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
-                                       const struct copse_cell *cell, bool is_label)
+                                       const struct copse_cell *cell, bool is_label, bool is_by_schema)
 {
     char what[80] = "the cell is empty";
 
     if (cell->size > 0)
         snprintf(what, sizeof what, "\"%.*s\" means a missing value", copse__csv_shown(cell), cell->text);
     return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
-                             is_label ? "every row needs a label"
-                                      : "fill it in, leave the column out (ignore), or let the mean replace it "
-                                        "(missing: mean)");
+                             is_label       ? "every row needs a label"
+                             : is_by_schema ? "fill it in; a model that is trained with --missing mean takes the mean in its place"
+                                            : "fill it in, leave the column out (--ignore), or let the mean replace it "
+                                              "(--missing mean)");
 }
 
 copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name, const struct copse_cell *cell,

@@ -167,7 +167,7 @@ static copse_status take_number(const struct reader *r, size_t column, const str
     if (!copse__table_is_missing(cell))
         COPSE_TRY(copse__table_number(r->csv, column, c->name, cell, &v));
     else if (r->schema->missing != COPSE_MISSING_MEAN && r->params->missing != COPSE_MISSING_MEAN)
-        return copse__table_fail_missing(r->csv, column, c->name, cell, false);
+        return copse__table_fail_missing(r->csv, column, c->name, cell, false, true);
     if (c->mean == 0)
         v = (float)v; /* the bits of f32 numbers that are divided by the largest magnitude */
     *to = (float)((v - c->mean) / c->scale);
@@ -248,7 +248,7 @@ static copse_status take_label(struct reader *r, size_t column, const char *name
     double v;
 
     if (copse__table_is_missing(cell))
-        return copse__table_fail_missing(r->csv, column, name, cell, true);
+        return copse__table_fail_missing(r->csv, column, name, cell, true, true);
     if (r->schema->task != COPSE_TASK_REGRESSION)
         return take_class(r, column, name, cell);
     COPSE_TRY(copse__table_number(r->csv, column, name, cell, &v));

@@ -49,7 +49,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     char why[200];
     snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: %s", different, f->rows,
              column == f->label ? "these are no classes; is another column the label?"
-                                : "these are no categories; leave the column out (ignore)");
+                                : "these are no categories; leave the column out (--ignore)");
     return refuse(f, column, first, why);
 }
 
@@ -91,7 +91,7 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column, stru
     const copse_feature_scale scale = f->params->scale;
 
     if (c->numbers == 0 && c->texts == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (ignore)",
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (--ignore)",
                           f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "");
     if (c->texts == 0) {
         const bool is_standard = scale == COPSE_SCALE_AUTO || scale == COPSE_SCALE_STANDARD;

@@ -136,7 +136,7 @@ static copse_status check_names(const struct copse_table_facts *f, const struct 
         if (other != NULL)
             s = copse_fail(COPSE_ERR_FORMAT,
                            "csv: %s, row %zu: columns %zu and %zu %s%.80s%s; rename one, or leave one out by its "
-                           "position (ignore)", v->csv->path, v->names_row, other->row, i + 1,
+                           "position (--ignore)", v->csv->path, v->names_row, other->row, i + 1,
                            name[0] != 0 ? "are both named \"" : "have no name", name, name[0] != 0 ? "\"" : "");
         else if (!copse__dictionary_add(&seen, name, strlen(name), "", i + 1)) /* its column, in place of a row */
             s = no_memory(v);
@@ -212,7 +212,7 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
     return copse__table_fail(COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
                              "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
                              c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
-                                                           : "these are no categories; leave the column out (ignore)");
+                                                           : "these are no categories; leave the column out (--ignore)");
 }
 
 static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -234,7 +234,7 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
         return take_text(v, column, cell);
     c->missing++;
     return c->role == COPSE_COLUMN_LABEL || f->params->missing == COPSE_MISSING_REFUSE
-               ? copse__table_fail_missing(v->csv, column, c->name, cell, c->role == COPSE_COLUMN_LABEL)
+               ? copse__table_fail_missing(v->csv, column, c->name, cell, c->role == COPSE_COLUMN_LABEL, false)
                : COPSE_OK;
 }
 

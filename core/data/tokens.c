@@ -306,19 +306,6 @@ static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, c
     return 1;
 }
 
-bool copse__note_unseen(struct copse_arena *arena, const unsigned char *seen, struct copse_schema_parts *p)
-{
-    uint32_t *to = copse__arena_alloc(arena, p->outputs, sizeof *to);
-
-    p->unseen = to;
-    p->unseen_count = 0;
-    p->knows_unseen = to != NULL;
-    for (uint32_t i = 0; to != NULL && i < p->outputs; i++)
-        if (!seen[i])
-            to[p->unseen_count++] = i;
-    return to != NULL;
-}
-
 const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS] = {
     [COPSE_TOKENS_CHARACTERS] = { "characters", false, learn_characters, encode_characters, check_characters,
                                   line_end_of_characters, text_of_character },

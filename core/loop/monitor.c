@@ -27,13 +27,23 @@ struct copse_monitor {
 
     uint64_t completed;          /* steps in this monitor's life, less those rolled back */
     char *resumed_from, *newest; /* paths */
-    uint64_t newest_progress, newest_completed, newest_ns;
+    uint64_t newest_progress, newest_completed;
+    uint64_t tried_progress, tried_completed, tried_ns; /* of the last checkpoint that was tried */
     uint64_t next_check;  /* `completed` at which the first worker reads its clock again */
+    bool is_behind;       /* the last one that was tried failed */
     uint64_t tries; /* recoveries since the newest checkpoint */
-    uint64_t saved, skipped, recoveries;
+    uint64_t saved, skipped, recoveries, failed;
 };
 
 /* ---- checkpoints ---- */
+
+static void set_tried(copse_monitor *m)
+{
+    m->tried_progress = m->step->f.progress(m->step->user);
+    m->tried_completed = m->completed;
+    m->tried_ns = copse__now_ns();
+    m->next_check = m->completed + 1;
+}
 
 static void set_newest(copse_monitor *m, char *path)
 {
@@ -41,9 +51,9 @@ static void set_newest(copse_monitor *m, char *path)
     m->newest = path;
     m->newest_progress = m->step->f.progress(m->step->user);
     m->newest_completed = m->completed;
-    m->newest_ns = copse__now_ns();
-    m->next_check = m->completed + 1;
     m->tries = 0;
+    m->is_behind = false;
+    set_tried(m);
 }
 
 static copse_status save(copse_monitor *m)
@@ -54,12 +64,36 @@ static copse_status save(copse_monitor *m)
     const copse_status s = m->step->f.save(m->step->user, path);
     if (s != COPSE_OK) {
         copse__free(m->mem, path);
+        m->failed++;
         return s;
     }
+    if (m->is_behind && copse__monitor_is_first(m->cluster))
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: checkpoints are written again: %s", path);
     m->saved++;
     set_newest(m, path);
     return copse__monitor_is_first(m->cluster) ? copse__checkpoint_folder_written(&m->files, progress)
                                                : COPSE_OK;
+}
+
+/* A checkpoint that cannot be written is no reason to lose what is computed: the newest one stays, and the next is tried when it
+   is due. The first worker writes, so it decides; the others have failed because it has. */
+static copse_status save_or_go_on(copse_monitor *m)
+{
+    struct copse_monitor_decision w = { 0 };
+    copse_status s = save(m);
+    if (s == COPSE_OK || (m->cluster && copse_cluster_lost(m->cluster) > 0))
+        return s;
+    char text[sizeof w.text];
+    snprintf(text, sizeof text, "%s", copse_last_error());
+    const bool is_first = copse__monitor_is_first(m->cluster);
+    COPSE_TRY(copse__monitor_broadcast(m->cluster, is_first && s != COPSE_ERR_IO ? s : COPSE_OK, &w));
+    if (!copse__monitor_is_shared(m->cluster) && s != COPSE_ERR_IO)
+        return s;
+    if (!m->is_behind && is_first)
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; it goes on, the newest checkpoint is %s", text, m->newest);
+    m->is_behind = true;
+    set_tried(m);
+    return COPSE_OK;
 }
 
 static bool is_saved(const copse_monitor *m)
@@ -71,7 +105,7 @@ static bool is_saved(const copse_monitor *m)
 static copse_status is_time(copse_monitor *m, bool *out)
 {
     struct copse_monitor_decision w = { 0 };
-    const uint64_t elapsed = copse__now_ns() - m->newest_ns;
+    const uint64_t elapsed = copse__now_ns() - m->tried_ns;
     *out = m->every_ns && elapsed >= m->every_ns;
     if (!copse__monitor_is_shared(m->cluster) || !m->every_ns)
         return COPSE_OK;
@@ -79,7 +113,7 @@ static copse_status is_time(copse_monitor *m, bool *out)
     if (m->completed < m->next_check)
         return COPSE_OK;
     w.is_due = elapsed >= m->every_ns;
-    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->newest_completed, elapsed, m->every_ns);
+    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->tried_completed, elapsed, m->every_ns);
     COPSE_TRY(copse__monitor_broadcast(m->cluster, COPSE_OK, &w));
     *out = w.is_due != 0;
     m->next_check = w.next_check;
@@ -91,11 +125,11 @@ static copse_status save_if_due(copse_monitor *m)
     if (!m->has_place || is_saved(m))
         return COPSE_OK;
     const uint64_t progress = m->step->f.progress(m->step->user);
-    bool is_due = (m->every_steps && m->completed - m->newest_completed >= m->every_steps) ||
-                  (m->every_progress && progress - m->newest_progress >= m->every_progress);
+    bool is_due = (m->every_steps && m->completed - m->tried_completed >= m->every_steps) ||
+                  (m->every_progress && progress - m->tried_progress >= m->every_progress);
     if (!is_due)
         COPSE_TRY(is_time(m, &is_due));
-    return is_due ? save(m) : COPSE_OK;
+    return is_due ? save_or_go_on(m) : COPSE_OK;
 }
 
 /* Around everything that calls functions of the step. */
@@ -435,5 +469,6 @@ void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *o
         *out = (struct copse_monitor_info){ 0 };
     if (out && m)
         *out = (struct copse_monitor_info){ .resumed_from = m->resumed_from, .newest = m->newest, .saved = m->saved,
-                                            .skipped = m->skipped, .recoveries = m->recoveries };
+                                            .skipped = m->skipped, .recoveries = m->recoveries,
+                                            .failed = m->failed };
 }

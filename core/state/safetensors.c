@@ -144,13 +144,42 @@ static bool write_all(FILE *stream, const struct copse_checkpoint_params *p, con
     return ok;
 }
 
+/* Write the file once. *is_open: the file could be made, so that another attempt may succeed. */
+static copse_status write_file(struct copse_mem *mem, const char *path, const struct copse_checkpoint_params *p, const char *header,
+                               size_t header_size, unsigned char *buffer, bool *is_open)
+{
+    struct copse_atomic_file file = { 0 };
+
+    *is_open = false;
+    COPSE_TRY(copse__atomic_open(&file, mem, path));
+    *is_open = true;
+    if (write_all(file.stream, p, header, header_size, buffer))
+        return copse__atomic_commit(&file);
+    copse__atomic_abort(&file);
+    return copse_fail(COPSE_ERR_IO, "safetensors: cannot write %s: is the disk full?", path);
+}
+
+/* A disk may be full for a moment, and a device may report one error. */
+static copse_status write_patiently(struct copse_mem *mem, const char *path, const struct copse_checkpoint_params *p,
+                                    const char *header, size_t header_size, unsigned char *buffer)
+{
+    static const uint64_t pauses_ns[] = { 20000000, 100000000 };
+    bool is_open;
+    copse_status s = write_file(mem, path, p, header, header_size, buffer, &is_open);
+
+    for (size_t i = 0; s == COPSE_ERR_IO && is_open && i < COPSE_COUNT(pauses_ns); i++) {
+        copse__sleep_ns(pauses_ns[i]);
+        s = write_file(mem, path, p, header, header_size, buffer, &is_open);
+    }
+    return s;
+}
+
 copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
                                     const struct copse_checkpoint_params *params)
 {
     COPSE_TRY(copse_need("safetensors", ctx, path, params));
     COPSE_TRY(copse_no_reserved(copse_checkpoint_params, params));
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    struct copse_atomic_file file = { 0 };
 
     COPSE_TRY(check_params(mem, params));
     unsigned char *buffer = copse__alloc(mem, WRITE_BYTES, 1);
@@ -165,12 +194,7 @@ copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
                        "are allowed",
                        path, size, COPSE_ST_HEADER_MAX);
     if (s == COPSE_OK)
-        s = copse__atomic_open(&file, mem, path);
-    if (s == COPSE_OK && !write_all(file.stream, params, header, size, buffer))
-        s = copse_fail(COPSE_ERR_IO, "safetensors: cannot write %s: is the disk full?", path);
-    if (s == COPSE_OK)
-        s = copse__atomic_commit(&file);
-    copse__atomic_abort(&file);
+        s = write_patiently(mem, path, params, header, size, buffer);
     cJSON_free(header);
     copse__free(mem, buffer);
     return s;

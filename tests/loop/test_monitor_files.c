@@ -2,6 +2,7 @@
 /* Checkpoints of a monitor as files: how often they are written, and how another process finds them. */
 #include "copse/distribute/evaluator.h"
 #include "copse/loop/monitor.h"
+#include "core/base/base.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
@@ -112,6 +113,107 @@ static void expect_saved(copse_context *ctx, const struct copse_monitor_params *
     copse_step_release(&step);
 }
 
+/* ---- a disk that fails ---- */
+
+static char warnings[2000];
+
+static void take_warning(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    if (level == COPSE_LOG_WARN)
+        strncat(strncat(warnings, line, 400), "\n", 2);
+}
+
+struct disk {
+    unsigned runs, tried;
+    uint64_t fails; /* bit i: try i fails */
+    copse_status failure;
+    uint64_t saved[40];
+    size_t count;
+};
+
+static copse_status disk_run(void *user)
+{
+    struct disk *d = user;
+    return d->runs == 10 ? COPSE_ERR_END : (d->runs++, COPSE_OK);
+}
+
+static copse_status disk_save(void *user, const char *path)
+{
+    struct disk *d = user;
+    if (d->fails >> d->tried++ & 1)
+        return copse_fail(d->failure, "cannot write %s: No space left on device", path);
+    d->saved[d->count++] = d->runs;
+    return COPSE_OK;
+}
+
+static uint64_t disk_progress(void *user)
+{
+    return ((const struct disk *)user)->runs;
+}
+
+static const struct copse_step_functions disk_functions = { .run = disk_run, .save = disk_save, .restore = bring_back,
+                                                            .progress = disk_progress };
+
+static copse_monitor *disk_monitor(copse_context *ctx, struct disk *d, copse_step **step)
+{
+    copse_monitor *m;
+    OK(copse_step_create(ctx, NULL, &disk_functions, d, step));
+    OK(copse_monitor_create(*step, &(struct copse_monitor_params){ .folder = temp_path("disk"), .every_steps = 3 }, &m));
+    return m;
+}
+
+static void a_checkpoint_that_fails_ends_nothing(void **state)
+{
+    (void)state;
+    copse_context *ctx;
+    OK(copse_context_create(&(struct copse_context_params){ .log = take_warning }, &ctx));
+    struct disk d = { .fails = 3 << 1, .failure = COPSE_ERR_IO }; /* after 3 and 6 steps */
+    struct copse_monitor_info info;
+    copse_step *step;
+    copse_monitor *m = disk_monitor(ctx, &d, &step);
+    warnings[0] = '\0';
+    OK(copse_monitor_run(m, COPSE_ALL, NULL));
+    assert_int_equal(d.runs, 10);
+    const uint64_t saved[] = { 0, 9, 10 };
+    assert_int_equal(d.count, 3);
+    assert_memory_equal(d.saved, saved, sizeof saved);
+    copse_monitor_describe(m, &info);
+    assert_int_equal(info.failed, 2);
+    assert_int_equal(info.saved, 3);
+    assert_non_null(strstr(info.newest, "step-000000000010"));
+    /* one line where it begins, and one where it ends */
+    assert_non_null(strstr(warnings, "No space left on device; it goes on, the newest checkpoint is "));
+    assert_non_null(strstr(warnings, "step-000000000000.safetensors\n"));
+    assert_non_null(strstr(warnings, "checkpoints are written again"));
+    const char *first = strchr(warnings, '\n');
+    assert_true(first && strchr(first + 1, '\n') && !strchr(strchr(first + 1, '\n') + 1, '\n'));
+    copse_monitor_release(&m);
+    copse_step_release(&step);
+
+    /* The last one is an error, after all steps; a call may try it again. Other errors end the run, and so does the first. */
+    d = (struct disk){ .fails = 1 << 4, .failure = COPSE_ERR_IO };
+    m = disk_monitor(ctx, &d, &step);
+    FAILS(COPSE_ERR_IO, copse_monitor_run(m, COPSE_ALL, NULL), "No space left");
+    assert_int_equal(d.runs, 10);
+    copse_monitor_describe(m, &info);
+    assert_non_null(strstr(info.newest, "step-000000000009"));
+    OK(copse_monitor_run(m, COPSE_ALL, NULL));
+    copse_monitor_release(&m);
+    copse_step_release(&step);
+    d = (struct disk){ .fails = 1 << 1, .failure = COPSE_ERR_NONFINITE };
+    m = disk_monitor(ctx, &d, &step);
+    FAILS(COPSE_ERR_NONFINITE, copse_monitor_run(m, COPSE_ALL, NULL), "No space left");
+    assert_int_equal(d.runs, 3);
+    copse_monitor_release(&m);
+    copse_step_release(&step);
+    d = (struct disk){ .fails = 1, .failure = COPSE_ERR_IO };
+    OK(copse_step_create(ctx, NULL, &disk_functions, &d, &step));
+    FAILS(COPSE_ERR_IO, copse_monitor_create(step, &(struct copse_monitor_params){ .folder = temp_path("first") }, &m), "No space left");
+    copse_step_release(&step);
+    copse_context_release(&ctx);
+}
+
 static void intervals_count_steps_or_progress(void **state)
 {
     (void)state;
@@ -144,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(checkpoints_are_found_by_others),
+        TEST(a_checkpoint_that_fails_ends_nothing),
         TEST(intervals_count_steps_or_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ good() {
 }
 
 # ---- hostile tables ----
-hostile missing 'row 3, column 2 ."b".*the cell is empty' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
+hostile missing 'row 3, column 2 ."b".*the cell is empty; fill it in, leave the column out .--ignore., or let the mean replace it .--missing mean.$' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
 hostile unknown 'row 3, column 1 ."a".*"[?]" means a missing value' 'a,b,c\n1,2,x\n?,2,y\n5,6,x\n'
 hostile no_label 'row 3, column 3 ."c".*every row needs a label' 'a,b,c\n1,2,x\n3,4,\n5,6,x\n' --missing mean
 hostile ragged_short 'row 3: fewer cells than the 3 columns' 'a,b,c\n1,2,x\n3,4\n'
@@ -69,6 +69,17 @@ good regression_json '"event":"done","steps":[0-9]+,"loss":[^,]*,"r2":[^,]*,"mae
     --missing mean --epochs 2 --json --plot r.svg
 grep -q 'held-out R2' "$work/out/r.svg" || no 'the plot of a regression has no R2'
 grep -q '"event":"epoch",.*"mae":.*"test_r2":.*"test_mae":' "$work/stdout" || no "events of a regression: $(cat "$work/stdout")"
+
+# What a message advises is possible: `copse predict` reads a missing cell by a model that was trained with --missing mean.
+printf 'n;colour\n;red\n' >"$work/ask.csv"
+for how in refuse mean; do
+    grep -v '^;' "$work/price.csv" >"$work/whole.csv"
+    good "$how" '^R2' --data "$work/whole.csv" --missing $how --epochs 1 --quiet --save "$work/$how"
+    "$copse" predict "$work/$how" "$work/ask.csv" --devices host:0 >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq "$([ $how = mean ] && echo 0 || echo 2)" ] || no "predict by $how: $(cat "$work/stderr")"
+    [ $how = mean ] || grep -q 'the cell is empty; fill it in; a model that is trained with --missing mean takes the mean in its place$' "$work/stderr" ||
+        no "predict by $how: $(cat "$work/stderr")"
+done
 
 # A checkpoint keeps how the table was read; `evaluate` reads it so, and other options are refused.
 good checkpoint 'checkpoint: ' --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors"

@@ -12,7 +12,6 @@
 
 #include "tools/common/json.h"
 
-#define MATRIX_SHOWN 20 /* classes */
 #define PLOT_CLASSES 1000 /* of a text */
 
 struct class_counts verdict_class(const struct verdict *v, uint32_t i)
@@ -52,24 +51,6 @@ static void print_classes(const struct verdict *v)
         printf("  %-24s %8llu", session_plain(plain, sizeof plain, use_name(&v->use, i)), (unsigned long long)c.rows);
         print_share(c.right, c.predicted);
         print_share(c.right, c.rows);
-        printf("\n");
-    }
-}
-
-static void print_matrix(const struct verdict *v)
-{
-    const uint32_t classes = v->use.info.outputs;
-    char plain[200];
-    if (classes > MATRIX_SHOWN)
-        return;
-    printf("\n  label \\ predicted       ");
-    for (uint32_t i = 0; i < classes; i++)
-        printf(" %6.6s", session_plain(plain, sizeof plain, use_name(&v->use, i)));
-    printf("\n");
-    for (uint32_t i = 0; i < classes; i++) {
-        printf("  %-24.24s", session_plain(plain, sizeof plain, use_name(&v->use, i)));
-        for (uint32_t k = 0; k < classes; k++)
-            printf(" %6llu", (unsigned long long)v->confusion[(size_t)i * classes + k]);
         printf("\n");
     }
 }
@@ -154,7 +135,7 @@ static void print_text(const struct verdict *v, bool is_quiet)
         return;
     if (v->confusion) {
         print_classes(v);
-        print_matrix(v);
+        confusion_print(v);
     }
     print_worst(v);
 }

@@ -34,6 +34,8 @@ struct evaluate_outputs {
     bool is_json, is_quiet;
 };
 int evaluate_model(const struct use *use, const struct evaluate_outputs *out);
+/* As lines of text (confusion_text.c); of many classes nothing. */
+void confusion_print(const struct verdict *v);
 /* The confusion matrix as an SVG file. (confusion_plot.c) */
 copse_status confusion_plot(const char *path, const struct verdict *v);
 /* The pictures with the largest losses, in an event file of this folder. (worst_pictures.c) */

@@ -274,7 +274,7 @@ static copse_status end_epoch(struct run *r)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     r->epoch++;
     r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
-    COPSE_TRY(run_save_parameters(r));
+    COPSE_TRY(run_save_epoch(r));
     r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
 }
@@ -398,7 +398,7 @@ static copse_status finish(struct run *r)
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");
-    if (s->save && !s->is_quiet && !run_has_diverged(r))
+    if (s->save && !s->is_quiet && !run_has_diverged(r) && !r->unsaved[0])
         printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;
@@ -438,10 +438,14 @@ static copse_status run(struct run *r)
     r->is_training = true;
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += run_now() - r->clock;
-    COPSE_TRY(s);
+    const bool is_unwritten = s == COPSE_ERR_IO && r->epoch == r->settings.epochs && (!r->cluster || run_is_served(r));
+    if (is_unwritten)
+        snprintf(r->unwritten, sizeof r->unwritten, "%s", session_error());
+    else
+        COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
     if (r->saved_epoch == 0) /* resumed with no training left */
-        COPSE_TRY(run_save_parameters(r));
+        COPSE_TRY(run_save_epoch(r));
     return finish(r);
 }
 
@@ -485,6 +489,14 @@ static int end_without_others(const struct run *r)
     return EXIT_LOST;
 }
 
+/* What was to be written while training could not be: no wrong input. */
+static bool is_disk_error(const struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    copse_monitor_describe(r->monitor, &info);
+    return r->has_write_error || info.failed > 0;
+}
+
 /* Print the error in one line. */
 static int fail(const struct run *r, copse_status s)
 {
@@ -500,7 +512,10 @@ static int fail(const struct run *r, copse_status s)
                 info.newest ? "the last checkpoint is " : "there is no checkpoint", info.newest ? info.newest : "");
         return EXIT_FAILED;
     }
-    return s == COPSE_ERR_NONFINITE && r->is_training ? run_fail_nonfinite(r) : session_fail(s);
+    if (s == COPSE_ERR_NONFINITE && r->is_training)
+        return run_fail_nonfinite(r);
+    const int code = session_fail(s);
+    return s == COPSE_ERR_IO && r->is_training && is_disk_error(r) ? EXIT_FAILED : code;
 }
 
 static int train(int argc, char **argv, bool is_worker)
@@ -511,6 +526,10 @@ static int train(int argc, char **argv, bool is_worker)
         return code;
     copse_status s = run(&r);
     code = EXIT_DONE;
+    if (s == COPSE_OK && (r.unsaved[0] || r.unwritten[0])) {
+        run_show_unwritten(&r);
+        code = EXIT_FAILED;
+    }
     if (s == COPSE_OK && run_has_diverged(&r)) {
         run_show_diverged(&r);
         code = EXIT_FAILED;

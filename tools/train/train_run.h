@@ -39,6 +39,8 @@ struct run {
     char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
     bool is_training;   /* steps are made */
+    bool has_write_error; /* the file of --save: the disk failed */
+    char unsaved[700], unwritten[700]; /* why FILE of --save, or the last checkpoint, was not written; "": it was */
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
     bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
@@ -103,6 +105,10 @@ const char *run_save_path(const struct run *r);
 /* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
    call it; the chief writes. */
 copse_status run_save_parameters(struct run *r);
+/* The same; a process that no other works with in step goes on if the disk fails, and says so: after the last epoch in `unsaved`. */
+copse_status run_save_epoch(struct run *r);
+/* Print what could not be written, and where the state is. */
+void run_show_unwritten(const struct run *r);
 /* Call a function while the variables have their moving averages. */
 copse_status run_with_averages(struct run *r, copse_status (*fn)(struct run *r));
 /* After a signal: write FILE.partial, and describe it in stopped_text. */

@@ -61,6 +61,37 @@ copse_status run_save_parameters(struct run *r)
     return s;
 }
 
+copse_status run_save_epoch(struct run *r)
+{
+    const bool was_failing = r->has_write_error;
+    const copse_status s = run_save_parameters(r);
+    r->unsaved[0] = '\0';
+    r->has_write_error = s == COPSE_ERR_IO;
+    if (s != COPSE_ERR_IO || (r->cluster && !run_is_served(r)))
+        return s;
+    if (is_complete(r))
+        snprintf(r->unsaved, sizeof r->unsaved, "%s", session_error());
+    else if (!was_failing && !is_silent(r))
+        fprintf(stderr, "copse train: %s; training goes on\n", session_error());
+    return COPSE_OK;
+}
+
+void run_show_unwritten(const struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    copse_monitor_describe(r->monitor, &info);
+    if (is_silent(r))
+        return;
+    if (r->unwritten[0])
+        fprintf(stderr, "copse train: the last checkpoint was not written: %s; the newest is %s\n", r->unwritten,
+                info.newest ? info.newest : "missing");
+    if (r->unsaved[0] && r->saved_epoch > 0)
+        fprintf(stderr, "copse train: '%s' was not written: %s; '%s.partial' has the parameters of epoch %u\n", r->settings.save,
+                r->unsaved, r->settings.save, r->saved_epoch);
+    else if (r->unsaved[0])
+        fprintf(stderr, "copse train: '%s' was not written: %s\n", r->settings.save, r->unsaved);
+}
+
 copse_status run_save_stopped(struct run *r)
 {
     const char *path = r->settings.save;

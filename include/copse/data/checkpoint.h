@@ -36,7 +36,8 @@ struct copse_checkpoint_params {
 };
 
 /**
- * Write arrays to a file, which replaces an older one when all bytes are on the disk.
+ * Write arrays to a file, which replaces an older one when all bytes are on the disk. If the disk reports an error, it is tried
+ * three times in about 0.1 s.
  * @retval COPSE_ERR_ARGUMENT  A name or key is not UTF-8, too long or used twice; or the data of an array is missing.
  * @retval COPSE_ERR_IO        The file cannot be written; an older file is unchanged.
  * Any thread. Blocks until the bytes are on the disk.

@@ -67,7 +67,9 @@ COPSE_API void copse_monitor_release(copse_monitor **monitor);
  *
  * After COPSE_ERR_DEVICE_LOST the step recovers, restores the last checkpoint and repeats the lost steps; the log says
  * so. With several workers the worker of a failed device fails instead. After COPSE_ERR_COMM or COPSE_ERR_TIMEOUT with
- * COPSE_LOSS_CONTINUES the remaining workers do the same. Other errors are returned; the monitor stays usable.
+ * COPSE_LOSS_CONTINUES the remaining workers do the same. If a checkpoint cannot be written (COPSE_ERR_IO), the log warns and
+ * the steps go on: the newest checkpoint stays, and another is tried when it is due. The checkpoint at the end of the data is
+ * no exception: its error is returned. Other errors are returned; the monitor stays usable.
  * @param steps  COPSE_ALL: until the data ends.
  * @param done   Steps that succeeded in this call, also on failure; NULL = not wanted.
  */
@@ -85,7 +87,8 @@ struct copse_monitor_info {
     uint64_t saved;           /**< checkpoints written */
     uint64_t skipped;         /**< damaged checkpoints */
     uint64_t recoveries;      /**< failed devices and lost workers */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t failed;          /**< checkpoints that could not be written */
+    uint64_t reserved[3]; /**< 0 */
 };
 COPSE_API void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out);
 

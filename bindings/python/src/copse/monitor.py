@@ -73,6 +73,11 @@ class Monitor:
         return self._info.saved
 
     @property
+    def failed(self) -> int:
+        """Checkpoints that could not be written."""
+        return self._info.failed
+
+    @property
     def _info(self) -> Any:
         info = ffi.new("struct copse_monitor_info *")
         lib.copse_monitor_describe(self._pointer, info)
@@ -81,6 +86,7 @@ class Monitor:
     # The functions of the step.
 
     def _step(self) -> Optional[int]:
+        self._guard.error = None  # of a checkpoint that could not be written: the monitor goes on
         batch = self.batches.take()
         if batch is None:
             epoch = self.batches.position[0] + 1
