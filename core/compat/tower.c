@@ -4,6 +4,7 @@
 
 #include "core/compat/tower.h"
 #include "core/recording/loss_recording.h"
+#include "core/value/cross_device.h"
 
 static const char kind; /* of dependants: its address */
 
@@ -77,6 +78,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__require_device(st, "tower optimizer"));
+    COPSE_TRY(copse__cross_refuse(st, "tower optimizer"));
     COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction, COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];
     COPSE_TRY(copse__callback_check("copse_tower_create", st));

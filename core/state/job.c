@@ -106,6 +106,7 @@ static copse_status prepare(const struct copse_state_job *job, const char *path,
     COPSE_TRY(copse__state_check_application(p));
     COPSE_TRY(copse__state_check_named(job->strategy));
     COPSE_TRY(copse__state_add_variables(s));
+    COPSE_TRY(copse__state_add_components(s));
     if (job->optimizer)
         COPSE_TRY(copse__state_add_optimizer(s, job->optimizer));
     COPSE_TRY(copse__state_add_application(s, p));
@@ -194,6 +195,7 @@ static copse_status examine(const struct copse_state_job *job, const char *path,
     if (job->match)
         COPSE_TRY(job->match(job->user, s));
     COPSE_TRY(copse__state_add_variables(s));
+    COPSE_TRY(copse__state_match_components(s));
     if (job->optimizer)
         COPSE_TRY(copse__state_add_optimizer(s, job->optimizer));
     return copse__state_match(s);

@@ -94,7 +94,7 @@ static bool is_known(const struct copse_state *s, const char *name)
         if (strcmp(e->name, name) == 0 || (e->part_name && strcmp(e->part_name, name) == 0))
             return true;
     }
-    return false;
+    return copse__state_is_component(s->strategy, name);
 }
 
 copse_status copse__state_match(struct copse_state *s)

@@ -17,6 +17,7 @@ struct copse_state_entry {
     copse_variable *variable;          /* NULL: an array of the application */
     struct copse_optimizer *optimizer; /* NULL: the variable's values */
     uint32_t slot;                     /* of the optimizer */
+    uint32_t component;                /* of a replica-local variable: 1 + the rank of all; 0: the aggregate */
     struct copse_array_view view;      /* `data` is NULL before the state is read or matched */
 };
 
@@ -115,6 +116,21 @@ void copse__state_forget_named(const copse_strategy *st);
 copse_status copse__state_read_variable(copse_variable *v, void *values);
 /* A replica-local sum is divided among the replicas. */
 copse_status copse__state_write_variable(copse_variable *v, const void *values);
+
+/* ---- components of replica-local variables (components.c) ---- */
+
+#define COPSE_STATE_COMPONENT "/replica_"
+
+/* Add an entry for each component, in rank order, if the strategy has several replicas. */
+copse_status copse__state_add_components(struct copse_state *s);
+/* The same if the file has them for as many replicas; else the log says that there are none. */
+copse_status copse__state_match_components(struct copse_state *s);
+/* Whether a replica-local variable of the strategy may have such an array in a file. */
+bool copse__state_is_component(const copse_strategy *st, const char *name);
+/* Components of all replicas of all workers, one after the other. All workers call it. */
+copse_status copse__state_read_components(copse_variable *v, void *values);
+/* Nothing on a worker that has not this replica. */
+copse_status copse__state_write_component(copse_variable *v, uint32_t rank, const void *values);
 
 /* ---- devices (transfer.c) ---- */
 

@@ -33,6 +33,8 @@ static copse_status read_entry(const struct copse_state *s, const struct copse_s
     struct copse_optimizer *seen = o ? NULL : seen_by(s, e->variable);
     if (o)
         return o->table->read_slot(o, e->variable, e->slot, to);
+    if (e->component > 0) /* with the first one all are read: they follow */
+        return e->component == 1 ? copse__state_read_components(e->variable, to) : COPSE_OK;
     return seen ? seen->table->read_slot(seen, e->variable, COPSE_SLOT_VALUE, to)
                 : copse__state_read_variable(e->variable, to);
 }
@@ -151,8 +153,10 @@ copse_status copse__state_write(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)
-            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'",
-                                 e->name));
+            COPSE_TRY(copse_note(e->component > 0
+                                     ? copse__state_write_component(e->variable, e->component - 1, e->view.data)
+                                     : copse__state_write_variable(e->variable, e->view.data),
+                                 "while writing '%s'", e->name));
     }
     COPSE_TRY(copse__state_reset_named(s));
     for (size_t i = 0; i < s->entries.count; i++) {

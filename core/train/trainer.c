@@ -4,6 +4,7 @@
 #include "core/graph/type.h"
 #include "core/recording/loss_recording.h"
 #include "core/train/trainer.h"
+#include "core/value/cross_device.h"
 
 /* ---- trained variables ---- */
 
@@ -124,6 +125,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
     COPSE_TRY(check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
+    COPSE_TRY(copse__cross_refuse(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     COPSE_TRY(copse_need_memory(t, "trainer"));
     t->strategy = copse_strategy_retain(st);

@@ -12,6 +12,7 @@ enum copse_need {
     COPSE_NEED_I32 = 2,
     COPSE_NEED_DENSE = COPSE_NEED_F32 | COPSE_NEED_I32,
     COPSE_NEED_SPARSE = 4,
+    COPSE_NEED_WHOLE_MEAN = 8, /* the mean of i32, whose sum has 64 bits */
 };
 
 struct copse_leaf {
@@ -49,6 +50,12 @@ copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need ne
 /* What the application's accumulation makes of the parts, at the root. */
 copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
                                      copse_value **out);
+
+/* Means of i32 (whole_mean.c): over the replicas of this worker; or as words to be summed as i32 over the workers, two for
+   each element, and as results from the words' sums. */
+copse_status copse__whole_mean_reduce(struct copse_cross_batch *b);
+copse_status copse__whole_mean_put(const struct copse_cross_batch *b, const struct copse_leaf *leaf, uint32_t *words);
+copse_status copse__whole_mean_give(const struct copse_cross_batch *b, struct copse_leaf *leaf, const uint32_t *words);
 
 /* All leaves that need something, over the replicas of all workers (cross_workers.c). `mine`: why this worker
    cannot take part, or COPSE_OK; all workers return it. */

@@ -57,6 +57,8 @@ static copse_status add_distributed(struct copse_cross_batch *b, copse_value *v)
     if (b->is_broadcast)
         return copse_fail(COPSE_ERR_ARGUMENT, "broadcast: replicas may differ here; give a plain value");
     COPSE_TRY(check_components(v, &need));
+    if (need == COPSE_NEED_I32 && b->op == COPSE_REDUCE_MEAN && !b->params->accumulate)
+        need = COPSE_NEED_WHOLE_MEAN;
     if (b->st->group.ranks == 1)
         return push_leaf(b, copse_value_retain(v->items[0]), COPSE_NEED_NOTHING);
     return push_leaf(b, copse_value_retain(v), need);
@@ -124,6 +126,7 @@ static copse_status reduce_here(struct copse_cross_batch *b)
     while ((leaf = copse__leaf_next(b, COPSE_NEED_SPARSE, leaf)))
         COPSE_TRY(copse__sparse_reduce(b->st, leaf->value->items, leaf->value->count, b->divisor, &b->to,
                                        &leaf->result));
+    COPSE_TRY(copse__whole_mean_reduce(b));
     COPSE_TRY(copse__dense_reduce(b, COPSE_NEED_F32));
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }

@@ -15,6 +15,10 @@ struct copse_cross_device {
 /* The params of operations that the application has not set. */
 extern const struct copse_cross_device_params copse__cross_defaults;
 
+/* COPSE_ERR_UNSUPPORTED if the application has given the strategy operations: `user`, such as "trainer", sums by the
+   library's. */
+copse_status copse__cross_refuse(const copse_strategy *st, const char *user);
+
 /* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
 struct copse_ranks {
     uint32_t at[COPSE_MAX_REPLICAS + 1];

@@ -87,6 +87,15 @@ const char *copse_cross_device_name(const copse_cross_device *x)
     return names[x ? x->params.kind : COPSE_CROSS_AUTO];
 }
 
+copse_status copse__cross_refuse(const copse_strategy *st, const char *user)
+{
+    return st->cross ? copse_fail(COPSE_ERR_UNSUPPORTED, "%s: it sums by the library's exchange, and does not use the "
+                                                         "cross-device operations (%s) that the strategy was given: take "
+                                                         "them away by copse_strategy_set_cross_device with NULL",
+                                  user, copse_cross_device_name(st->cross))
+                     : COPSE_OK;
+}
+
 /* ---- links ---- */
 
 static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links,

@@ -17,12 +17,13 @@
 struct workers_batch {
     struct copse_cross_batch *b;
     struct copse_group *g;
-    size_t floats, whole; /* words of the dense leaves: f32 ones first, in the order of the batch */
+    size_t floats, whole; /* words of the dense leaves: f32 ones first, then i32 ones, then means of i32, in the order of the
+                             batch */
     uint32_t *words;      /* [floats + whole] */
     uint32_t *room;
 };
 
-/* The next dense leaf behind w->leaf, f32 ones first, and where its words begin. */
+/* The next dense leaf behind w->leaf, in the order of the words, and where its words begin. */
 struct walk {
     enum copse_need need;
     struct copse_leaf *leaf;
@@ -34,12 +35,13 @@ static const struct walk first_dense = { .need = COPSE_NEED_F32 };
 static bool next_dense(const struct workers_batch *a, struct walk *w)
 {
     w->leaf = copse__leaf_next(a->b, w->need, w->leaf);
-    if (!w->leaf && w->need == COPSE_NEED_F32) {
-        w->need = COPSE_NEED_I32;
+    while (!w->leaf && w->need != COPSE_NEED_WHOLE_MEAN) {
+        w->need = w->need == COPSE_NEED_F32 ? COPSE_NEED_I32 : COPSE_NEED_WHOLE_MEAN;
         w->leaf = copse__leaf_next(a->b, w->need, NULL);
     }
     w->at += w->words;
     w->words = w->leaf ? (size_t)copse__elements(copse__leaf_first(w->leaf)->shape) : 0;
+    w->words *= w->need == COPSE_NEED_WHOLE_MEAN ? 2 : 1;
     return w->leaf;
 }
 
@@ -79,6 +81,10 @@ static copse_status prepare(struct workers_batch *a)
         return COPSE_OK;
     COPSE_TRY(sum_here(a));
     while (next_dense(a, &w)) {
+        if (w.need == COPSE_NEED_WHOLE_MEAN) {
+            COPSE_TRY(copse__whole_mean_put(a->b, w.leaf, a->words + w.at));
+            continue;
+        }
         COPSE_TRY(copse__array_read(w.leaf->result, a->words + w.at));
         copse_value_release(&w.leaf->result);
     }
@@ -150,10 +156,15 @@ static copse_status give_dense(struct workers_batch *a)
     const uint32_t divisor = a->b->divisor;
     if (divisor) {
         copse__mean_values(a->words, a->words, a->floats, divisor, false);
-        copse__mean_values(a->words + a->floats, a->words + a->floats, a->whole, divisor, true);
+        if (a->b->params->accumulate)
+            copse__mean_values(a->words + a->floats, a->words + a->floats, a->whole, divisor, true);
     }
     while (next_dense(a, &w)) {
         copse_value *host;
+        if (w.need == COPSE_NEED_WHOLE_MEAN) {
+            COPSE_TRY(copse__whole_mean_give(a->b, w.leaf, a->words + w.at));
+            continue;
+        }
         COPSE_TRY(copse_value_create_on(a->b->st, COPSE_HOST, divisor ? COPSE_F32 : copse__leaf_first(w.leaf)->type,
                                         copse__leaf_first(w.leaf)->shape, a->words + w.at, &host));
         const copse_status s = copse__value_spread(a->b->st, host, &a->b->to, &w.leaf->result);
@@ -185,7 +196,7 @@ copse_status copse__batch_workers(struct copse_cross_batch *b, copse_status mine
 {
     struct workers_batch a = { .b = b, .g = &b->st->group };
     char op[32], what[COPSE_WHAT_BYTES], form[COPSE_FORM_BYTES];
-    if (!mine && !copse__leaf_next(b, COPSE_NEED_DENSE | COPSE_NEED_SPARSE, NULL))
+    if (!mine && !copse__leaf_next(b, COPSE_NEED_DENSE | COPSE_NEED_SPARSE | COPSE_NEED_WHOLE_MEAN, NULL))
         return COPSE_OK;
     count_words(&a);
     const size_t words = a.floats + a.whole;

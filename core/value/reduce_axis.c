@@ -114,12 +114,8 @@ static copse_status make_result(const struct parts *p, copse_reduce_op op, copse
     COPSE_TRY(copse__block_create(p->ctx, NULL, is_int ? COPSE_I32 : COPSE_F32, elements, &block));
     for (size_t i = 0; i < elements; i++) {
         const double sum = copse__type(p->summed)->get(p->sums, i);
-        if (is_int && (sum > INT32_MAX || sum < INT32_MIN)) {
-            copse__block_release(&block);
-            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the sum %.0f is no i32", sum);
-        }
-        if (is_int)
-            ((int32_t *)block->host)[i] = (int32_t)sum;
+        if (is_int) /* wraps around */
+            ((uint32_t *)block->host)[i] = (uint32_t)((const uint64_t *)(const void *)p->sums)[i];
         else
             ((float *)block->host)[i] =
                 (float)(op == COPSE_REDUCE_MEAN ? sum / (double)p->length : sum);

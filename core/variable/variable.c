@@ -54,6 +54,29 @@ copse_status copse__name_check(const char *name, const char *what)
     return COPSE_OK;
 }
 
+/* "<variable>/replica_<i>" */
+static bool is_component_name(const char *name, const char *variable)
+{
+    const size_t length = strlen(variable), suffix = strlen("/replica_");
+    return strncmp(name, variable, length) == 0 && strncmp(name + length, "/replica_", suffix) == 0 &&
+           strspn(name + length + suffix, "0123456789") == strlen(name + length + suffix);
+}
+
+/* No variable has the name of a component of another one. */
+static copse_status check_components(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    for (size_t i = 0; i < st->variables.count; i++) {
+        const copse_variable *v = st->variables.at[i];
+        if (v->synchronization == COPSE_SYNC_ON_READ && is_component_name(p->name, v->name))
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a component of the replica-local variable '%s' has this name "
+                                                  "in checkpoints: choose another one", p->name, v->name);
+        if (p->synchronization == COPSE_SYNC_ON_READ && is_component_name(v->name, p->name))
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its component has the name of variable '%s' in checkpoints: "
+                                                  "choose another one", p->name, v->name);
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__name_is_free(const copse_strategy *st, const char *name)
 {
     for (size_t i = 0; i < st->variables.count; i++) {
@@ -154,6 +177,8 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     copse_status s = check(st, p);
     if (s == COPSE_OK)
         s = copse__name_is_free(st, p->name);
+    if (s == COPSE_OK)
+        s = check_components(st, p);
     if (s == COPSE_OK) {
         v = new_variable(st, p);
         s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)

@@ -87,10 +87,10 @@ struct copse_trainer_params {
 
 /**
  * Make a trainer. Trainers of one strategy share its variables and have their own slots.
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or a checkpoint could not hold a slot ("<variable>/<slot>"),
- *                                because a variable has its name. With a collective strategy also: another worker has other
- *                                settings or variables; the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or measured shares on a collective one.
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule; a variable has the name of a slot. With a collective
+ *                                strategy also: another worker has other settings or variables; the text names it.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy; one that was given cross-device operations; or measured shares
+ *                                on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all workers of a collective strategy make the call.
  */
@@ -128,9 +128,8 @@ struct copse_step_result {
  *                                finite. Nothing changed.
  * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or batch; the text names it.
  *                                Release the trainer.
- * @retval COPSE_ERR_CONTEXT      The thread is in a replica (distribute/replica.h): every call on a trainer that steps,
- *                                evaluates, saves, restores or waits works on all replicas. With parameter servers: a
- *                                tower optimizer (compat/replicated.h) holds gradients. Nothing changed.
+ * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower optimizer
+ *                                (compat/replicated.h) holds gradients. Nothing changed.
  * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers until they have
  * answered.
  */

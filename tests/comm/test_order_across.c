@@ -83,7 +83,7 @@ static void clu_5(void **state)
 {
     static const struct pair pairs[] = {
         { COPSE_REDUCE_MEAN, COPSE_F32, { 1, { 2 } }, "mean of f32 [2]" },
-        { COPSE_REDUCE_MEAN, COPSE_I32, { 1, { 3 } }, "mean of i32 [3] (12 bytes" },
+        { COPSE_REDUCE_MEAN, COPSE_I32, { 1, { 3 } }, "mean of i32 [3] (24 bytes" },
     };
     struct worker w[2];
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross-device operations: results at every destination over mixtures of the devices found, an application's own
    accumulation, what is refused, and what is not summed. */
+#include "copse/distribute/replica.h"
 #include "tests/rig/cross_rig.h"
 
 /* ---- OPS-1 ---- */
@@ -357,11 +358,11 @@ static void batches_are_parted_and_put_together(void **unused)
                         30, "in a structure");
         assert_int_equal(copse_value_count(copse_value_item(copse_value_item(out[1], 0), 0)), 2);
         assert_ptr_equal(out[2], plain);
-        /* Whole numbers: the sum wraps around, its mean is f32. */
+        /* Whole numbers: the sum wraps around; the mean is that of the exact sum, as f32. */
         assert_int_equal(copse_value_type(out[3]), COPSE_F32);
         float mean[2];
         OK(copse_value_read(copse_value_item(out[3], 1), mean));
-        assert_true(mean[0] == -1073741824.0f && mean[1] == -2.5f);
+        assert_true(mean[0] == 1073741824.0f && mean[1] == -2.5f);
         for (int i = 0; i < 4; i++)
             copse_value_release(&out[i]);
         int32_t sum[2];
@@ -380,6 +381,77 @@ static void batches_are_parted_and_put_together(void **unused)
     copse_strategy_release(&st);
 }
 
+/* ---- whole numbers: one rule for every way to reduce them ---- */
+
+/* SUM wraps modulo 2^32, MEAN divides the exact sum. */
+static void check_whole(copse_value *out, copse_reduce_op op, int64_t exact, uint32_t count, const char *way)
+{
+    copse_value *v = copse_value_kind_of(out) == COPSE_VALUE_MIRRORED ? copse_value_item(out, 0) : out;
+    int32_t sum;
+    float mean;
+    assert_int_equal(copse_value_type(v), op == COPSE_REDUCE_SUM ? COPSE_I32 : COPSE_F32);
+    OK(copse_value_read(v, op == COPSE_REDUCE_SUM ? (void *)&sum : &mean));
+    if (op == COPSE_REDUCE_SUM && (uint32_t)sum != (uint32_t)exact)
+        fail_msg("%s: sum %d of %lld", way, (int)sum, (long long)exact);
+    if (op == COPSE_REDUCE_MEAN && mean != (float)((double)exact / count))
+        fail_msg("%s: mean %.9g of %lld / %u", way, (double)mean, (long long)exact, count);
+}
+
+static copse_status all_reduce_whole(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                     copse_value **result)
+{
+    (void)count;
+    return copse_replica_all_reduce(rc, *(const copse_reduce_op *)user, args[0], result);
+}
+
+static void reduce_whole(copse_strategy *st, copse_reduce_op op, const int32_t *numbers)
+{
+    const uint32_t ranks = copse_strategy_replicas(st);
+    const int axis = 0;
+    copse_value *parts[4], *v, *out;
+    int64_t exact = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        OK(copse_value_create_on(st, r, COPSE_I32, COPSE_SHAPE(1), &numbers[r], &parts[r]));
+        exact += numbers[r];
+    }
+    v = per_replica(st, parts);
+    OK(copse_strategy_reduce(st, op, v, NULL, &out));
+    check_whole(out, op, exact, ranks, "reduce");
+    copse_value_release(&out);
+    OK(copse_strategy_reduce(st, op, v, &axis, &out));
+    check_whole(out, op, exact, ranks, "reduce with an axis");
+    copse_value_release(&out);
+    for (size_t s = 0; s < COPSE_COUNT(settings); s++) {
+        copse_cross_device *x;
+        OK(copse_cross_device_create(ctx, &settings[s], &x));
+        OK(copse_cross_reduce(x, st, op, v, NULL, &out));
+        check_whole(out, op, exact, ranks, "copse_cross_reduce");
+        copse_value_release(&out);
+        copse_cross_device_release(&x);
+    }
+    OK(copse_strategy_run(st, all_reduce_whole, &v, 1, &op, &out));
+    check_whole(copse_value_item(out, 0), op, exact, ranks, "all-reduce of replicas");
+    copse_value_release(&out);
+    copse_value_release(&v);
+}
+
+static void whole_numbers_have_one_rule(void **unused)
+{
+    static const int32_t numbers[][4] = {
+        { 2000000000, 2000000000, 2000000000, 2000000000 }, { INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN },
+        { INT32_MAX, 1, -7, 3 }, { -1, -65536, 65535, -65537 }, { INT32_MAX, INT32_MIN, 0, -2 },
+    };
+    (void)unused;
+    for (uint32_t ranks = 2; ranks <= 4; ranks++) {
+        copse_strategy *st = open_all(ctx, ranks);
+        for (size_t n = 0; n < COPSE_COUNT(numbers); n++) {
+            reduce_whole(st, COPSE_REDUCE_SUM, numbers[n]);
+            reduce_whole(st, COPSE_REDUCE_MEAN, numbers[n]);
+        }
+        copse_strategy_release(&st);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +460,7 @@ int main(void)
         TEST(ops_7),
         TEST(plain_values_with_mean_are_themselves),
         TEST(batches_are_parted_and_put_together),
+        TEST(whole_numbers_have_one_rule),
     };
     return cmocka_run_group_tests_name("cross_device", tests, open_context, close_context);
 }

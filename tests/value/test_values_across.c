@@ -118,6 +118,59 @@ static void ops_8(void **state)
     }
 }
 
+/* Whole numbers whose sum is no i32: SUM wraps around, MEAN is exact, with and without an axis. */
+static copse_status large_of_ranks(copse_strategy *st, copse_value **out)
+{
+    const uint32_t n = copse_strategy_replicas(st);
+    copse_value *c[8] = { NULL };
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < n && !s; r++) {
+        const int32_t large[2] = { 2000000000 + (int32_t)(copse_strategy_first_rank(st) + r), -2000000001 };
+        s = copse_value_create_on(st, r, COPSE_I32, COPSE_SHAPE(1, 2), large, &c[r]);
+    }
+    if (!s)
+        s = copse_value_per_replica(st, c, n, out);
+    for (uint32_t r = 0; r < n; r++)
+        copse_value_release(&c[r]);
+    return s;
+}
+
+static copse_status reduce_large(struct worker *w, copse_strategy *st)
+{
+    static const int axis = 0;
+    static const int64_t exact[2] = { 4 * (int64_t)2000000000 + 6, -4 * (int64_t)2000000001 };
+    copse_value *v, *out = NULL;
+    copse_status s = COPSE_OK;
+    (void)w;
+    COPSE_TRY(large_of_ranks(st, &v));
+    for (int has_axis = 0; has_axis < 2 && !s; has_axis++)
+        for (int op = 0; op < 2 && !s; op++) {
+            float mean[2] = { 0, 0 };
+            int32_t sum[2] = { 0, 0 };
+            s = copse_strategy_reduce(st, (copse_reduce_op)op, v, has_axis ? &axis : NULL, &out);
+            if (!s)
+                s = copse_value_read(out, op ? (void *)mean : sum);
+            copse_value_release(&out);
+            for (int i = 0; i < 2 && !s; i++)
+                if (op ? mean[i] != (float)((double)exact[i] / 4) : (uint32_t)sum[i] != (uint32_t)exact[i])
+                    s = copse_fail(COPSE_ERR_INTERNAL, "axis %d, operation %d: %d or %.9g of %lld", has_axis, op, (int)sum[i],
+                                   (double)mean[i], (long long)exact[i]);
+        }
+    copse_value_release(&v);
+    return s;
+}
+
+static void large_whole_numbers(void **state)
+{
+    struct worker w[4];
+    static const uint32_t shapes[][2] = { { 2, 2 }, { 4, 1 }, { 1, 4 } };
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        run_workers(w, shapes[i][0], shapes[i][1], reduce_large);
+        assert_all_ok(w, shapes[i][0]);
+    }
+}
+
 /* ---- what costs no message ---- */
 
 static copse_status alone(struct worker *w, copse_strategy *st)
@@ -496,6 +549,7 @@ int main(void)
         cmocka_unit_test(ops_5),
         cmocka_unit_test(ops_6),
         cmocka_unit_test(ops_8),
+        cmocka_unit_test(large_whole_numbers),
         cmocka_unit_test(one_worker_and_mirrored_values_send_nothing),
         cmocka_unit_test(sums_have_the_bits_of_one_process),
         cmocka_unit_test(large_values_and_odd_numbers_of_workers),

@@ -7,6 +7,11 @@
  * Dense sums are evaluated by the canonical tree over the rank order (docs/architecture.md), so that
  * every algorithm, packing and path gives the same bits. MEAN is that sum divided by `count` afterwards;
  * `count` counts values, not devices. One value alone is returned without arithmetic.
+ *
+ * Whole numbers (i32) follow one rule in every reduction of values: with or without an axis, by replicas, over
+ * workers, and where a replica-local variable is aggregated. SUM wraps modulo 2^32, as in NCCL and TensorFlow.
+ * MEAN is f32, and divides the exact sum, which does not wrap; after an accumulation of the application it
+ * divides what that returned. Sums inside of a graph (copse_all_reduce) are f32.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
 #define COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
@@ -20,7 +25,7 @@ extern "C" {
 /** How values are reduced. */
 typedef enum copse_reduce_op {
     COPSE_REDUCE_SUM,
-    COPSE_REDUCE_MEAN, /**< integers give an f32 result */
+    COPSE_REDUCE_MEAN, /**< integers give an f32 result: that of their exact sum */
 } copse_reduce_op;
 
 /** "sum" or "mean", whatever the case. @retval COPSE_ERR_ARGUMENT Another word. */
@@ -109,8 +114,7 @@ struct copse_destinations {
  * Reduce a per-replica value (of a structure: all leaves, as one batch) to a mirrored one at the
  * destinations. With one replica nothing is computed, and without destinations the result is plain.
  *
- * Dense components: f32 and i32. An i32 sum wraps around; its MEAN is that sum divided, as f32. Division is
- * rounded correctly on every device.
+ * Dense components: f32 and i32. Division is rounded correctly on every device. The host computes the MEAN of i32.
  *
  * Sparse components stay sparse: the slices of all replicas are joined in rank order, and those of one row are
  * added in that order; each row occurs once, and rows ascend. MEAN divides by the number of

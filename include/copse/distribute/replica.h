@@ -130,7 +130,8 @@ COPSE_API COPSE_CHECKED copse_status copse_replica_all_reduce(copse_replica_cont
  * copse_cross_reduce: all call it, and all get the result.
  * @param axis  NULL: across replicas only; shapes must match. Else first along this axis (negative
  *              counts from the end) inside each component, then across; MEAN divides by the sum of the
- *              axis' lengths, so that partial batches weigh what they hold, and is f32.
+ *              axis' lengths, so that partial batches weigh what they hold, and is f32. i32: distribute/cross_device.h
+ *              has the rule.
  * @retval COPSE_ERR_ARGUMENT  Unknown operation, axis out of range, no element in all.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op,
@@ -145,7 +146,13 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_reduce_to(copse_strategy *st
 COPSE_API COPSE_CHECKED copse_status copse_strategy_batch_reduce_to(
     copse_strategy *st, copse_reduce_op op, copse_value *const *values,
     const struct copse_destinations *to, size_t count, copse_value **out);
-/** [C] Use these cross-device operations from now on; NULL = the library's choice. Retained. */
+/**
+ * [C] Use these cross-device operations from now on, for values and reads of replica-local variables; NULL = the
+ * library's choice. Retained. Trainers, train steps, tower optimizers and copse_replicated_run sum by the library's
+ * exchange, and are refused while operations are set.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or `x` is not NULL, and the strategy has a trainer or a tower
+ *                                optimizer.
+ */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_set_cross_device(copse_strategy *st,
                                                                      copse_cross_device *x);
 /** [C] Copy a plain value to replicas, default all; each worker gives its own value to its own replicas. */
