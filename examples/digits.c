@@ -39,86 +39,60 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     return COPSE_OK;
 }
 
-static copse_status train(copse_trainer *trainer, copse_batches *batches)
+static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
-    for (uint32_t epoch = 0; epoch < 20; epoch++) {
-        struct copse_host_batch batch;
-        struct copse_step_result result = { 0 };
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK)
-            COPSE_TRY(copse_trainer_step(trainer, &batch));
-        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
-            continue;
-        printf("epoch %2u  loss %.4f\n", epoch + 1, result.loss);
-    }
-    return COPSE_OK;
-}
-
-static copse_status test(copse_trainer *trainer, copse_dataset *data)
-{
-    static float x[400 * 64];
-    static int32_t y[400];
-    struct copse_dataset_info info;
-    struct copse_step_result result;
-    copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_dataset_gather(data, "x", NULL, info.rows, x));
-    COPSE_TRY(copse_dataset_gather(data, "y", NULL, info.rows, y));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(64), x },
-                                                          { "y", COPSE_I32, COPSE_SCALAR, y }),
-                                            .count = info.rows };
-    COPSE_TRY(copse_trainer_evaluate(trainer, &batch, &result));
-    printf("held-out accuracy %.1f %%\n", 100.0 * result.reports[0]);
+    (void)user, (void)stop;
+    printf("epoch %2u  loss %.4f  held-out accuracy %.1f %%\n", e->epoch, e->training.loss,
+           100.0 * e->held_out.reports[0]);
     return COPSE_OK;
 }
 
 static copse_status run(const char *path)
 {
-    char ids[COPSE_MAX_REPLICAS][32];
-    const char *devices[COPSE_MAX_REPLICAS];
-    size_t count;
-    copse_context *ctx;
-    copse_dataset *all, *train_part, *test_part;
-    copse_batches *batches;
-    copse_strategy *st;
-    copse_trainer *trainer;
+    copse_context *ctx = NULL;
+    copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
+    copse_batches *batches = NULL, *held_out = NULL;
+    copse_strategy *st = NULL;
+    copse_trainer *trainer = NULL;
+    copse_status s;
     struct model m;
 
-    COPSE_TRY(copse_context_create(NULL, &ctx));
-    COPSE_TRY(copse_dataset_open(ctx, path, NULL, &all));
-    COPSE_TRY(copse_dataset_split(all, NULL, &train_part, &test_part));
-    COPSE_TRY(copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 },
-                                   &batches));
-    COPSE_TRY(copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
-    for (size_t i = 0; i < count; i++) {
-        devices[i] = ids[i];
-        printf("replica %zu on %s\n", i, ids[i]);
-    }
-    COPSE_TRY(copse_mirrored_create(ctx, devices, count, NULL, &st));
-    COPSE_TRY(make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
-    COPSE_TRY(make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
-    COPSE_TRY(make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
-    COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY(copse_trainer_create(st,
-                                   &(struct copse_trainer_params){ .loss = loss,
-                                                                   .user = &m },
-                                   &trainer));
-    COPSE_TRY(train(trainer, batches));
-    COPSE_TRY(test(trainer, test_part));
-
+    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
+    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
+    COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
+    COPSE_TRY_OR(end, s, copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 },
+                                              &batches));
+    COPSE_TRY_OR(end, s, copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
+    for (uint32_t i = 0; i < copse_strategy_replicas(st); i++)
+        printf("replica %u on %s\n", i, copse_strategy_device(st, i)->id);
+    COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
+    COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
+    COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
+    COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
+    COPSE_TRY_OR(end, s, copse_trainer_create(st,
+                                              &(struct copse_trainer_params){ .loss = loss,
+                                                                              .user = &m },
+                                              &trainer));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(trainer, batches,
+                                           &(struct copse_fit_params){ .epochs = 20, .held_out = held_out,
+                                                                       .on_epoch = print_epoch }));
+end:
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
+    copse_batches_release(&held_out);
     copse_batches_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);
     copse_dataset_release(&all);
     copse_context_release(&ctx);
-    return COPSE_OK;
+    return s;
 }
 
 int main(int argc, char **argv)
 {
     if (run(argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz") == COPSE_OK)
         return 0;
-    fprintf(stderr, "digits: %s\n", copse_last_error()); /* the process ends: nothing to release */
+    fprintf(stderr, "digits: %s\n", copse_last_error());
     return 1;
 }

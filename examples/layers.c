@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data, trainer and loop. */
+/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data and trainer. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -19,43 +19,18 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
     return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
 }
 
-static copse_status train(copse_trainer *t, copse_batches *batches)
+static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
-    struct copse_host_batch batch;
-    struct copse_step_result result = { 0 };
-    for (uint32_t epoch = 0; epoch < 8; epoch++) {
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK) {
-            COPSE_TRY(copse_trainer_step(t, &batch));
-            COPSE_TRY(copse_trainer_result(t, true, &result));
-        }
-        printf("epoch %u  loss %.4f\n", epoch + 1, result.loss);
-    }
+    (void)user, (void)stop;
+    printf("epoch %u  loss %.4f  held-out loss %.4f\n", e->epoch, e->training.loss, e->held_out.loss);
     return COPSE_OK;
 }
 
-static copse_status test(copse_trainer *t, copse_dataset *data)
-{
-    struct copse_dataset_info info;
-    struct copse_host_batch batch;
-    struct copse_step_result result;
-    copse_batches *all;
-    copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = info.rows }, &all));
-    copse_status s = copse_batches_next(all, &batch);
-    if (!s)
-        s = copse_trainer_evaluate(t, &batch, &result);
-    copse_batches_release(&all);
-    if (!s)
-        printf("held-out loss %.4f\n", result.loss);
-    return s;
-}
-
-static copse_status run(const char *path, const char *device)
+static copse_status run(const char *path, const char *devices)
 {
     copse_context *ctx = NULL;
     copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
-    copse_batches *batches = NULL;
+    copse_batches *batches = NULL, *held_out = NULL;
     copse_strategy *st = NULL;
     copse_layer *net = NULL;
     copse_trainer *t = NULL;
@@ -66,17 +41,19 @@ static copse_status run(const char *path, const char *device)
     COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
     COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
     COPSE_TRY_OR(end, s, copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, device, NULL, &st));
+    COPSE_TRY_OR(end, s, copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, devices, NULL, &st));
     COPSE_TRY_OR(end, s, make_model(ctx, st, &net));
     COPSE_TRY_OR(end, s, copse_layer_summary(net, table, sizeof table, &needed));
     printf("%s", table);
     COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = net }, &t));
-    COPSE_TRY_OR(end, s, train(t, batches));
-    COPSE_TRY_OR(end, s, test(t, test_part));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 8, .held_out = held_out,
+                                                                                   .on_epoch = print_epoch }));
 end:
     copse_trainer_release(&t);
     copse_layer_release(&net);
     copse_strategy_release(&st);
+    copse_batches_release(&held_out);
     copse_batches_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);

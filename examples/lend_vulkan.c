@@ -90,72 +90,67 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     return COPSE_OK;
 }
 
-static copse_status train(copse_trainer *trainer, copse_batches *batches)
+static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
-    for (uint32_t epoch = 0; epoch < 5; epoch++) {
-        struct copse_host_batch batch;
-        struct copse_step_result result = { 0 };
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK)
-            COPSE_TRY(copse_trainer_step(trainer, &batch));
-        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
-            continue;
-        printf("epoch %2u  loss %.4f\n", epoch + 1, result.loss);
-    }
+    (void)user, (void)stop;
+    printf("epoch %2u  loss %.4f\n", e->epoch, e->training.loss);
     return COPSE_OK;
 }
 
 static copse_status run(struct program *p, const char *path)
 {
-    copse_context *ctx;
-    copse_device *dev;
-    copse_dataset *data;
-    copse_batches *batches;
-    copse_strategy *st;
-    copse_trainer *trainer;
+    copse_context *ctx = NULL;
+    copse_device *dev = NULL;
+    copse_dataset *data = NULL;
+    copse_batches *batches = NULL;
+    copse_strategy *st = NULL;
+    copse_trainer *trainer = NULL;
+    copse_status s;
     struct model m;
 
     /* Nothing but what is lent: no driver is looked for. */
-    COPSE_TRY(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
-                                   &ctx));
-    COPSE_TRY(copse_vulkan_import(ctx,
-                                  &(struct copse_vulkan_handles){
-                                      .get_proc_addr = vkGetInstanceProcAddr,
-                                      .instance = p->instance,
-                                      .api_version = VK_API_VERSION_1_1,
-                                      .physical_device = p->physical,
-                                      .device = p->device,
-                                      .queue_family = p->family,
-                                      .queue = p->queue,
-                                      .lock_queue = lock_queue,
-                                      .unlock_queue = unlock_queue,
-                                      .user = p,
-                                      .memory_limit = 256u << 20,
-                                  },
-                                  &dev));
+    COPSE_TRY_OR(end, s, copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                              &ctx));
+    COPSE_TRY_OR(end, s, copse_vulkan_import(ctx,
+                                             &(struct copse_vulkan_handles){
+                                                 .get_proc_addr = vkGetInstanceProcAddr,
+                                                 .instance = p->instance,
+                                                 .api_version = VK_API_VERSION_1_1,
+                                                 .physical_device = p->physical,
+                                                 .device = p->device,
+                                                 .queue_family = p->family,
+                                                 .queue = p->queue,
+                                                 .lock_queue = lock_queue,
+                                                 .unlock_queue = unlock_queue,
+                                                 .user = p,
+                                                 .memory_limit = 256u << 20,
+                                             },
+                                             &dev));
     const struct copse_device_info *info = copse_device_describe(dev);
     printf("%s is %s\n", info->id, info->name);
-    COPSE_TRY(copse_one_device_create(ctx, info->id, NULL, &st));
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, info->id, NULL, &st));
     copse_device_release(&dev); /* the strategy has opened the id */
 
-    COPSE_TRY(copse_dataset_open(ctx, path, NULL, &data));
-    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY(make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
-    COPSE_TRY(make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
-    COPSE_TRY(make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
-    COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY(copse_trainer_create(st,
-                                   &(struct copse_trainer_params){ .loss = loss,
-                                                                   .user = &m },
-                                   &trainer));
-    COPSE_TRY(train(trainer, batches));
-
+    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &data));
+    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
+    COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
+    COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
+    COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
+    COPSE_TRY_OR(end, s, copse_trainer_create(st,
+                                              &(struct copse_trainer_params){ .loss = loss,
+                                                                              .user = &m },
+                                              &trainer));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(trainer, batches,
+                                           &(struct copse_fit_params){ .epochs = 5, .on_epoch = print_epoch }));
+end:
     copse_trainer_release(&trainer);
+    copse_device_release(&dev);
     copse_strategy_release(&st);
     copse_batches_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
-    return COPSE_OK;
+    return s;
 }
 
 int main(int argc, char **argv)
@@ -165,12 +160,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "lend_vulkan: no Vulkan device\n");
         return 77;
     }
-    if (run(&p, argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz") != COPSE_OK) {
-        fprintf(stderr, "lend_vulkan: %s\n", copse_last_error()); /* the process ends */
-        return 1;
-    }
-    printf("%u submissions on a device of mine\n", p.submissions);
+    const copse_status s = run(&p, argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz");
+    if (s == COPSE_OK)
+        printf("%u submissions on a device of mine\n", p.submissions);
+    else
+        fprintf(stderr, "lend_vulkan: %s\n", copse_last_error());
     vkDestroyDevice(p.device, NULL);
     vkDestroyInstance(p.instance, NULL);
-    return 0;
+    return s == COPSE_OK ? 0 : 1;
 }

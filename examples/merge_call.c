@@ -39,25 +39,27 @@ static copse_status propose(copse_replica_context *rc, copse_value *const *args,
 static copse_status run(void)
 {
     const char *const devices[] = { "host:0", "host:0", "host:0" };
-    copse_context *ctx;
-    copse_strategy *st;
-    copse_value *result;
+    copse_context *ctx = NULL;
+    copse_strategy *st = NULL;
+    copse_value *result = NULL;
+    copse_status s;
     float number;
-    COPSE_TRY(copse_context_create(NULL, &ctx));
-    COPSE_TRY(copse_mirrored_create(ctx, devices, 3, NULL, &st));
-    COPSE_TRY(copse_strategy_run(st, propose, NULL, 0, ctx, &result));
-    COPSE_TRY(copse_value_read(result, &number)); /* all replicas returned the same value */
+    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
+    COPSE_TRY_OR(end, s, copse_mirrored_create(ctx, devices, 3, NULL, &st));
+    COPSE_TRY_OR(end, s, copse_strategy_run(st, propose, NULL, 0, ctx, &result));
+    COPSE_TRY_OR(end, s, copse_value_read(result, &number)); /* all replicas returned the same value */
     printf("the run returned %g\n", (double)number);
+end:
     copse_value_release(&result);
     copse_strategy_release(&st);
     copse_context_release(&ctx);
-    return COPSE_OK;
+    return s;
 }
 
 int main(void)
 {
     if (run() == COPSE_OK)
         return 0;
-    fprintf(stderr, "merge_call: %s\n", copse_last_error()); /* the process ends */
+    fprintf(stderr, "merge_call: %s\n", copse_last_error());
     return 1;
 }

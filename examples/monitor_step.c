@@ -66,38 +66,39 @@ static copse_status run(const char *folder)
         .run = run_step, .save = save, .restore = restore, .progress = progress,
     };
     const struct copse_monitor_params params = { .folder = folder, .every_steps = 4 };
-    copse_context *ctx;
-    copse_strategy *st;
+    copse_context *ctx = NULL;
+    copse_strategy *st = NULL;
     copse_variable *slope;
-    copse_step *step;
-    copse_monitor *monitor;
+    copse_step *step = NULL;
+    copse_monitor *monitor = NULL;
+    copse_status s;
     struct copse_monitor_info info;
     struct job job = { .batch = 0 };
 
-    COPSE_TRY(copse_context_create(NULL, &ctx));
-    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY(copse_variable_create(
+    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY_OR(end, s, copse_variable_create(
         st, &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) }, &slope));
     job.slope = copse_variable_tensor(slope);
-    COPSE_TRY(copse_trainer_create(
+    COPSE_TRY_OR(end, s, copse_trainer_create(
         st, &(struct copse_trainer_params){ .loss = loss, .user = &job,
                                             .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f } },
         &job.trainer));
-    COPSE_TRY(copse_step_create(ctx, st, &functions, &job, &step));
-    COPSE_TRY(copse_monitor_create(step, &params, &monitor)); /* restores the newest checkpoint */
+    COPSE_TRY_OR(end, s, copse_step_create(ctx, st, &functions, &job, &step));
+    COPSE_TRY_OR(end, s, copse_monitor_create(step, &params, &monitor)); /* restores the newest checkpoint */
     copse_monitor_describe(monitor, &info);
     printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in", info.resumed_from ? info.resumed_from : folder);
-    COPSE_TRY(copse_monitor_run(monitor, 10, NULL));
-    COPSE_TRY(copse_monitor_checkpoint(monitor));
+    COPSE_TRY_OR(end, s, copse_monitor_run(monitor, 10, NULL));
+    COPSE_TRY_OR(end, s, copse_monitor_checkpoint(monitor));
     copse_monitor_describe(monitor, &info);
     printf("newest checkpoint: %s\n", info.newest);
-
+end:
     copse_monitor_release(&monitor);
     copse_step_release(&step);
     copse_trainer_release(&job.trainer);
     copse_strategy_release(&st);
     copse_context_release(&ctx);
-    return COPSE_OK;
+    return s;
 }
 
 int main(int argc, char **argv)
@@ -108,6 +109,6 @@ int main(int argc, char **argv)
     }
     if (run(argv[1]) == COPSE_OK)
         return 0;
-    fprintf(stderr, "monitor_step: %s\n", copse_last_error()); /* the process ends */
+    fprintf(stderr, "monitor_step: %s\n", copse_last_error());
     return 1;
 }

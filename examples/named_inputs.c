@@ -68,16 +68,22 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     return COPSE_OK;
 }
 
+/* A loop of its own, for programs that do more in a step; otherwise copse_trainer_fit has it. */
 static copse_status train(copse_trainer *trainer, copse_batches *batches)
 {
     for (uint32_t epoch = 0; epoch < 10; epoch++) {
         struct copse_host_batch batch;
         struct copse_step_result result = { 0 };
+        copse_status s;
         COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK)
+        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
             COPSE_TRY(copse_trainer_step(trainer, &batch));
-        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
+        if (s != COPSE_ERR_END) /* a batch could not be read */
+            return s;
+        while ((s = copse_trainer_result(trainer, true, &result)) == COPSE_OK)
             continue;
+        if (s != COPSE_ERR_END)
+            return s;
         printf("epoch %2u  loss %.5f\n", epoch + 1, result.loss);
     }
     return COPSE_OK;
@@ -91,48 +97,44 @@ static copse_status run(void)
         { "mask", COPSE_F32, COPSE_SHAPE(TOKENS), masks },
         { "label", COPSE_F32, COPSE_SHAPE(1), labels },
     };
-    char ids[COPSE_MAX_REPLICAS][32];
-    const char *devices[COPSE_MAX_REPLICAS];
-    size_t count;
-    copse_context *ctx;
-    copse_dataset *data;
-    copse_batches *batches;
-    copse_strategy *st;
-    copse_trainer *trainer;
+    copse_context *ctx = NULL;
+    copse_dataset *data = NULL;
+    copse_batches *batches = NULL;
+    copse_strategy *st = NULL;
+    copse_trainer *trainer = NULL;
+    copse_status s;
     struct model m;
 
     make_data();
-    COPSE_TRY(copse_context_create(NULL, &ctx));
-    COPSE_TRY(copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
-    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 }, &batches));
-    COPSE_TRY(copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
-    for (size_t i = 0; i < count; i++)
-        devices[i] = ids[i];
-    COPSE_TRY(copse_mirrored_create(ctx, devices, count, NULL, &st));
-    COPSE_TRY(make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
-    COPSE_TRY(make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
-    COPSE_TRY(make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));
-    COPSE_TRY(copse_trainer_create(st,
-                                   &(struct copse_trainer_params){ .loss = loss,
-                                                                   .user = &m,
-                                                                   .optimizer = { .kind = COPSE_ADAM,
-                                                                                  .learning_rate = 0.01f },
-                                                                   .prefetch = 2 },
-                                   &trainer));
-    COPSE_TRY(train(trainer, batches));
-
+    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
+    COPSE_TRY_OR(end, s, copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
+    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
+                                              &batches));
+    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
+    COPSE_TRY_OR(end, s, make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
+    COPSE_TRY_OR(end, s, make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
+    COPSE_TRY_OR(end, s, make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));
+    COPSE_TRY_OR(end, s, copse_trainer_create(st,
+                                              &(struct copse_trainer_params){ .loss = loss,
+                                                                              .user = &m,
+                                                                              .optimizer = { .kind = COPSE_ADAM,
+                                                                                             .learning_rate = 0.01f },
+                                                                              .prefetch = 2 },
+                                              &trainer));
+    COPSE_TRY_OR(end, s, train(trainer, batches));
+end:
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
     copse_batches_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
-    return COPSE_OK;
+    return s;
 }
 
 int main(void)
 {
     if (run() != COPSE_OK) {
-        fprintf(stderr, "named_inputs: %s\n", copse_last_error()); /* the process ends */
+        fprintf(stderr, "named_inputs: %s\n", copse_last_error());
         return 1;
     }
     return 0;

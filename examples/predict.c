@@ -24,23 +24,21 @@ static copse_status train(copse_strategy *st, copse_dataset *data, const char *p
     copse_model *m = NULL;
     copse_trainer *t = NULL;
     copse_batches *batches = NULL;
-    struct copse_host_batch batch;
-    COPSE_TRY(copse_model_create(st, copse_dataset_schema(data),
+    copse_status s;
+    COPSE_TRY_OR(end, s, copse_model_create(st, copse_dataset_schema(data),
                                  &(struct copse_model_params){ .network = "dense 32 relu; dense 32 relu; dense out", .seed = 1 },
-                                 &m));
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                                   .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } }, &t));
-    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = 50, .seed = 1 }, &batches));
-    for (uint32_t epoch = 0; epoch < 60; epoch++) {
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK)
-            COPSE_TRY(copse_trainer_step(t, &batch));
-    }
-    COPSE_TRY(copse_model_save(m, path, NULL));
+                                            &m));
+    COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
+                                              .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } }, &t));
+    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 50, .seed = 1 },
+                                              &batches));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 60 }));
+    COPSE_TRY_OR(end, s, copse_model_save(m, path, NULL));
+end:
     copse_batches_release(&batches);
     copse_trainer_release(&t);
     copse_model_release(&m);
-    return COPSE_OK;
+    return s;
 }
 
 /* On a strategy of its own: the names of the variables are taken on the first. */
@@ -50,20 +48,23 @@ static copse_status use(copse_context *ctx, const char *path, const struct copse
     copse_model *m = NULL;
     copse_dataset *data = NULL;
     struct copse_evaluation e;
+    copse_status s;
     static float p[ROWS * 2]; /* probabilities */
     int inside = 0;
-    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY(copse_model_load(st, path, &m));
-    COPSE_TRY(copse_dataset_create(ctx, points, NULL, &(struct copse_dataset_params){ .schema = copse_model_schema(m) }, &data));
-    COPSE_TRY(copse_model_predict(m, data, p));
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY_OR(end, s, copse_model_load(st, path, &m));
+    COPSE_TRY_OR(end, s, copse_dataset_create(ctx, points, NULL,
+                                              &(struct copse_dataset_params){ .schema = copse_model_schema(m) }, &data));
+    COPSE_TRY_OR(end, s, copse_model_predict(m, data, p));
     for (int i = 0; i < ROWS; i++)
         inside += p[2 * i + 1] > 0.5f;
-    COPSE_TRY(copse_model_evaluate(m, labelled, NULL, &e));
+    COPSE_TRY_OR(end, s, copse_model_evaluate(m, labelled, NULL, &e));
     printf("%d of %d points are inside; %.1f %% of the labels are right\n", inside, ROWS, 100.0 * e.accuracy);
+end:
     copse_dataset_release(&data);
     copse_model_release(&m);
     copse_strategy_release(&st);
-    return COPSE_OK;
+    return s;
 }
 
 static copse_status run(copse_context *ctx)
@@ -75,15 +76,18 @@ static copse_status run(copse_context *ctx)
     const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { ROWS }, .data = y };
     copse_strategy *st = NULL;
     copse_dataset *data = NULL;
+    copse_status s;
     make_points(x, y);
-    COPSE_TRY(copse_dataset_create(ctx, &points, &labels, NULL, &data));
-    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY(train(st, data, path));
+    COPSE_TRY_OR(end, s, copse_dataset_create(ctx, &points, &labels, NULL, &data));
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY_OR(end, s, train(st, data, path));
     copse_strategy_release(&st);
-    COPSE_TRY(use(ctx, path, &points, data));
+    COPSE_TRY_OR(end, s, use(ctx, path, &points, data));
+end:
+    copse_strategy_release(&st);
     copse_dataset_release(&data);
     remove(path);
-    return COPSE_OK;
+    return s;
 }
 
 int main(void)

@@ -22,26 +22,28 @@ static copse_status make_windows(copse_context *ctx, const char *text, copse_tex
     return copse_text_create(ctx, text, strlen(text), &(struct copse_dataset_params){ .schema = schema, .source = &source }, out);
 }
 
+static copse_status print_last(void *user, const struct copse_epoch *e, bool *stop)
+{
+    (void)user, (void)stop;
+    if (e->epoch == 40)
+        printf("loss %.4f, accuracy %.2f\n", e->training.loss, e->training.reports[0]);
+    return COPSE_OK;
+}
+
 static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *data)
 {
     copse_trainer *t = NULL;
     copse_batches *batches = NULL;
-    struct copse_host_batch batch;
-    struct copse_step_result result = { .loss = 0.0f };
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                                   .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } }, &t));
-    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = 16, .seed = 1 }, &batches));
-    for (uint32_t epoch = 0; epoch < 40; epoch++) {
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK) {
-            COPSE_TRY(copse_trainer_step(t, &batch));
-            COPSE_TRY(copse_trainer_result(t, true, &result));
-        }
-    }
-    printf("loss %.4f, accuracy %.2f\n", (double)result.loss, (double)result.reports[0]);
+    copse_status s;
+    COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
+                                              .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } }, &t));
+    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 16, .seed = 1 },
+                                              &batches));
+    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
+end:
     copse_batches_release(&batches);
     copse_trainer_release(&t);
-    return COPSE_OK;
+    return s;
 }
 
 /* Append the most likely character; `text` has room for it. */
@@ -50,8 +52,9 @@ static copse_status append(copse_context *ctx, copse_model *m, uint32_t characte
     copse_dataset *end = NULL;
     uint32_t best = 0;
     COPSE_TRY(make_windows(ctx, text, COPSE_TEXT_END, copse_model_schema(m), &end));
-    COPSE_TRY(copse_model_predict(m, end, p));
+    const copse_status s = copse_model_predict(m, end, p);
     copse_dataset_release(&end);
+    COPSE_TRY(s);
     for (uint32_t i = 0; i < characters; i++)
         best = p[i] > p[best] ? i : best;
     strcat(text, copse_schema_class(copse_model_schema(m), best));
@@ -64,19 +67,23 @@ static copse_status run(copse_context *ctx)
     copse_dataset *data = NULL;
     copse_model *m = NULL;
     struct copse_dataset_info info;
+    copse_status s;
+    float *p = NULL;
     char text[WINDOW + 4 * WRITTEN + 1] = "Jack and Jil"; /* WINDOW characters to begin with */
-    COPSE_TRY(make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data));
+    COPSE_TRY_OR(end, s, make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data));
     copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY(copse_model_create(st, copse_dataset_schema(data),
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY_OR(end, s, copse_model_create(st, copse_dataset_schema(data),
                                  &(struct copse_model_params){ .network = "embedding in 8; flatten; dense 32 relu; dense out",
-                                                               .seed = 1 }, &m));
-    COPSE_TRY(train(m, st, data));
-    float *p = malloc(info.classes * sizeof *p);
-    copse_status s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+                                                                          .seed = 1 }, &m));
+    COPSE_TRY_OR(end, s, train(m, st, data));
+    p = malloc(info.classes * sizeof *p);
+    s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;
     for (int i = 0; s == COPSE_OK && i < WRITTEN; i++)
         s = append(ctx, m, info.classes, p, text);
-    printf("%s\n", text);
+    if (s == COPSE_OK)
+        printf("%s\n", text);
+end:
     free(p);
     copse_model_release(&m);
     copse_dataset_release(&data);

@@ -161,6 +161,11 @@ static inline bool copse__unref(copse_refs *r) /* true for the last one */
 #define COPSE_HASH_START 0xcbf29ce484222325ull
 uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
 
+/* ---- utf8.c ---- */
+
+/* Length of the valid part: `size` if all of it is well-formed UTF-8 without NUL. */
+size_t copse__utf8_valid(const char *text, size_t size);
+
 /* ---- date.c ---- */
 
 #define COPSE_DATE 16

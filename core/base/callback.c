@@ -66,7 +66,18 @@ bool copse__callback_allows(const struct copse_logger *log, const char *call, co
     return report(log, call, copse__callback_check(call, object));
 }
 
+static copse_status check_release(const char *call, const void *object)
+{
+    COPSE_TRY(check_use(call, object));
+    for (const struct copse_callback *c = top; c && object; c = c->outer)
+        for (size_t i = 0; i < COPSE_CALLBACK_HELD; i++)
+            if (c->held[i] == object)
+                return copse_fail(COPSE_ERR_CONTEXT, "%s: called in %s, and the call in progress needs the object; release it "
+                                                     "when that has returned", call, c->name);
+    return COPSE_OK;
+}
+
 bool copse__callback_may_release(const struct copse_logger *log, const char *call, const void *object)
 {
-    return report(log, call, check_use(call, object));
+    return report(log, call, check_release(call, object));
 }

@@ -8,12 +8,15 @@
 #include "core/base/base.h"
 
 #define COPSE_CALLBACK_OBJECTS 2
+#define COPSE_CALLBACK_HELD    3
 
 struct copse_callback {
     const char *name;  /* "the loss function of a trainer" */
     bool is_passive;   /* it only builds or computes: it may not call functions that run, change or wait for
                           anything */
     const void *used[COPSE_CALLBACK_OBJECTS]; /* objects of the call in progress; or NULL */
+    const void *held[COPSE_CALLBACK_HELD]; /* objects that the call in progress needs afterwards, and that the function may
+                                              use, but not release; or NULL */
     struct copse_callback *outer;
     const char *refused; /* a refused call inside that returns no status; or NULL */
 };
@@ -35,7 +38,7 @@ copse_status copse__callback_check(const char *call, const void *object);
 /* The same for a call without a status: true if it is legal. Otherwise the refusal is logged, and the
    copse__callback_leave of the function fails. */
 bool copse__callback_allows(const struct copse_logger *log, const char *call, const void *object);
-/* The same for the release of `object`, which only a call in progress on it forbids. */
+/* The same for the release of `object`, which only a call in progress that uses or holds it forbids. */
 bool copse__callback_may_release(const struct copse_logger *log, const char *call, const void *object);
 
 #endif

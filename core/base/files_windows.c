@@ -50,6 +50,11 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
     return COPSE_OK;
 }
 
+bool copse__file_seek(FILE *stream, uint64_t at)
+{
+    return at <= INT64_MAX && _fseeki64(stream, (int64_t)at, SEEK_SET) == 0;
+}
+
 copse_status copse__file_create(const char *path, FILE **out)
 {
     wchar_t wide[PATH_ROOM];

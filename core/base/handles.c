@@ -46,6 +46,18 @@ void *copse__handle_take(struct copse_handles *h, struct copse_mem *mem, size_t 
     return memset((unsigned char *)b + ALIGNMENT, 0, size);
 }
 
+bool copse__handle_is(const struct copse_handles *h, size_t size, const void *block)
+{
+    const size_t stride = copse__round_up(ALIGNMENT + size, ALIGNMENT);
+    for (const struct copse_handle_room *room = h->rooms; room; room = room->next) {
+        const uintptr_t first = (uintptr_t)room + ALIGNMENT + ALIGNMENT, at = (uintptr_t)block;
+        const size_t used = COPSE_HANDLES - (room == h->rooms ? h->fresh : 0);
+        if (at >= first && at - first < used * stride && (at - first) % stride == 0)
+            return true;
+    }
+    return false;
+}
+
 void copse__handle_give(struct copse_handles *h, void *block)
 {
     struct copse_handle *b = (struct copse_handle *)(void *)((unsigned char *)block - ALIGNMENT);

@@ -28,6 +28,9 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
     if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
+    if (wanted && copse__utf8_valid(wanted, strlen(wanted)) < strlen(wanted))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: its name is not UTF-8 at byte %zu, and no checkpoint could "
+                                              "hold it", copse__utf8_valid(wanted, strlen(wanted)));
     if (wanted && is_taken(st, wanted))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
@@ -159,10 +162,11 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
         *loss = NULL;
     COPSE_TRY(copse_need("tower optimizer", t));
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    const size_t most = variables ? count : t->strategy->variables.count;
+    /* a longer list has one twice, or what is none: the first of them is refused, and the rest is not read */
+    const size_t all = t->strategy->variables.count, most = variables ? COPSE_MIN(count, all + 1) : all;
     struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
     COPSE_TRY(copse_need_memory(call.pairs, "tower optimizer"));
-    call.count = list_pairs(t, variables, count, call.pairs);
+    call.count = list_pairs(t, variables, most, call.pairs);
     copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
     if (s == COPSE_OK)
         s = copse_tower_apply(t, call.pairs, call.count, moves_step);

@@ -186,8 +186,10 @@ static copse_status prepare(struct update *u)
     struct copse_optimizer *o = u->t->optimizer;
     COPSE_TRY(check_free(u));
     for (copse_variable *v = NULL; (v = next(u, v));) {
-        if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET)
+        if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET) {
+            COPSE_TRY(copse__slots_check(o, &v, 1));
             COPSE_TRY(o->table->prepare(o, &v, 1));
+        }
         COPSE_TRY(copse_note(put(u, v), "with the gradients of '%s'", v->name));
     }
     COPSE_TRY(write_step(u));

@@ -191,7 +191,7 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     COPSE_TRY(copse_need("train step", ts, out));
     *out = (struct copse_train_step_result){ .is_updated = false };
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
+    COPSE_TRY(copse__require_no_replica("copse_train_step_run", ts));
     COPSE_TRY(call_hooks(ts));
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));
     if (copse_trainer_gathered(ts->trainer) > 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches ahead. */
+#include "core/base/callback.h"
 #include "core/base/platform.h"
 #include "core/data/dataset.h"
 #include "core/pictures/augment.h"
@@ -220,6 +221,8 @@ void copse_batches_release(copse_batches **batches)
     if (batches == NULL || *batches == NULL)
         return;
     copse_batches *b = *batches;
+    if (!copse__callback_may_release(&copse__base(b->ctx)->log, "copse_batches_release", b))
+        return;
     *batches = NULL;
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);

@@ -190,6 +190,18 @@ static bool learn(struct learner *l, const struct copse_text *t, struct copse_me
     return ok;
 }
 
+/* The tokens that the words are divided into at the end. */
+static bool note_tokens(const struct learner *l, struct copse_arena *arena, struct copse_schema_parts *p)
+{
+    unsigned char *seen = copse__alloc(l->mem, p->outputs, 1);
+    for (size_t w = 0; seen && w < l->words.entries.count; w++)
+        for (size_t i = 0; i < l->sizes[w]; i++)
+            seen[l->tokens[l->begin[w] + i]] = 1;
+    const bool ok = seen && copse__note_unseen(arena, seen, p);
+    copse__free(l->mem, seen);
+    return ok;
+}
+
 static void end(struct learner *l)
 {
     for (size_t i = 0; i < l->pairs.count; i++)
@@ -209,11 +221,12 @@ copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_ar
     struct learner l = { .mem = arena->mem, .words = { .arena = &texts }, .numbers = { .mem = arena->mem } };
     const uint32_t most = p->outputs - 256;
     struct copse_merge *merges = copse__arena_alloc(arena, most, sizeof *merges);
-    const bool ok = merges && learn(&l, t, merges, most, &p->merge_count);
-    end(&l);
-    copse__arena_fini(&texts);
+    bool ok = merges && learn(&l, t, merges, most, &p->merge_count);
     p->merges = merges;
     p->outputs = 256 + p->merge_count;
     p->is_numbered = true;
+    ok = ok && note_tokens(&l, arena, p);
+    end(&l);
+    copse__arena_fini(&texts);
     return ok ? COPSE_OK : copse_no_memory("text: %s", t->name);
 }

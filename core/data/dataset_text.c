@@ -300,7 +300,8 @@ copse_status copse_text_describe(const copse_schema *schema, struct copse_text_i
     if (schema->is.kind != COPSE_DATA_TEXT)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: the schema is not of a text");
     *out = (struct copse_text_info){ .tokens = schema->is.tokens, .context = schema->is.shape.dims[0],
-                                     .stride = schema->is.stride, .vocabulary = schema->is.outputs };
+                                     .stride = schema->is.stride, .vocabulary = schema->is.outputs,
+                                     .unseen = schema->is.unseen_count, .knows_unseen = schema->is.knows_unseen };
     return COPSE_OK;
 }
 

@@ -46,7 +46,4 @@ copse_status copse__input_claim(const struct copse_input *in, uint64_t bytes, co
 enum copse_file_kind { COPSE_FILE_CSV, COPSE_FILE_IDX, COPSE_FILE_NPY };
 copse_status copse__file_kind(struct copse_mem *mem, const char *path, enum copse_file_kind *out);
 
-/* Length of the valid part: `size` if all of it is well-formed UTF-8 without NUL. */
-size_t copse__utf8_valid(const char *text, size_t size);
-
 #endif

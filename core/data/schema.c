@@ -63,6 +63,16 @@ static bool copy_merges(copse_schema *s, const struct copse_schema_parts *from)
     return to != NULL;
 }
 
+static bool copy_unseen(copse_schema *s, const struct copse_schema_parts *from)
+{
+    uint32_t *to = copse__arena_alloc(&s->arena, from->unseen_count, sizeof *to);
+
+    s->is.unseen = to;
+    if (to != NULL && from->unseen_count > 0)
+        memcpy(to, from->unseen, from->unseen_count * sizeof *to);
+    return to != NULL;
+}
+
 /* Copies the columns and gives them their places in "x". */
 static bool copy_columns(copse_schema *s, const struct copse_schema_parts *from)
 {
@@ -119,7 +129,7 @@ copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_
     else if (parts->classes != NULL)
         ok = copy_texts(&s->arena, parts->classes, parts->outputs, &s->is.classes);
     ok = ok && (parts->kind != COPSE_DATA_TABLE || copy_columns(s, parts));
-    ok = ok && (parts->kind != COPSE_DATA_TEXT || copy_merges(s, parts));
+    ok = ok && (parts->kind != COPSE_DATA_TEXT || (copy_merges(s, parts) && copy_unseen(s, parts)));
     ok = ok && copy_doubles(&s->arena, parts->means, parts->scaling_count, &s->is.means);
     ok = ok && copy_doubles(&s->arena, parts->scales, parts->scaling_count, &s->is.scales);
     if (ok)

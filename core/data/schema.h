@@ -44,6 +44,9 @@ struct copse_schema_parts {
     uint32_t stride;
     const struct copse_merge *merges; /* of byte pairs: merge i makes token 256 + i */
     uint32_t merge_count;
+    bool knows_unseen;      /* `unseen` is known; else the schema is of an older version */
+    const uint32_t *unseen; /* tokens that the text has not, ascending */
+    uint32_t unseen_count;
     /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row (0), for all of
        them (1), or for each (their number). */
     const double *means, *scales;

@@ -360,14 +360,38 @@ static copse_status check_window(struct copse_mem *mem, const struct copse_schem
                : copse_fail(COPSE_ERR_FORMAT, "schema: the \"input\" of a text is u8, with more than 256 tokens i32");
 }
 
-static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride, const cJSON *merges)
+/* Optional: older versions did not write it. */
+static copse_status take_unseen(struct parser *p, const cJSON *list)
+{
+    static const char wanted[] = "an array of token numbers, each larger than the one before, and not of all tokens";
+    const uint32_t count = cJSON_IsArray(list) ? length(list) : 0;
+
+    p->parts.knows_unseen = list != NULL || p->parts.tokens == COPSE_TOKENS_CHARACTERS;
+    if (list == NULL)
+        return COPSE_OK;
+    if (!cJSON_IsArray(list) || count >= p->parts.outputs || p->parts.tokens == COPSE_TOKENS_CHARACTERS)
+        return wrong("the schema", "unseen", p->parts.tokens == COPSE_TOKENS_CHARACTERS ? "one of a text of characters" : wanted);
+    uint32_t *to = copse__arena_alloc(&p->arena, count, sizeof *to);
+    if (to == NULL)
+        return no_memory();
+    p->parts.unseen = to;
+    for (const cJSON *each = list->child; each != NULL; each = each->next) {
+        const double v = each->valuedouble, least = p->parts.unseen_count > 0 ? to[p->parts.unseen_count - 1] + 1.0 : 0.0;
+        if (!cJSON_IsNumber(each) || !(v >= least && v < p->parts.outputs) || v != floor(v))
+            return wrong("the schema", "unseen", wanted);
+        to[p->parts.unseen_count++] = (uint32_t)v;
+    }
+    return COPSE_OK;
+}
+
+static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride, const cJSON *merges, const cJSON *unseen)
 {
     const bool is_text = p->parts.kind == COPSE_DATA_TEXT;
     int at;
 
-    if ((tokens != NULL) != is_text || (stride != NULL) != is_text || (merges != NULL && !is_text))
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them "
-                                            "or \"merges\"");
+    if ((tokens != NULL) != is_text || (stride != NULL) != is_text || ((merges != NULL || unseen != NULL) && !is_text))
+        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them, "
+                                            "\"merges\" or \"unseen\"");
     if (!is_text)
         return p->parts.type != COPSE_I32 && p->parts.task != COPSE_TASK_SEQUENCE
                    ? COPSE_OK
@@ -375,6 +399,7 @@ static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON
     COPSE_TRY(take_word(tokens, "the schema", "tokens", copse__token_names, COPSE_TOKEN_KINDS, &at));
     p->parts.tokens = (copse_tokens)at;
     COPSE_TRY(take_merges(p, merges));
+    COPSE_TRY(take_unseen(p, unseen));
     COPSE_TRY(take_count(stride, "the schema", "stride", &p->parts.stride));
     return check_window(p->arena.mem, &p->parts);
 }
@@ -418,12 +443,13 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
 {
     const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL, *numbered = NULL;
     const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL, *resize = NULL;
-    const cJSON *tokens = NULL, *stride = NULL, *merges = NULL;
+    const cJSON *tokens = NULL, *stride = NULL, *merges = NULL, *unseen = NULL;
     const struct field fields[] = {
         { "version", &version }, { "kind", &kind },       { "task", &task },       { "input", &input },
         { "classes", &classes }, { "numbered", &numbered }, { "targets", &targets }, { "header", &header },
         { "missing", &missing }, { "columns", &columns }, { "scaling", &scaling },
         { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },   { "merges", &merges },
+        { "unseen", &unseen },
     };
     uint32_t number;
     int at;
@@ -445,7 +471,7 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
     COPSE_TRY(take_input(p, input));
     COPSE_TRY(take_outputs(p, classes, numbered, targets));
     COPSE_TRY(take_table(p, header, missing, columns));
-    COPSE_TRY(take_text(p, tokens, stride, merges));
+    COPSE_TRY(take_text(p, tokens, stride, merges, unseen));
     COPSE_TRY(take_resize(p, resize));
     return take_scaling(p, scaling);
 }

@@ -115,10 +115,22 @@ static bool add_merges(cJSON *root, const struct copse_schema_parts *p)
     return ok;
 }
 
+/* A text of characters has all of its tokens. */
+static bool add_unseen(cJSON *root, const struct copse_schema_parts *p)
+{
+    cJSON *list = cJSON_AddArrayToObject(root, "unseen");
+    bool ok = list != NULL;
+
+    for (uint32_t i = 0; ok && i < p->unseen_count; i++)
+        ok = push(list, cJSON_CreateNumber(p->unseen[i]));
+    return ok;
+}
+
 static bool add_window(cJSON *root, const struct copse_schema_parts *p)
 {
     return add_text(root, "tokens", copse__token_names[p->tokens]) && add_number(root, "stride", p->stride) &&
-           (p->tokens != COPSE_TOKENS_BPE || add_merges(root, p));
+           (p->tokens != COPSE_TOKENS_BPE || add_merges(root, p)) &&
+           (p->tokens == COPSE_TOKENS_CHARACTERS || !p->knows_unseen || add_unseen(root, p));
 }
 
 static bool add_scaling(cJSON *root, const struct copse_schema_parts *p)

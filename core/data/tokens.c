@@ -166,6 +166,7 @@ static copse_status learn_characters(const struct copse_text *t, struct copse_ar
     }
     copse__free(arena->mem, seen);
     p->classes = classes;
+    p->knows_unseen = true;
     p->outputs = count;
     p->is_numbered = false;
     return s;
@@ -263,10 +264,13 @@ static size_t text_of_character(const struct copse_schema_parts *p, uint32_t tok
 
 static copse_status learn_bytes(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p)
 {
-    (void)t, (void)arena;
+    unsigned char seen[256] = { 0 };
+
     p->outputs = 256;
     p->is_numbered = true;
-    return COPSE_OK;
+    for (size_t i = 0; i < t->size; i++)
+        seen[(unsigned char)t->bytes[i]] = 1;
+    return copse__note_unseen(arena, seen, p) ? COPSE_OK : copse_no_memory("text: %s", t->name);
 }
 
 static copse_status encode_bytes(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p,
@@ -300,6 +304,19 @@ static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, c
     (void)p;
     to[0] = (char)(unsigned char)token;
     return 1;
+}
+
+bool copse__note_unseen(struct copse_arena *arena, const unsigned char *seen, struct copse_schema_parts *p)
+{
+    uint32_t *to = copse__arena_alloc(arena, p->outputs, sizeof *to);
+
+    p->unseen = to;
+    p->unseen_count = 0;
+    p->knows_unseen = to != NULL;
+    for (uint32_t i = 0; to != NULL && i < p->outputs; i++)
+        if (!seen[i])
+            to[p->unseen_count++] = i;
+    return to != NULL;
 }
 
 const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS] = {

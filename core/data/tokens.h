@@ -20,7 +20,8 @@ void copse__text_fini(copse_context *ctx, struct copse_text *t);
 struct copse_token_kind {
     const char *noun; /* for several tokens, in error texts */
     bool is_learned;  /* the vocabulary has a size, and is learned from the text: from its training part */
-    /* The vocabulary of a text: `outputs`, `classes` and `is_numbered` of `p`, and the merges; memory of `arena`. */
+    /* The vocabulary of a text: `outputs`, `classes` and `is_numbered` of `p`, the merges, and the tokens that the text has not;
+       memory of `arena`. */
     copse_status (*learn)(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p);
     /* The tokens of a text, of the type p->type. May take over the bytes of `t`. */
     copse_status (*encode)(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p, copse_array **out);
@@ -34,6 +35,9 @@ struct copse_token_kind {
 #define COPSE_TOKEN_KINDS 3
 extern const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS]; /* by enum copse_tokens */
 extern const char *const copse__token_names[COPSE_TOKEN_KINDS]; /* in schemas */
+
+/* Note the tokens that the text has not. `seen`: a byte for each of p->outputs. False without memory. */
+bool copse__note_unseen(struct copse_arena *arena, const unsigned char *seen, struct copse_schema_parts *p);
 
 /* The type of column "x" for so many different tokens. */
 static inline copse_type copse__token_type(uint32_t vocabulary)

@@ -107,7 +107,7 @@ static struct copse_callback around(const copse_monitor *m)
 copse_status copse_monitor_checkpoint(copse_monitor *m)
 {
     COPSE_TRY(copse_need("monitor", m));
-    COPSE_TRY(copse__callback_check("copse_monitor_checkpoint", m));
+    COPSE_TRY(copse__require_no_replica("copse_monitor_checkpoint", m));
     if (m->is_non_chief)
         return COPSE_OK;
     if (!m->has_place)
@@ -301,8 +301,8 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
     const uint64_t before = m->completed;
     const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
     struct copse_callback here = around(m);
-    COPSE_TRY(copse__callback_check("copse_monitor_run", m));
-    COPSE_TRY(copse__callback_check("copse_monitor_run", m->step));
+    COPSE_TRY(copse__require_no_replica("copse_monitor_run", m));
+    COPSE_TRY(copse__require_no_replica("copse_monitor_run", m->step));
     const copse_status s = copse_callback_call(&here, run(m, goal));
     if (done && m->completed > before)
         *done = m->completed - before;
@@ -385,7 +385,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     COPSE_TRY(copse_need("monitor", step, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_monitor_params, params));
-    COPSE_TRY(copse__callback_check("copse_monitor_create", NULL));
+    COPSE_TRY(copse__require_no_replica("copse_monitor_create", NULL));
     COPSE_TRY(check(step, p));
     struct copse_base *base = copse__base(step->ctx);
     copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);

@@ -85,7 +85,7 @@ copse_status copse_step_run(copse_step *step)
     if (!step->f.run)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it is abstract: there is no function to run");
     struct copse_callback here = { .name = "the run function of a step", .used = { step } };
-    COPSE_TRY(copse__callback_check("copse_step_run", step));
+    COPSE_TRY(copse__require_no_replica("copse_step_run", step));
     copse_step_retain(step); /* the function may release the application's reference */
     const copse_status s = copse_callback_call(&here, step->f.run(step->user));
     copse_step_release(&step);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts written by a model: the window of the last tokens slides, each token is drawn from one row of outputs. */
+#include <math.h>
+
 #include "copse/ops.h"
 #include "core/base/callback.h"
 #include "core/data/tokens.h"
@@ -98,6 +100,8 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
     uint32_t token;
     for (uint64_t i = 0; i < how->length; i++) {
         COPSE_TRY(compute(g));
+        for (uint32_t k = 0; k < g->schema->unseen_count; k++) /* training has not taught the network when they follow */
+            g->outputs[g->schema->unseen[k]] = -INFINITY;
         COPSE_TRY(copse__sample(g->outputs, g->m->is.outputs, how, i, g->candidates, &token));
         push(g, token);
         const size_t size = copse__token_kinds[g->schema->tokens].text(g->schema, token, text);
@@ -111,7 +115,7 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
 static copse_status check(const copse_model *m, const struct copse_generate_params *how)
 {
     COPSE_TRY(copse_no_reserved(copse_generate_params, how));
-    COPSE_TRY(copse__callback_check("copse_model_generate", m));
+    COPSE_TRY(copse__require_no_replica("copse_model_generate", m));
     if (m->is.kind != COPSE_DATA_TEXT)
         return copse_fail(COPSE_ERR_ARGUMENT, "generate: the model is not of a text");
     if (how->length == 0)

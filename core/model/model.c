@@ -38,16 +38,16 @@ static struct copse_build_params build_params(const struct copse_schema_info *is
                                         .outputs = is->outputs, .tokens = is_sequence ? is->outputs : 0 };
 }
 
-copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out)
+copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network, copse_layer **out,
+                               uint64_t *elements)
 {
     struct copse_schema_info is;
-    copse_layer *l;
-    copse_shape shape;
     COPSE_TRY(copse_schema_describe(schema, &is));
-    COPSE_TRY(copse_nn_parse(ctx, network, &l));
+    COPSE_TRY(copse_nn_parse(ctx, network, out));
     const struct copse_build_params p = build_params(&is);
-    const copse_status s = copse_layer_shape(l, &p, &shape, out);
-    copse_layer_release(&l);
+    const copse_status s = copse_layer_plan(*out, &p, elements);
+    if (s != COPSE_OK)
+        copse_layer_release(out);
     return s;
 }
 
@@ -145,7 +145,7 @@ copse_status copse_model_create(copse_strategy *st, const copse_schema *schema, 
     COPSE_TRY(copse_need("model", st, schema, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_model_params, params));
-    COPSE_TRY(copse__callback_check("copse_model_create", st));
+    COPSE_TRY(copse__require_no_replica("copse_model_create", st));
     if (!params->network == !params->layer)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: needs a network: the description or the layers, the other is NULL");
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)

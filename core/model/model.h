@@ -8,6 +8,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "core/recording/predictor.h"
+#include "core/replica/context.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"
 /* Lines of metadata: in a checkpoint behind "application.". */
@@ -54,8 +55,9 @@ struct copse_model {
     struct copse_predictor predictor; /* without a strategy until the first prediction */
 };
 
-/* Elements of all variables that the layers would make. (model.c) */
-copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out);
+/* The layers of a network for a schema, without variables; `elements` is the number of all that they would make. (model.c) */
+copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network, copse_layer **out,
+                               uint64_t *elements);
 
 /* ---- model_predict.c ---- */
 

@@ -173,7 +173,7 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, con
     COPSE_TRY(copse_need("model", m, data, out));
     *out = (struct copse_evaluation){ 0 };
     COPSE_TRY(copse_no_reserved(copse_evaluation_params, params));
-    COPSE_TRY(copse__callback_check("copse_model_evaluate", m));
+    COPSE_TRY(copse__require_no_replica("copse_model_evaluate", m));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, true, &batches));
     copse_status status = prepare(&s, m);

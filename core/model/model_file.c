@@ -51,7 +51,7 @@ copse_status copse_model_save(copse_model *m, const char *path, const struct cop
     struct copse_state_params p = { .array_count = 0 };
     COPSE_TRY(copse_need("model", m));
     COPSE_TRY(copse_no_reserved(copse_model_save_params, params));
-    COPSE_TRY(copse__callback_check("copse_model_save", m->strategy));
+    COPSE_TRY(copse__require_no_replica("copse_model_save", m->strategy));
     if (params) {
         p.arrays = params->arrays;
         p.array_count = params->array_count;
@@ -89,11 +89,12 @@ static copse_status check_format(const struct copse_state *s, bool *is_checkpoin
                                         "--init can start from it", s->path);
 }
 
-static copse_status describe(const struct copse_state *s, struct description *d)
+static copse_status describe(const struct copse_state *s, bool has_arrays, struct description *d)
 {
     bool is_checkpoint;
     COPSE_TRY(check_format(s, &is_checkpoint));
-    COPSE_TRY(copse__state_check_checksum(s));
+    if (has_arrays)
+        COPSE_TRY(copse__state_check_checksum(s));
     const size_t skip = is_checkpoint ? 0 : PREFIX_BYTES;
     d->network = copse__state_line(s, &"application.network"[skip]);
     d->schema = copse__state_line(s, &"application.schema"[skip]);
@@ -103,31 +104,35 @@ static copse_status describe(const struct copse_state *s, struct description *d)
     return copse__state_number(s, &"application.seed"[skip], UINT64_MAX, &d->seed);
 }
 
-/* Before memory is allocated: a file may describe more than it has. */
-static copse_status check_size(copse_context *ctx, const struct description *d, const copse_schema *schema,
-                               const copse_checkpoint *file)
+/* The layers without variables; a file may describe more than it has. */
+static copse_status plan(copse_context *ctx, const struct description *d, const copse_schema *schema,
+                         const copse_checkpoint *file, copse_layer **out)
 {
     uint64_t described, found = 0;
     size_t count;
     const struct copse_named_array *arrays = copse_checkpoint_arrays(file, &count);
-    COPSE_TRY(copse__model_elements(ctx, schema, d->network, &described));
+    COPSE_TRY(copse__model_plan(ctx, schema, d->network, out, &described));
     for (size_t i = 0; i < count; i++) {
         uint64_t elements = 1;
         for (uint32_t k = 0; k < arrays[i].array.rank; k++)
             elements *= arrays[i].array.shape[k];
         found += elements;
     }
-    return described <= found ? COPSE_OK
-                              : copse_fail(COPSE_ERR_FORMAT, "model: its network has %llu numbers, and the file %llu",
-                                           (unsigned long long)described, (unsigned long long)found);
+    if (described <= found)
+        return COPSE_OK;
+    copse_layer_release(out);
+    return copse_fail(COPSE_ERR_FORMAT, "model: its network has %llu numbers, and the file %llu",
+                      (unsigned long long)described, (unsigned long long)found);
 }
 
 /* The caller's error names its own file. */
 static copse_status create(copse_strategy *st, const struct description *d, const copse_checkpoint *file, copse_model **out)
 {
     copse_schema *schema;
+    copse_layer *planned = NULL;
     COPSE_TRY(copse_schema_parse(st->ctx, d->schema, &schema));
-    copse_status s = check_size(st->ctx, d, schema, file);
+    copse_status s = plan(st->ctx, d, schema, file, &planned);
+    copse_layer_release(&planned);
     if (s == COPSE_OK)
         s = copse_model_create(st, schema, &(struct copse_model_params){ .network = d->network,
                                                                                         .scope = d->scope, .seed = d->seed }, out);
@@ -154,7 +159,7 @@ static copse_status load(copse_strategy *st, const char *path, const copse_check
     copse__state_begin(&s, st, 0);
     s.path = path ? path : "of the first worker";
     s.file = file;
-    copse_status status = describe(&s, &d);
+    copse_status status = describe(&s, true, &d);
     if (status == COPSE_OK)
         status = create(st, &d, file, out);
     copse__state_end(&s);
@@ -165,16 +170,31 @@ static copse_status load(copse_strategy *st, const char *path, const copse_check
     return copse_note(status, "while loading %s", path ? path : "a model");
 }
 
+copse_status copse_model_describe(copse_context *ctx, const copse_checkpoint *file, copse_schema **schema, copse_layer **layer)
+{
+    struct description d = { .seed = 0 };
+    const struct copse_state s = { .path = "the file", .file = file };
+    COPSE_TRY(copse_need("model", ctx, file, schema, layer));
+    *schema = NULL;
+    *layer = NULL;
+    COPSE_TRY(describe(&s, false, &d));
+    COPSE_TRY(copse_schema_parse(ctx, d.schema, schema));
+    const copse_status status = plan(ctx, &d, *schema, file, layer);
+    if (status != COPSE_OK)
+        copse_schema_release(schema);
+    return status;
+}
+
 copse_status copse_model_load(copse_strategy *st, const char *path, copse_model **out)
 {
     copse_checkpoint *file = NULL;
     COPSE_TRY(copse_need("model", st, out));
     *out = NULL;
-    COPSE_TRY(copse__callback_check("copse_model_load", st));
+    COPSE_TRY(copse__require_no_replica("copse_model_load", st));
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
     path = path && *path ? path : NULL;
-    copse_status s = copse__state_load(st, path, &file);
+    copse_status s = copse__state_load(st, path, NULL, &file);
     if (s == COPSE_OK)
         s = load(st, path, file, out);
     copse_checkpoint_release(&file);

@@ -147,7 +147,7 @@ copse_status copse_model_predict(copse_model *m, const copse_dataset *data, floa
 {
     copse_batches *batches;
     COPSE_TRY(copse_need("model", m, data, values));
-    COPSE_TRY(copse__callback_check("copse_model_predict", m));
+    COPSE_TRY(copse__require_no_replica("copse_model_predict", m));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, false, &batches));
     double *row = copse__alloc(mem, m->is.outputs, sizeof *row);

@@ -127,6 +127,8 @@ struct copse_layer {
     uint32_t ordinal; /* among the layers of its kind, from 1 */
     bool casts;       /* its input has a stored type and is converted to kind->takes */
     struct copse_flow in, out;
+    uint64_t elements[2]; /* of its variables: trained, others */
+    bool is_planned;      /* in the root: all but the variables is set */
     copse_variable *variable[COPSE_LAYER_VARIABLES];
     copse_type type;          /* of the input of the whole tree, in its root alone; as the next */
     copse_strategy *strategy; /* NULL: not built */
@@ -169,8 +171,7 @@ struct copse_layer_maker {
     copse_strategy *strategy;
     const char *scope; /* "" = none */
     uint64_t seed;
-    bool is_trial;     /* only check that the variables can be made, and count; `strategy` may be NULL */
-    uint64_t *elements; /* of all variables so far; NULL: not counted */
+    bool is_trial; /* only check that the variables can be made, and count; `strategy` may be NULL */
 };
 /* The first `count` inner layers, one behind the other. */
 copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow *f);

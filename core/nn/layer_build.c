@@ -21,6 +21,7 @@ struct numbering {
 
 static void number(copse_layer *l, struct numbering *n)
 {
+    l->elements[0] = l->elements[1] = 0;
     if (l->kind->name) {
         size_t i = 0;
         while (n->kinds[i].kind && n->kinds[i].kind != l->kind)
@@ -70,7 +71,7 @@ copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow
 
 /* ---- variables ---- */
 
-static copse_status check_variable(const copse_layer *l, const struct copse_layer_maker *m, const char *part,
+static copse_status check_variable(copse_layer *l, const struct copse_layer_maker *m, const char *part,
                                    const struct copse_variable_params *p)
 {
     copse_variable *const *list;
@@ -80,8 +81,7 @@ static copse_status check_variable(const copse_layer *l, const struct copse_laye
     if (elements == 0 || elements > INT32_MAX)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "its %s %s has not 1 to 2^31-1 elements", part,
                                 copse__shape_text(p->shape, shape));
-    if (m->elements)
-        *m->elements += elements;
+    l->elements[p->is_frozen] += elements;
     copse_strategy_variables(m->strategy, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(copse_variable_name(list[i]), p->name) == 0)
@@ -157,7 +157,7 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct 
     COPSE_TRY(check(l, p));
     struct numbering n = { 0 };
     struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
-    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true, NULL };
+    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true };
     number(l, &n);
     l->type = f.type;
     COPSE_TRY(infer(l, &f));
@@ -169,27 +169,44 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct 
     return COPSE_OK;
 }
 
+static uint64_t all_elements(const copse_layer *l)
+{
+    uint64_t n = l->elements[0] + l->elements[1];
+    for (size_t i = 0; i < l->inner.count; i++)
+        n += all_elements(l->inner.at[i]);
+    return n;
+}
+
+copse_status copse_layer_plan(copse_layer *l, const struct copse_build_params *p, uint64_t *elements)
+{
+    COPSE_TRY(copse_need("layer plan", l, p));
+    COPSE_TRY(copse_no_reserved(copse_build_params, p));
+    if (elements)
+        *elements = 0;
+    COPSE_TRY(check(l, p));
+    struct numbering n = { 0 };
+    struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
+    const struct copse_layer_maker m = { .scope = "", .is_trial = true };
+    number(l, &n);
+    l->type = f.type;
+    COPSE_TRY(infer(l, &f));
+    COPSE_TRY(make(l, &m));
+    resolve(l, p);
+    l->is_planned = true;
+    if (elements)
+        *elements = all_elements(l);
+    return COPSE_OK;
+}
+
 copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p, copse_shape *out, uint64_t *elements)
 {
-    uint64_t count = 0;
     copse_layer *trial;
     COPSE_TRY(copse_need("layer shape", l, p, out));
     *out = COPSE_SCALAR;
     COPSE_TRY(copse_no_reserved(copse_build_params, p));
     COPSE_TRY(copse__layer_copy(l, &trial));
-    copse_status s = check(trial, p);
-    if (s == COPSE_OK) {
-        struct numbering n = { 0 };
-        struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
-        const struct copse_layer_maker m = { .scope = "", .is_trial = true, .elements = &count };
-        number(trial, &n);
-        s = infer(trial, &f);
-        if (s == COPSE_OK)
-            s = make(trial, &m);
-        *out = s == COPSE_OK ? f.shape : COPSE_SCALAR;
-    }
-    if (elements)
-        *elements = s == COPSE_OK ? count : 0;
+    const copse_status s = copse_layer_plan(trial, p, elements);
+    *out = s == COPSE_OK ? trial->out.shape : COPSE_SCALAR;
     copse_layer_release(&trial);
     return s;
 }

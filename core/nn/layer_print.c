@@ -84,11 +84,7 @@ copse_status copse_layer_text(const copse_layer *l, char *text, size_t room, siz
 
 static uint64_t own_elements(const copse_layer *l, bool are_trained)
 {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < COPSE_LAYER_VARIABLES; i++)
-        if (l->variable[i] && copse_variable_is_trained(l->variable[i]) == are_trained)
-            n += copse__elements(copse_variable_shape(l->variable[i]));
-    return n;
+    return l->elements[!are_trained];
 }
 
 static uint64_t all_elements(const copse_layer *l, bool are_trained)
@@ -101,7 +97,7 @@ static uint64_t all_elements(const copse_layer *l, bool are_trained)
 
 uint64_t copse_layer_parameters(const copse_layer *l)
 {
-    return l ? all_elements(l, true) : 0;
+    return l && (l->strategy || l->is_planned) ? all_elements(l, true) : 0;
 }
 
 /* 1234567 as "1,234,567" */
@@ -143,7 +139,7 @@ copse_status copse_layer_summary(const copse_layer *l, char *text, size_t room, 
     struct copse_layer_writer w;
     char number[32];
     COPSE_TRY(begin("layer summary", l, text, room, needed, &w));
-    if (!l->strategy)
+    if (!l->strategy && !l->is_planned)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer summary: the layers are not built: see copse_layer_build");
     copse__layer_write(&w, "%-34s %-20s %15s\n", "layer", "output", "parameters");
     summarize(&w, l, 0);

@@ -24,6 +24,7 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
     o->table = table;
     o->strategy = st;
     snprintf(o->name, sizeof o->name, "%s", name ? name : "");
+    st->check_name = copse__slots_check_name;
     copse__optimizer_join(o);
     return COPSE_OK;
 }

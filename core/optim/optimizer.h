@@ -131,6 +131,11 @@ uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_var
 bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_variable *v);
 /* COPSE_ERR_ARGUMENT if a pattern of the parameter groups matches none of the variables. */
 copse_status copse__optimizer_check_groups(const struct copse_optimizer *o, copse_variable *const *list, size_t count);
+/* slot_names.c: COPSE_ERR_ARGUMENT if a checkpoint could not hold the slots of these variables, because another array has
+   the name of one. Called before `prepare`. */
+copse_status copse__slots_check(const struct copse_optimizer *o, copse_variable *const *list, size_t count);
+/* The check_name of a strategy with optimizers. */
+copse_status copse__slots_check_name(const copse_strategy *st, const char *name);
 /* list.c: add it to its strategy. */
 void copse__optimizer_join(struct copse_optimizer *o);
 /* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */

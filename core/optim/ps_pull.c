@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Working copies become what the stores have, unless a step is under way: all replicas compute it from the same
    values. */
+#include "copse/distribute/value.h"
 #include "core/optim/ps.h"
-#include "core/replica/context.h"
 #include "core/variable/storage.h"
-
-/* The replica that the thread is in, where the strategy has others; else COPSE_HOST. */
-static uint32_t one_of_several(const copse_strategy *st)
-{
-    const struct copse_frame *f = copse__context_top();
-    return f && f->handle && f->strategy == st && st->replica_count > 1 ? f->rank : COPSE_HOST;
-}
 
 static bool is_idle(const copse_strategy *st)
 {
@@ -40,26 +33,16 @@ static copse_status check_held(const copse_strategy *st)
     return COPSE_OK;
 }
 
-static copse_status check_step(const copse_strategy *st)
-{
-    const uint32_t replica = one_of_several(st);
-    if (replica != COPSE_HOST)
-        return copse_fail(COPSE_ERR_CONTEXT, "trainer: a step in replica %u of the parameter server strategy brings "
-                                             "other values to all of its replicas, of which some have computed and "
-                                             "others have not: take it outside, or in a merge function", replica);
-    return check_held(st);
-}
-
 copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uint32_t replica)
 {
     copse_strategy *st = o->strategy;
     bool is_due = true;
     switch (when) {
     case COPSE_PULL_STEP:
-        COPSE_TRY(check_step(st));
+        COPSE_TRY(check_held(st));
         break;
     case COPSE_PULL_EVALUATE:
-        is_due = one_of_several(st) == COPSE_HOST && is_idle(st);
+        is_due = is_idle(st);
         break;
     case COPSE_PULL_REPLICA:
         is_due = replica == 0 && is_idle(st);

@@ -97,6 +97,9 @@ copse_status copse_gradients_multiply(copse_graph *g, struct copse_gradient *pai
         size_t i = 0;
         while (i < count && pairs[i].variable != factors[k].variable)
             i++;
+        if (i == count && factors[k].variable && !copse__variable_is(g->ctx, factors[k].variable))
+            return copse_fail(COPSE_ERR_ARGUMENT, "gradients: factor %zu is of no variable: does the list have as many as were "
+                                                  "counted?", k);
         if (i == count)
             return copse_fail(COPSE_ERR_ARGUMENT, "gradients: factor %zu is of '%s', which is not "
                                                   "trained here", k,

@@ -72,6 +72,21 @@ static void read_orientation(struct reader *r)
         }
 }
 
+/* Huffman codes have at least one bit for each block of 8 x 8 samples. Arithmetic coding has no such bound: a picture of 2^26
+   pixels fits into 100 bytes. */
+static copse_status check_bytes(const struct reader *r)
+{
+    const struct jpeg_decompress_struct *j = &r->jpeg;
+    uint64_t blocks = 0;
+
+    if (j->arith_code)
+        return copse_fail(COPSE_ERR_FORMAT, "picture: %s is a JPEG with arithmetic coding; convert it, such as by jpegtran",
+                          r->in->path);
+    for (int i = 0; i < j->num_components; i++)
+        blocks += (uint64_t)j->comp_info[i].width_in_blocks * j->comp_info[i].height_in_blocks;
+    return copse__picture_check_bytes(r->in, r->out, blocks / 8);
+}
+
 /* May jump, as the function below. */
 static void read_header(struct reader *r)
 {
@@ -83,7 +98,9 @@ static void read_header(struct reader *r)
     r->out->width = j->image_width;
     r->out->height = j->image_height;
     r->out->is_grey = j->jpeg_color_space == JCS_GRAYSCALE;
-    const copse_status s = copse__picture_check_size(r->in->path, j->image_width, j->image_height);
+    copse_status s = copse__picture_check_size(r->in->path, j->image_width, j->image_height);
+    if (s == COPSE_OK)
+        s = check_bytes(r);
     if (s != COPSE_OK)
         jump(r, s);
     if (j->num_components == 4)

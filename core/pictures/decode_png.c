@@ -6,6 +6,8 @@
 #include "core/pictures/picture.h"
 
 #define CHUNK_BYTES_MAX 8000000u /* of one that is not pixels */
+#define ROOM_BYTES      1000000u /* more than a row; libpng asks for more only if a chunk claims to be so long */
+#define DEFLATE_MOST    1032u    /* deflate packs at most so many bytes into one */
 
 struct reader {
     struct copse_picture_input *in;
@@ -34,8 +36,12 @@ static void on_warning(png_structp png, png_const_charp text)
 static png_voidp allocate(png_structp png, png_alloc_size_t size)
 {
     struct reader *r = png_get_mem_ptr(png);
-    void *block = copse__resize(r->in->mem, NULL, size, 1);
 
+    if (size > COPSE_MAX(r->in->bytes, ROOM_BYTES)) {
+        r->status = copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG: it has a chunk longer than the file", r->in->path);
+        return NULL;
+    }
+    void *block = copse__resize(r->in->mem, NULL, size, 1);
     if (block == NULL)
         r->status = copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory", r->in->path);
     return block;
@@ -73,13 +79,31 @@ static bool is_grey(const struct reader *r)
     return true;
 }
 
-/* May jump, as the functions below. */
+/* Chunks that are not used here are skipped: libpng would keep and unpack them. */
+static void set_limits(struct reader *r)
+{
+    png_set_user_limits(r->png, 0x7fffffffu, 0x7fffffffu); /* copse__picture_check_size names the file */
+    png_set_chunk_malloc_max(r->png, CHUNK_BYTES_MAX);
+#if defined(PNG_HANDLE_AS_UNKNOWN_SUPPORTED)
+    static const png_byte unused[] = "tEXt\0zTXt\0iTXt\0iCCP\0sPLT\0hIST\0pCAL\0sCAL";
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, 0); /* unknown ones */
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, unused, (int)(sizeof unused / 5));
+#endif
+}
+
+static uint64_t least_bytes(const struct reader *r)
+{
+    const uint64_t bits = (uint64_t)png_get_bit_depth(r->png, r->info) * png_get_channels(r->png, r->info);
+
+    return (uint64_t)r->out->width * r->out->height * bits / 8 / DEFLATE_MOST;
+}
+
+/* May jump, as the function below. */
 static void read_header(struct reader *r)
 {
     struct copse_picture *p = r->out;
 
-    png_set_user_limits(r->png, 0x7fffffffu, 0x7fffffffu); /* copse__picture_check_size names the file */
-    png_set_chunk_malloc_max(r->png, CHUNK_BYTES_MAX);
+    set_limits(r);
     png_set_crc_action(r->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_read_fn(r->png, r, read_bytes);
     png_read_info(r->png, r->info);
@@ -87,6 +111,8 @@ static void read_header(struct reader *r)
     p->height = png_get_image_height(r->png, r->info);
     p->is_grey = is_grey(r);
     r->status = copse__picture_check_size(r->in->path, p->width, p->height);
+    if (r->status == COPSE_OK)
+        r->status = copse__picture_check_bytes(r->in, p, least_bytes(r));
     if (r->status != COPSE_OK)
         png_longjmp(r->png, 1);
 #if defined(PNG_eXIf_SUPPORTED)

@@ -26,9 +26,8 @@ const struct copse_picture_format *copse__picture_format(const unsigned char *by
 static copse_status open_input(struct copse_picture_input *in, const struct copse_picture_format **format)
 {
     unsigned char magic[COPSE_PICTURE_MAGIC_MAX];
-    uint64_t size;
 
-    COPSE_TRY(copse__file_open(in->path, &in->stream, &size));
+    COPSE_TRY(copse__file_open(in->path, &in->stream, &in->bytes));
     const size_t got = fread(magic, 1, sizeof magic, in->stream);
     *format = copse__picture_format(magic, got);
     if (!ferror(in->stream) && fseek(in->stream, 0, SEEK_SET) == 0)

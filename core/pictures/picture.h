@@ -24,7 +24,8 @@ struct copse_picture {
 struct copse_picture_input {
     struct copse_mem *mem;
     const char *path;
-    FILE *stream; /* at its start */
+    FILE *stream;   /* at its start */
+    uint64_t bytes; /* of the file */
 };
 
 /* A row of the table of formats (format.c). */
@@ -50,6 +51,8 @@ copse_status copse__picture_load(struct copse_mem *mem, const char *path, bool h
 
 /* COPSE_ERR_FORMAT if a picture is empty or too large. For decoders. */
 copse_status copse__picture_check_size(const char *path, uint64_t width, uint64_t height);
+/* COPSE_ERR_FORMAT if the file is shorter than its format can pack the pixels. For decoders, before they allocate. */
+copse_status copse__picture_check_bytes(const struct copse_picture_input *in, const struct copse_picture *p, uint64_t least);
 /* The orientation of Exif data, which begins with a TIFF header; 1 if it has none. */
 uint8_t copse__exif_orientation(const unsigned char *bytes, size_t size);
 

@@ -4,7 +4,7 @@
 #ifndef COPSE_PREDICTOR_H
 #define COPSE_PREDICTOR_H
 
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "core/data/shard.h"
 #include "core/graph/recording.h"
 #include "core/replica/strategy.h"

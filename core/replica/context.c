@@ -83,6 +83,16 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
                       what, copse__context_place());
 }
 
+copse_status copse__require_no_replica(const char *call, const void *object)
+{
+    COPSE_TRY(copse__callback_check(call, object));
+    return top && top->handle
+               ? copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it works on all replicas: call it when the function of "
+                                               "the replicas has returned, or in a merge function (copse_merge_call)",
+                            call, copse__context_place())
+               : COPSE_OK;
+}
+
 copse_status copse__require_device(const copse_strategy *st, const char *what)
 {
     return st->ctx ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the default strategy has no device", what);

@@ -36,6 +36,9 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s);
 /* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;
    `what` begins the text. */
 copse_status copse__require_cross(copse_strategy *st, const char *what);
+/* COPSE_ERR_CONTEXT if copse__callback_check refuses `call`, or if the thread is in a replica: the call works on all
+   replicas of its object. `object` may be NULL. */
+copse_status copse__require_no_replica(const char *call, const void *object);
 /* COPSE_ERR_UNSUPPORTED for the default strategy, which has no device; `what` begins the text. */
 copse_status copse__require_device(const copse_strategy *st, const char *what);
 /* Where the thread is, in words, such as "in replica 1 of the mirrored strategy"; valid until its next call. */

@@ -46,6 +46,8 @@ struct copse_strategy {
     struct copse_value_reducer *reducer; /* of values; NULL until the first reduction */
     struct copse_cross_device *cross; /* the application's operations on values; NULL = the library's choice */
     struct copse_dependant *dependants; /* newest first */
+    /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is no optimizer. */
+    copse_status (*check_name)(const copse_strategy *st, const char *name);
     uint64_t global_step; /* see train_step.h */
     struct {
         uint32_t steps_per_run; /* batches that a trainer takes ahead; 0: it steps one by one */

@@ -106,6 +106,8 @@ copse_status copse_schedule_observe(copse_schedule *schedule, double loss)
 void copse_schedule_state(const copse_schedule *schedule, char text[COPSE_SCHEDULE_STATE])
 {
     const struct copse_factor *f = schedule ? plateau_of(schedule) : NULL;
+    if (!text)
+        return;
     text[0] = '\0';
     if (f)
         snprintf(text, COPSE_SCHEDULE_STATE, "%.17g %llu %.17g", f->best, (unsigned long long)f->waited, f->product);

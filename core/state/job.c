@@ -279,7 +279,7 @@ copse_status copse__job_restore(struct copse_state_job *job, const char *path, s
         s = follow_chief(job, &l.counters);
     } else {
         path = path && *path ? path : NULL;
-        s = copse__state_load(job->strategy, path, &read);
+        s = copse__state_load(job->strategy, path, NULL, &read);
         if (s == COPSE_OK)
             s = restore(job, path, read, &l);
     }

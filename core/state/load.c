@@ -29,18 +29,33 @@ static copse_status share_status(struct copse_group *g, copse_status mine, uint6
     return copse__status_of(m.status);
 }
 
-static copse_status share_arrays(struct copse_group *g, copse_checkpoint *file)
+/* The elements of the arrays that are wanted: from the file, or room for them. */
+static copse_status fetch(const copse_strategy *st, copse_wants_fn *wants, copse_checkpoint *file)
 {
-    copse_array *const *list = copse__checkpoint_storage(file);
     size_t count;
-    const struct copse_named_array *names = copse_checkpoint_arrays(file, &count);
+    copse_array *a;
+    const struct copse_named_array *list = copse_checkpoint_arrays(file, &count);
     for (size_t i = 0; i < count; i++)
-        COPSE_TRY(copse__group_broadcast(g, names[i].name, list[i]->data, list[i]->bytes, COPSE_OK));
+        if (!wants || wants(st, &list[i]))
+            COPSE_TRY(copse__checkpoint_array(file, i, &a));
+    return COPSE_OK;
+}
+
+static copse_status share_arrays(copse_strategy *st, copse_wants_fn *wants, copse_checkpoint *file)
+{
+    size_t count;
+    copse_array *a;
+    const struct copse_named_array *list = copse_checkpoint_arrays(file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!wants || wants(st, &list[i])) {
+            COPSE_TRY(copse__checkpoint_array(file, i, &a));
+            COPSE_TRY(copse__group_broadcast(&st->group, list[i].name, a->data, a->bytes, COPSE_OK));
+        }
     return COPSE_OK;
 }
 
 /* Every worker has the header's text and makes the checkpoint from it. */
-static copse_status share(copse_strategy *st, copse_status mine, const char *path, copse_checkpoint **file)
+static copse_status share(copse_strategy *st, copse_status mine, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
 {
     struct copse_group *g = &st->group;
     const bool is_reader = g->worker == 0;
@@ -61,19 +76,31 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
     if (s == COPSE_OK) {
         if (!is_reader)
             s = copse__checkpoint_parse(st->ctx, path, text, (size_t)size, NULL, file);
+        if (!is_reader && s == COPSE_OK)
+            s = fetch(st, wants, *file);
         s = copse__group_vote(g, s, "the header of a checkpoint");
     }
     if (s == COPSE_OK)
-        s = share_arrays(g, *file);
+        s = share_arrays(st, wants, *file);
     copse__free(&st->ctx->base.mem, text);
     return s;
 }
 
-copse_status copse__state_load(copse_strategy *st, const char *path, copse_checkpoint **file)
+static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
 {
-    copse_status s = COPSE_OK;
-    if (st->group.first == 0)
-        s = path ? copse_checkpoint_read(st->ctx, path, file)
-                 : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the path is NULL or empty");
-    return share(st, s, path ? path : "of the first worker", file);
+    if (!path)
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (!wants)
+        return copse_checkpoint_read(st->ctx, path, file);
+    COPSE_TRY(copse_checkpoint_open(st->ctx, path, file));
+    const copse_status s = fetch(st, wants, *file);
+    if (s != COPSE_OK)
+        copse_checkpoint_release(file);
+    return s;
+}
+
+copse_status copse__state_load(copse_strategy *st, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
+{
+    const copse_status s = st->group.first == 0 ? read(st, path, wants, file) : COPSE_OK;
+    return share(st, s, path ? path : "of the first worker", wants, file);
 }

@@ -184,7 +184,11 @@ struct copse_checkpoint {
     struct copse_arena arena; /* names, metadata, lists */
     struct copse_st_header header;
     struct copse_named_array *named;
-    copse_array **arrays;
+    copse_array **arrays; /* NULL: not read yet */
+    const char *path;     /* for error texts */
+    FILE *stream;         /* NULL: none, or all is read */
+    uint64_t data_begin;  /* in the file */
+    uint64_t place;       /* of the stream, in the data */
 };
 
 static copse_status read_bytes(FILE *stream, const char *path, void *to, size_t size)
@@ -217,19 +221,21 @@ static copse_status read_header(struct copse_mem *mem, FILE *stream, const char 
     return *text ? read_bytes(stream, path, *text, (size_t)n) : copse_no_memory("safetensors: %s", path);
 }
 
-static copse_status make_arrays(copse_checkpoint *c, const char *path)
+static copse_status list_arrays(copse_checkpoint *c, const char *path)
 {
     const size_t count = c->header.entry_count;
+    c->path = copse__arena_strdup(&c->arena, path);
     c->named = copse__arena_alloc(&c->arena, count, sizeof *c->named);
     c->arrays = copse__arena_alloc(&c->arena, count, sizeof *c->arrays);
-    if (c->named == NULL || c->arrays == NULL)
+    if (c->path == NULL || c->named == NULL || c->arrays == NULL)
         return copse_no_memory("safetensors: %s", path);
     for (size_t i = 0; i < count; i++) {
         const struct copse_st_entry *e = &c->header.entries[i];
-        COPSE_TRY(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &c->arrays[i]));
-        memset(c->arrays[i]->data, 0, c->arrays[i]->bytes); /* the values may come later, from another worker */
+        struct copse_array_view *a = &c->named[i].array;
         c->named[i].name = e->name;
-        c->named[i].array = c->arrays[i]->view;
+        a->type = e->type;
+        a->rank = e->rank;
+        memcpy(a->shape, e->shape, sizeof e->shape);
     }
     return COPSE_OK;
 }
@@ -253,16 +259,58 @@ copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const
                        path, (unsigned long long)c->header.data_bytes,
                        (unsigned long long)*data_bytes);
     if (s == COPSE_OK)
-        s = make_arrays(c, path);
+        s = list_arrays(c, path);
     if (s != COPSE_OK)
         copse_checkpoint_release(&c);
     *out = c;
     return s;
 }
 
-copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c)
+static copse_status read_array(copse_checkpoint *c, size_t i, copse_array *a)
 {
-    return c->arrays;
+    if (c->stream == NULL) {
+        memset(a->data, 0, a->bytes); /* the values come from another worker */
+        return COPSE_OK;
+    }
+    const struct copse_st_entry *e = &c->header.entries[i];
+    if (c->place != e->begin && !copse__file_seek(c->stream, c->data_begin + e->begin))
+        return copse_fail(COPSE_ERR_IO, "safetensors: cannot read %s", c->path);
+    c->place = UINT64_MAX;
+    COPSE_TRY(read_bytes(c->stream, c->path, a->data, a->bytes));
+    c->place = e->end;
+    copse__swap_from_little(a->data, a->count, copse_element_size(a->view.type));
+    return COPSE_OK;
+}
+
+copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array **out)
+{
+    const struct copse_st_entry *e = &c->header.entries[i];
+
+    if (c->arrays[i] == NULL) {
+        copse_array *a;
+        COPSE_TRY(copse_note(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &a), "for '%.200s' of %s", e->name,
+                             c->path));
+        const copse_status s = read_array(c, i, a);
+        if (s != COPSE_OK) {
+            copse_array_release(&a);
+            return s;
+        }
+        c->arrays[i] = a;
+        c->named[i].array.data = a->data;
+    }
+    *out = c->arrays[i];
+    return COPSE_OK;
+}
+
+copse_status copse_checkpoint_fetch(copse_checkpoint *checkpoint, const char *name)
+{
+    copse_array *a;
+
+    COPSE_TRY(copse_need("safetensors", checkpoint, name));
+    for (size_t i = 0; i < checkpoint->header.entry_count; i++)
+        if (strcmp(checkpoint->named[i].name, name) == 0)
+            return copse__checkpoint_array(checkpoint, i, &a);
+    return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: %s has no array '%.200s'", checkpoint->path, name);
 }
 
 copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out)
@@ -277,17 +325,7 @@ copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out)
     return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory for a header");
 }
 
-static copse_status read_arrays(const copse_checkpoint *c, FILE *stream, const char *path)
-{
-    for (size_t i = 0; i < c->header.entry_count; i++) {
-        copse_array *a = c->arrays[i];
-        COPSE_TRY(read_bytes(stream, path, a->data, a->bytes));
-        copse__swap_from_little(a->data, a->count, copse_element_size(a->view.type));
-    }
-    return COPSE_OK;
-}
-
-copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_checkpoint **out)
+copse_status copse_checkpoint_open(copse_context *ctx, const char *path, copse_checkpoint **out)
 {
     COPSE_TRY(copse_need("safetensors", ctx, path, out));
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -304,11 +342,32 @@ copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_c
         const uint64_t data_bytes = size - 8 - length;
         s = copse__checkpoint_parse(ctx, path, text, length, &data_bytes, out);
     }
-    if (s == COPSE_OK)
-        s = read_arrays(*out, stream, path);
-    if (stream != NULL)
-        fclose(stream);
     copse__free(mem, text);
+    if (s == COPSE_OK) {
+        (*out)->stream = stream;
+        (*out)->data_begin = 8 + length;
+    } else if (stream != NULL) {
+        fclose(stream);
+    }
+    return s;
+}
+
+static void close_file(copse_checkpoint *c)
+{
+    if (c->stream != NULL)
+        fclose(c->stream);
+    c->stream = NULL;
+}
+
+copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_checkpoint **out)
+{
+    copse_array *a;
+
+    COPSE_TRY(copse_checkpoint_open(ctx, path, out));
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < (*out)->header.entry_count && s == COPSE_OK; i++)
+        s = copse__checkpoint_array(*out, i, &a);
+    close_file(*out);
     if (s != COPSE_OK)
         copse_checkpoint_release(out);
     return s;
@@ -330,6 +389,7 @@ void copse_checkpoint_release(copse_checkpoint **checkpoint)
     if (!copse__unref(&c->refs))
         return;
     copse_context *ctx = c->ctx;
+    close_file(c);
     for (size_t i = 0; c->arrays != NULL && i < c->header.entry_count; i++)
         copse_array_release(&c->arrays[i]);
     copse__arena_fini(&c->arena);

@@ -33,15 +33,15 @@ struct copse_st_header {
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
 
-/* A checkpoint from a header's text, with all elements zero. `data_bytes`: the size of the data in the file, which is
-   checked; or NULL. */
+/* A checkpoint from a header's text, without elements. `data_bytes`: the size of the data in the file, which is checked; or
+   NULL. */
 copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
                                      size_t size, const uint64_t *data_bytes,
                                      copse_checkpoint **out);
 /* The text of its header, for the function above; the caller frees it. */
 copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out);
-/* Its arrays in the order of the header, to be filled. */
-copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c);
+/* Array i in the order of the header, with its elements: from the file, or zeros where there is none. Borrowed. */
+copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array **out);
 
 /* The first of `count` strings that occurs twice, or NULL; sorts `names`. */
 const char *copse__st_twice(const char **names, size_t count);

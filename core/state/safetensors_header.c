@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file. The JSON parser checks the syntax; this file checks what the parser accepts but
-   the format forbids (duplicate names, number forms, depth, control characters). */
+/* The header of a safetensors file. The JSON parser gets one name or value at a time, so that a header costs a small multiple
+   of its bytes. This file goes through the objects, and checks what the parser accepts but the format forbids (duplicate names,
+   number forms, depth, control characters). */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
@@ -8,8 +9,9 @@
 #include "core/data/input.h"
 #include "core/state/safetensors.h"
 
-#define DEPTH_MAX  3
-#define NUMBER_MAX (1ull << 53) /* exact in the parser's doubles */
+#define DEPTH_MAX       3
+#define NUMBER_MAX      (1ull << 53)  /* exact in the parser's doubles */
+#define ENTRY_BYTES_MAX ((size_t)4096) /* of an array: its three fields need 300, the rest is white space */
 
 static bool is_space(char c)
 {
@@ -92,55 +94,205 @@ const char *copse__st_twice(const char **names, size_t count)
     return NULL;
 }
 
-/* All keys of an object: short enough and unique. */
-static copse_status check_keys(struct copse_arena *arena, const char *path, const cJSON *object,
-                               size_t *count)
-{
-    const char **names, *twice;
-    size_t n = 0;
+/* ---- objects, member by member ---- */
 
-    for (const cJSON *item = object->child; item != NULL; item = item->next)
-        n++;
-    *count = n;
-    names = copse__arena_alloc(arena, n, sizeof *names);
-    if (names == NULL)
-        return copse_no_memory("safetensors: %s", path);
-    n = 0;
-    for (const cJSON *item = object->child; item != NULL; item = item->next) {
-        if (strlen(item->string) > COPSE_ST_NAME_MAX)
-            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes",
-                              path, COPSE_ST_NAME_MAX);
-        names[n++] = item->string;
-    }
-    twice = copse__st_twice(names, n);
-    if (twice != NULL)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice",
-                          path, twice);
-    return COPSE_OK;
+/* A member: its name, and its value as JSON text. */
+struct member {
+    char *name; /* of the parser */
+    const char *value;
+    size_t size;
+};
+typedef copse_status member_fn(void *user, const struct member *m);
+
+/* A place in the header, which the scan has checked. */
+struct cursor {
+    const char *path, *text;
+    size_t size, at;
+};
+
+static copse_status no_object(const struct cursor *c)
+{
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object", c->path);
 }
 
-static copse_status parse_metadata(struct copse_arena *arena, const char *path, const cJSON *object,
-                                   struct copse_st_header *out)
+static char peek(struct cursor *c)
 {
-    size_t n = 0;
-
-    if (!cJSON_IsObject(object))
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the metadata is no object", path);
-    COPSE_TRY(check_keys(arena, path, object, &out->metadata_count));
-    out->metadata = copse__arena_alloc(arena, out->metadata_count, sizeof *out->metadata);
-    if (out->metadata == NULL)
-        return copse_no_memory("safetensors: %s", path);
-    for (const cJSON *item = object->child; item != NULL; item = item->next, n++) {
-        if (!cJSON_IsString(item))
-            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text",
-                              path, item->string);
-        out->metadata[n].key = copse__arena_strdup(arena, item->string);
-        out->metadata[n].value = copse__arena_strdup(arena, item->valuestring);
-        if (out->metadata[n].key == NULL || out->metadata[n].value == NULL)
-            return copse_no_memory("safetensors: %s", path);
-    }
-    return COPSE_OK;
+    while (c->at < c->size && is_space(c->text[c->at]))
+        c->at++;
+    return c->at < c->size ? c->text[c->at] : '\0';
 }
+
+static bool take(struct cursor *c, char expected)
+{
+    if (peek(c) != expected)
+        return false;
+    c->at++;
+    return true;
+}
+
+/* Skip a value: a string, or all up to a comma or the end of an object or array that does not belong to it. */
+static void skip_value(struct cursor *c)
+{
+    for (int depth = 0; c->at < c->size;) {
+        const char ch = c->text[c->at];
+        if (depth == 0 && (ch == ',' || ch == '}' || ch == ']'))
+            return;
+        depth += ch == '{' || ch == '[' ? 1 : ch == '}' || ch == ']' ? -1 : 0;
+        c->at = ch == '"' ? scan_string(c->text, c->size, c->at) : c->at + 1;
+    }
+}
+
+/* The parser's value of a part of the text; NULL if it is not exactly one. The parser needs up to 50 times the bytes of its
+   text, so it gets one small value at a time. */
+static cJSON *parse_value(const char *text, size_t size)
+{
+    const char *end = NULL;
+    cJSON *value = cJSON_ParseWithLengthOpts(text, size, &end, false);
+
+    while (value != NULL && end < text + size && is_space(*end))
+        end++;
+    if (value != NULL && end == text + size)
+        return value;
+    cJSON_Delete(value);
+    return NULL;
+}
+
+/* A string of the text; NULL if it is none. The caller frees it with cJSON_free. */
+static char *parse_string(const char *text, size_t size)
+{
+    cJSON *value = size > 0 && text[0] == '"' ? parse_value(text, size) : NULL;
+    char *string = value != NULL ? value->valuestring : NULL;
+
+    if (value != NULL)
+        value->valuestring = NULL;
+    cJSON_Delete(value);
+    return string;
+}
+
+static copse_status each_value(struct cursor *c, char *name, member_fn *fn, void *user)
+{
+    struct member m = { .name = name };
+
+    if (!take(c, ':') || peek(c) == '\0')
+        return no_object(c);
+    const size_t start = c->at;
+    skip_value(c);
+    m.value = c->text + start;
+    m.size = c->at - start;
+    return fn(user, &m);
+}
+
+/* Call `fn` with the members of the object at the cursor, which is after it then. */
+static copse_status each_member(struct cursor *c, member_fn *fn, void *user)
+{
+    if (!take(c, '{'))
+        return no_object(c);
+    if (take(c, '}'))
+        return COPSE_OK;
+    do {
+        if (peek(c) != '"')
+            return no_object(c);
+        const size_t start = c->at;
+        c->at = scan_string(c->text, c->size, start);
+        char *name = parse_string(c->text + start, c->at - start);
+        const copse_status s = name != NULL ? each_value(c, name, fn, user) : no_object(c);
+        cJSON_free(name);
+        COPSE_TRY(s);
+    } while (take(c, ','));
+    return take(c, '}') ? COPSE_OK : no_object(c);
+}
+
+/* The names of an object: short enough and unique. */
+struct names {
+    const char *path;
+    struct copse_arena *arena;
+    const char **at;
+    size_t count;
+};
+
+static copse_status count_name(void *user, const struct member *m)
+{
+    struct names *n = user;
+
+    n->count++;
+    if (strlen(m->name) <= COPSE_ST_NAME_MAX)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes", n->path, COPSE_ST_NAME_MAX);
+}
+
+static copse_status add_name(void *user, const struct member *m)
+{
+    struct names *n = user;
+
+    n->at[n->count] = copse__arena_strdup(n->arena, m->name);
+    return n->at[n->count++] != NULL ? COPSE_OK : copse_no_memory("safetensors: %s", n->path);
+}
+
+/* The names in the order of the object at the cursor, which stays. */
+static copse_status list_names(struct copse_arena *arena, struct cursor c, size_t most, struct names *out)
+{
+    struct cursor again = c;
+
+    *out = (struct names){ .path = c.path, .arena = arena };
+    COPSE_TRY(each_member(&c, count_name, out));
+    if (out->count > most)
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: more than %u arrays", c.path, COPSE_ST_ARRAYS_MAX);
+    out->at = copse__arena_alloc(arena, out->count, sizeof *out->at);
+    if (out->at == NULL)
+        return copse_no_memory("safetensors: %s", c.path);
+    out->count = 0;
+    COPSE_TRY(each_member(&again, add_name, out));
+    const char **sorted = copse__alloc(arena->mem, out->count, sizeof *sorted);
+    if (sorted == NULL)
+        return copse_no_memory("safetensors: %s", c.path);
+    memcpy(sorted, out->at, out->count * sizeof *sorted);
+    const char *twice = copse__st_twice(sorted, out->count);
+    copse__free(arena->mem, (void *)sorted);
+    if (twice == NULL)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice", c.path, twice);
+}
+
+/* ---- metadata ---- */
+
+struct reader {
+    const char *path;
+    struct copse_arena *arena;
+    struct names names;
+    struct copse_st_header *out;
+    size_t next; /* of the names */
+};
+
+static copse_status read_line(void *user, const struct member *m)
+{
+    struct reader *r = user;
+    struct copse_metadata *line = &r->out->metadata[r->next];
+    char *value = parse_string(m->value, m->size);
+
+    if (value == NULL)
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text", r->path, m->name);
+    line->key = r->names.at[r->next++];
+    line->value = copse__arena_strdup(r->arena, value);
+    cJSON_free(value);
+    return line->value != NULL ? COPSE_OK : copse_no_memory("safetensors: %s", r->path);
+}
+
+static copse_status read_metadata(const struct reader *all, const struct member *m)
+{
+    struct cursor c = { .path = all->path, .text = m->value, .size = m->size };
+    struct reader r = { .path = all->path, .arena = all->arena, .out = all->out };
+
+    if (peek(&c) != '{')
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the metadata is no object", c.path);
+    COPSE_TRY(list_names(r.arena, c, SIZE_MAX, &r.names));
+    r.out->metadata_count = r.names.count;
+    r.out->metadata = copse__arena_alloc(r.arena, r.names.count, sizeof *r.out->metadata);
+    if (r.out->metadata == NULL)
+        return copse_no_memory("safetensors: %s", c.path);
+    return each_member(&c, read_line, &r);
+}
+
+/* ---- arrays ---- */
 
 /* Numbers of an array; false if it has other elements, or more than `room`. The scan has checked that they are whole
    and exact. */
@@ -208,43 +360,39 @@ static int by_position(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static copse_status parse_root(struct copse_arena *arena, const char *path, const cJSON *root,
-                               struct copse_st_header *out)
+/* An entry: its text is short, or it has what does not belong there. */
+static copse_status read_entry(void *user, const struct member *m)
 {
-    size_t keys, n = 0;
+    struct reader *r = user;
+    const char *name = r->names.at[r->next++];
 
-    COPSE_TRY(check_keys(arena, path, root, &keys));
-    if (keys > COPSE_ST_ARRAYS_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: more than %u arrays", path,
-                          COPSE_ST_ARRAYS_MAX);
-    out->entries = copse__arena_alloc(arena, keys, sizeof *out->entries);
-    if (out->entries == NULL)
-        return copse_no_memory("safetensors: %s", path);
-    for (const cJSON *item = root->child; item != NULL; item = item->next) {
-        if (strcmp(item->string, COPSE_ST_METADATA) == 0) {
-            COPSE_TRY(parse_metadata(arena, path, item, out));
-            continue;
-        }
-        struct copse_st_entry *e = &out->entries[n];
-        const char *problem = parse_entry(item, e);
-        if (problem != NULL)
-            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the array \"%.200s\" %s", path,
-                              item->string, problem);
-        e->order = n++;
-        e->name = copse__arena_strdup(arena, item->string);
-        if (e->name == NULL)
-            return copse_no_memory("safetensors: %s", path);
-    }
-    out->entry_count = n;
-    if (n > 1)
-        qsort(out->entries, n, sizeof *out->entries, by_position);
-    for (size_t i = 0; i < n; i++) {
-        if (out->entries[i].begin != out->data_bytes)
-            return copse_fail(
-                COPSE_ERR_FORMAT,
-                "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another", path,
-                out->entries[i].name);
-        out->data_bytes = out->entries[i].end;
+    if (strcmp(name, COPSE_ST_METADATA) == 0)
+        return read_metadata(r, m);
+    struct copse_st_entry *e = &r->out->entries[r->out->entry_count];
+    cJSON *object = m->size <= ENTRY_BYTES_MAX ? parse_value(m->value, m->size) : NULL;
+    const char *problem = m->size > ENTRY_BYTES_MAX ? "has more than a type, a shape of at most 8 axes and data_offsets"
+                          : object == NULL          ? ""
+                                                    : parse_entry(object, e);
+    cJSON_Delete(object);
+    if (problem != NULL && !*problem)
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object", r->path);
+    if (problem != NULL)
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the array \"%.200s\" %s", r->path, name, problem);
+    e->order = r->out->entry_count++;
+    e->name = name;
+    return COPSE_OK;
+}
+
+static copse_status check_places(const char *path, struct copse_st_header *h)
+{
+    if (h->entry_count > 1)
+        qsort(h->entries, h->entry_count, sizeof *h->entries, by_position);
+    for (size_t i = 0; i < h->entry_count; i++) {
+        if (h->entries[i].begin != h->data_bytes)
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another", path,
+                              h->entries[i].name);
+        h->data_bytes = h->entries[i].end;
     }
     return COPSE_OK;
 }
@@ -252,19 +400,17 @@ static copse_status parse_root(struct copse_arena *arena, const char *path, cons
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out)
 {
-    const char *end = NULL;
+    struct cursor c = { .path = path, .text = text, .size = size };
+    struct reader r = { .path = path, .arena = arena, .out = out };
 
     memset(out, 0, sizeof *out);
     COPSE_TRY(scan(path, text, size));
-    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
-    while (root != NULL && end < text + size && is_space(*end))
-        end++;
-    copse_status s;
-    if (!cJSON_IsObject(root) || end != text + size)
-        s = copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object",
-                       path);
-    else
-        s = parse_root(arena, path, root, out);
-    cJSON_Delete(root);
-    return s;
+    COPSE_TRY(list_names(arena, c, (size_t)COPSE_ST_ARRAYS_MAX + 1, &r.names));
+    out->entries = copse__arena_alloc(arena, r.names.count, sizeof *out->entries);
+    if (out->entries == NULL)
+        return copse_no_memory("safetensors: %s", path);
+    COPSE_TRY(each_member(&c, read_entry, &r));
+    if (peek(&c) != '\0' || c.at != size)
+        return no_object(&c);
+    return check_places(path, out);
 }

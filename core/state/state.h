@@ -142,8 +142,10 @@ struct copse_state_counters {
     struct copse_position position;
 };
 
-/* The first worker reads the file and sends it to all. `path` may be NULL on the others. The caller releases it. */
-copse_status copse__state_load(copse_strategy *st, const char *path, copse_checkpoint **file);
+/* The first worker reads the file and sends it to all. `path` may be NULL on the others. The caller releases it. `wants` says
+   of which arrays the elements are read, on every worker the same; NULL: of all. */
+typedef bool copse_wants_fn(const copse_strategy *st, const struct copse_named_array *array);
+copse_status copse__state_load(copse_strategy *st, const char *path, copse_wants_fn *wants, copse_checkpoint **file);
 /* Use a file, which together with its path outlives the state; check its format and checksum, and read its
    counters. */
 copse_status copse__state_open(struct copse_state *s, const char *path, const copse_checkpoint *file,

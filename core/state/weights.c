@@ -146,6 +146,8 @@ static copse_status match_entry(struct copse_weights *w, size_t i, const struct 
     t.is_transposed = p->layout == COPSE_LAYOUT_TORCH && t.like.rank == 2 && !is_embedding(t.name);
     if (!a)
         return add_name(s, &w->report.missing, &w->report.missing_count, s->entries.count, t.name);
+    if (p->choose && !p->choose(p->user, s->file, t.name))
+        return add_name(s, &w->report.skipped, &w->report.skipped_count, s->entries.count, t.name);
     COPSE_TRY(take(w, a, &t, p, to));
     for (size_t k = 0; k < *count; k++) {
         e[k].view.data = to;
@@ -191,6 +193,9 @@ static copse_status list_unused(struct copse_weights *w)
 static copse_status check_report(const struct copse_weights *w, const struct copse_load_params *p)
 {
     const struct copse_load_report *r = &w->report;
+    if (r->matched_count == 0 && r->skipped_count > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s has nothing to take: '%.100s'%s left out", w->state.path,
+                          r->skipped[0], r->skipped_count > 1 ? " and others are" : " is");
     if (r->matched_count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s has no array with the name of a variable: it has %s%.100s%s, the "
                                               "variables are '%.100s'%s", w->state.path, r->unused_count ? "'" : "",
@@ -201,6 +206,20 @@ static copse_status check_report(const struct copse_weights *w, const struct cop
         return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s lacks '%.100s'%s", w->state.path, r->missing[0],
                           r->missing_count > 1 ? " and others" : "");
     return COPSE_OK;
+}
+
+bool copse__weights_want(const copse_strategy *st, const struct copse_named_array *array)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < array->array.rank; i++)
+        elements *= array->array.shape[i];
+    for (size_t i = 0; i < st->variables.count; i++) {
+        const copse_variable *v = st->variables.at[i];
+        if ((strcmp(v->name, array->name) == 0 && elements == v->count) ||
+            (v->whole && strcmp(v->whole->name, array->name) == 0))
+            return true;
+    }
+    return false;
 }
 
 copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,

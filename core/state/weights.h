@@ -12,6 +12,8 @@ struct copse_weights {
     struct copse_load_report report; /* names live as long as `state` */
 };
 
+/* Whether a variable takes this array: a copse_wants_fn. */
+bool copse__weights_want(const copse_strategy *st, const struct copse_named_array *array);
 /* `w` is zero before. `list`: the variables; NULL: all of the strategy. The file and its path outlive `w`. */
 copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
                                   const char *path, const copse_checkpoint *file, const struct copse_load_params *params);

@@ -23,7 +23,7 @@ copse_status copse__audit_settle(copse_trainer *t)
 copse_status copse_trainer_audit(copse_trainer *t, const struct copse_audit_params *params)
 {
     COPSE_TRY(copse_need("trainer", t));
-    COPSE_TRY(copse__callback_check("copse_trainer_audit", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_audit", t));
     COPSE_TRY(copse__audit_settle(t));
     return copse__audit_set(&t->watches.verifier.audit, params);
 }

@@ -18,7 +18,7 @@ static copse_status begin(copse_trainer *t)
 copse_status copse_trainer_average_begin(copse_trainer *t)
 {
     COPSE_TRY(copse_need("trainer", t));
-    COPSE_TRY(copse__callback_check("copse_trainer_average_begin", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_average_begin", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__audit_settle(t));
     return copse__workers_report(t, begin(t));
@@ -27,7 +27,7 @@ copse_status copse_trainer_average_begin(copse_trainer *t)
 copse_status copse_trainer_average_end(copse_trainer *t)
 {
     COPSE_TRY(copse_need("trainer", t));
-    COPSE_TRY(copse__callback_check("copse_trainer_average_end", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_average_end", t));
     if (!t->uses.average.values)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its variables have their own values: call "
                                               "copse_trainer_average_begin before");

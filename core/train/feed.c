@@ -44,7 +44,7 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
 {
     COPSE_TRY(copse_need("trainer", t, batch));
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_feed", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(check_is_fed(t));
     struct copse_feed *f = &t->feed;
@@ -75,7 +75,7 @@ copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
 
 copse_status copse_trainer_run(copse_trainer *t)
 {
-    COPSE_TRY(copse__callback_check("copse_trainer_run", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_run", t));
     uint32_t done;
     return copse__trainer_run(t, &done);
 }

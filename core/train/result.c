@@ -42,7 +42,7 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
 
 copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out)
 {
-    COPSE_TRY(copse__callback_check("copse_trainer_result", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_result", t));
     COPSE_TRY(copse_need("trainer", t, out));
     if (t->ring.taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");

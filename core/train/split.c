@@ -123,7 +123,7 @@ void copse__split_set(copse_trainer *t, const float *weights)
 
 copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
 {
-    COPSE_TRY(copse__callback_check("copse_trainer_set_shares", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shares", t));
     COPSE_TRY(copse_need("trainer", t, shares));
     if (!is_weighted(t))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");

@@ -44,7 +44,7 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica, const stru
                                   struct copse_step_memory *out)
 {
     struct copse_shards shards;
-    COPSE_TRY(copse__callback_check("copse_trainer_memory", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_memory", t));
     COPSE_TRY(copse_need("trainer", t, batch, out));
     *out = (struct copse_step_memory){ .fits = false };
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));

@@ -14,7 +14,8 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
         if (!p->variables[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-        COPSE_TRY(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"));
+        COPSE_TRY(copse_note(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"), "in variable %zu of %zu to train",
+                             i, p->variable_count));
         if (list[p->variables[i]->index])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
                               p->variables[i]->name);
@@ -55,6 +56,8 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
         s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
         s = copse__rows_check(t);
+    if (s == COPSE_OK)
+        s = copse__slots_check(t->optimizer, t->trained.at, t->trained.count);
     if (s == COPSE_OK)
         s = t->optimizer->table->prepare(t->optimizer, t->trained.at, t->trained.count);
     copse__free(mem, list);
@@ -118,7 +121,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_trainer_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
-    COPSE_TRY(copse__callback_check("copse_trainer_create", st));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
     COPSE_TRY(check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);

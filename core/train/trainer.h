@@ -5,6 +5,7 @@
 
 #include "copse/compat/gradients.h"
 #include "core/optim/average.h"
+#include "core/replica/context.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
 #include "core/recording/predictor.h"

@@ -39,14 +39,14 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct
     if (report)
         *report = (struct copse_load_report){ 0 };
     COPSE_TRY(copse_no_reserved(copse_load_params, params));
-    COPSE_TRY(copse__callback_check("copse_trainer_load", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_load", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     path = path && *path ? path : NULL;
     if (copse__progress_is_non_chief(t->strategy))
         return copse__progress_await(t->optimizer, &unused);
     copse__weights_end(&t->uses.weights);
-    copse_status s = copse__state_load(t->strategy, path, &file);
+    copse_status s = copse__state_load(t->strategy, path, copse__weights_want, &file);
     if (s == COPSE_OK)
         s = load(t, path, file, params);
     t->uses.weights.state.path = NULL; /* the caller's */

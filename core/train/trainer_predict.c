@@ -21,7 +21,7 @@ copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void 
     if (!t || !fn || !batch || !values)
         return copse_fail(COPSE_ERR_ARGUMENT, "predict: trainer, function, batch or memory for values is NULL");
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_trainer_predict", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_predict", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__batch_check(batch));
     if (!t->uses.predictor.strategy)

@@ -126,7 +126,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
 copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path, const struct copse_state_params *params)
 {
     struct trainer_job job;
-    COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_checkpoint", t));
     COPSE_TRY(copse_need("checkpoint", t));
     COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(copse__audit_settle(t));
@@ -136,7 +136,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path, const 
 copse_status copse_trainer_save(copse_trainer *t, const char *path)
 {
     struct trainer_job job;
-    COPSE_TRY(copse__callback_check("copse_trainer_save", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_save", t));
     COPSE_TRY(copse_need("checkpoint", t));
     COPSE_TRY(copse__audit_settle(t));
     return copse__job_export(init(&job, t), path);
@@ -148,7 +148,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path, struct co
     struct trainer_job job;
     if (file)
         *file = NULL;
-    COPSE_TRY(copse__callback_check("copse_trainer_restore", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_restore", t));
     COPSE_TRY(copse_need("checkpoint", t));
     const copse_status s = copse__job_restore(init(&job, t), path, position, file);
     t->is_failed = job.base.is_torn;
@@ -160,7 +160,7 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
     struct copse_block *block;
     uint32_t slot;
     COPSE_TRY(copse_need("trainer", t, v, name, values));
-    COPSE_TRY(copse__callback_check("copse_trainer_slot", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_trainer_slot"));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it does not train variable '%s'", v->name);

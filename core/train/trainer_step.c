@@ -75,7 +75,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_trainer_step", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_step", t));
     return copse__workers_report(t, step(t, batch));
 }
 
@@ -100,7 +100,7 @@ static copse_status flush(copse_trainer *t)
 
 copse_status copse_trainer_flush(copse_trainer *t)
 {
-    COPSE_TRY(copse__callback_check("copse_trainer_flush", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
@@ -151,6 +151,6 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
                                     struct copse_step_result *out)
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_trainer_evaluate", t));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_evaluate", t));
     return copse__workers_report(t, evaluate(t, batch, out));
 }

@@ -43,13 +43,19 @@ static copse_status make_part(copse_partitioned *p, const struct copse_variable_
     return s;
 }
 
-/* Once all are there. Of replicas that make them together the first does it. */
-static copse_status bind_parts(copse_partitioned *p, const struct copse_variable_params *params)
+/* Of replicas that make them together the first one does it. */
+static bool is_made_before(void)
 {
     const struct copse_frame *f = copse__context_top();
+    return f && f->handle && f->rank > 0;
+}
+
+/* Once all are there. */
+static copse_status bind_parts(copse_partitioned *p, const struct copse_variable_params *params)
+{
     const size_t length = strlen(params->name) + 1;
     uint64_t first = 0;
-    if ((f && f->handle && f->rank > 0) || p->parts[0]->whole)
+    if (is_made_before() || p->parts[0]->whole)
         return COPSE_OK;
     struct copse_whole *whole = copse__alloc(mem_of(p), 1, sizeof *whole + length);
     COPSE_TRY(copse_need_memory(whole, "variable '%s'", params->name));
@@ -83,9 +89,8 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
                                       uint32_t shards, copse_partitioned **out)
 {
     COPSE_TRY(copse_need("partitioned variable", st, params, out));
-    if (!params->name || !*params->name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: needs a name");
     *out = NULL;
+    COPSE_TRY(copse__name_check(params->name, "partitioned variable"));
     COPSE_TRY(copse_no_reserved(copse_variable_params, params));
     if (params->is_sparse)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "partitioned variable '%s': its parts are not sparse: make one sparse "
@@ -93,6 +98,8 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
     COPSE_TRY(copse__require_device(st, "partitioned variable"));
+    if (!is_made_before())
+        COPSE_TRY(copse__name_is_free(st, params->name));
     copse_partitioned *p = copse__alloc(&st->ctx->base.mem, 1, sizeof *p);
     COPSE_TRY(copse_need_memory(p, "variable '%s'", params->name));
     p->strategy = copse_strategy_retain(st);

@@ -179,7 +179,7 @@ void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t
     const bool is_whole = v && v->kind == COPSE_VALUE_VARIABLE && v->count > 1;
     const bool is_apart = is_whole || (v && copse__value_is_distributed(v));
     const size_t all = is_apart ? v->count : v ? 1 : 0;
-    for (size_t i = 0; i < COPSE_MIN(all, room); i++)
+    for (size_t i = 0; list && i < COPSE_MIN(all, room); i++)
         list[i] = is_apart ? v->items[i] : v;
     if (count)
         *count = all;

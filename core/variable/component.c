@@ -54,6 +54,14 @@ void copse__variable_retire(copse_variable *v)
     copse__mutex_unlock(&ctx->lock);
 }
 
+bool copse__variable_is(copse_context *ctx, const copse_variable *v)
+{
+    copse__mutex_lock(&ctx->lock);
+    const bool is = copse__handle_is(&ctx->variables, sizeof *v, v);
+    copse__mutex_unlock(&ctx->lock);
+    return is;
+}
+
 copse_status copse__variable_check(const copse_variable *v, const char *what)
 {
     if (!v)
@@ -66,6 +74,8 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
 
 copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what)
 {
+    if (v && !copse__variable_is(st->ctx, v))
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a variable is none: does the list have as many as were counted?", what);
     COPSE_TRY(copse__variable_check(v, what));
     if (v->strategy != st)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' belongs to another strategy", what, v->name);

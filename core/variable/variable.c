@@ -35,10 +35,33 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
                                               "to each replica", p->name, st->table->name);
     if (p->colocate_with)
         COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'", p->name));
-    for (size_t i = 0; i < st->variables.count; i++)
-        if (strcmp(st->variables.at[i]->name, p->name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
     return COPSE_OK;
+}
+
+copse_status copse__name_check(const char *name, const char *what)
+{
+    const size_t size = name ? strlen(name) : 0, valid = copse__utf8_valid(name, size);
+    if (size == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: needs a name", what);
+    if (valid < size)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: its name is not UTF-8 at byte %zu, and no checkpoint could hold it",
+                          what, valid);
+    if (size > COPSE_VARIABLE_NAME)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: its name has %zu bytes, and may have at most %d bytes", what, size,
+                          COPSE_VARIABLE_NAME);
+    if (strcmp(name, "__metadata__") == 0 || strncmp(name, "application/", strlen("application/")) == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the name '%s' is reserved in checkpoints: choose another one", what, name);
+    return COPSE_OK;
+}
+
+copse_status copse__name_is_free(const copse_strategy *st, const char *name)
+{
+    for (size_t i = 0; i < st->variables.count; i++) {
+        const copse_variable *v = st->variables.at[i];
+        if (strcmp(v->name, name) == 0 || (v->whole && strcmp(v->whole->name, name) == 0))
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", name);
+    }
+    return st->check_name ? st->check_name(st, name) : COPSE_OK;
 }
 
 static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
@@ -129,6 +152,8 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     void *values = NULL;
     copse_variable *v = NULL;
     copse_status s = check(st, p);
+    if (s == COPSE_OK)
+        s = copse__name_is_free(st, p->name);
     if (s == COPSE_OK) {
         v = new_variable(st, p);
         s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)
@@ -183,8 +208,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
-    if (!p->name || !*p->name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
+    COPSE_TRY(copse__name_check(p->name, "variable"));
     COPSE_TRY(copse_note(copse__require_device(st, "variable"), "for variable '%s'", p->name));
     struct copse_frame *f = copse__context_top();
     if (f && f->strategy != st)
@@ -219,6 +243,8 @@ COPSE_PROPERTY(bool, copse_variable_is_trained, copse_variable, x->is_trained, f
 
 void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
 {
+    if (!text)
+        return;
     if (!v || replica == 0)
         snprintf(text, room, "%s", copse_variable_name(v));
     else

@@ -37,6 +37,13 @@ struct copse_variable {
     const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
 };
 
+/* Most bytes of a name; the rest of the 1024 of an array in a checkpoint is for the names of optimizers and slots. */
+#define COPSE_VARIABLE_NAME 928
+/* COPSE_ERR_ARGUMENT if a checkpoint can have no array of this name; `what` begins the text. */
+copse_status copse__name_check(const char *name, const char *what);
+/* COPSE_ERR_ARGUMENT if another array of checkpoints has it: a variable, a partitioned variable, a slot. */
+copse_status copse__name_is_free(const copse_strategy *st, const char *name);
+
 /* First values of a variable, by its initializer (initializers.c): elements of its type. */
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
 
@@ -45,7 +52,9 @@ copse_status copse__initialize(struct copse_mem *mem, const struct copse_variabl
 void copse__variable_retire(copse_variable *v);
 /* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */
 copse_status copse__variable_check(const copse_variable *v, const char *what);
-/* The same, and where `v` belongs to another strategy than `st`. */
+/* Whether an address is that of a variable of the context, released or not; it is not read. */
+bool copse__variable_is(copse_context *ctx, const copse_variable *v);
+/* As copse__variable_check, and where `v` is none of the context, or belongs to another strategy than `st`. */
 copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what);
 /* Whether each replica has a value of its own: ON_READ, with a copy on each replica. */
 static inline bool copse__variable_is_local(const copse_variable *v)

@@ -16,6 +16,7 @@
 #include "copse/nn.h"
 #include "copse/ops.h"
 #include "copse/optimizer.h"
+#include "copse/predict.h"
 #include "copse/state.h"
 #include "copse/status.h"
 #include "copse/strategy.h"

@@ -119,6 +119,8 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
 COPSE_API COPSE_CHECKED copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns,
                                                            size_t count, size_t rows, copse_dataset **out);
 
+/** Its schema, borrowed: of copse_dataset_open and copse_dataset_create. NULL: made otherwise. */
+COPSE_API const copse_schema *copse_dataset_schema(const copse_dataset *data);
 COPSE_API copse_dataset *copse_dataset_retain(copse_dataset *data);
 COPSE_API void copse_dataset_release(copse_dataset **data);
 

@@ -84,6 +84,17 @@ COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
     copse_context *ctx, const char *const *devices, size_t count,
     const struct copse_strategy_params *params, copse_strategy **out);
 
+/**
+ * Replicas on the devices that a selector names: one device makes a one-device strategy, several a mirrored one.
+ * @param selector  As for copse_select_devices; NULL: "auto".
+ * @retval COPSE_ERR_ARGUMENT   The selector cannot be read, or names more than COPSE_MAX_REPLICAS devices.
+ * @retval COPSE_ERR_NO_DEVICE  Nothing matches; the text says what was found and what to install.
+ * Otherwise as copse_one_device_create.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_strategy_open(copse_context *ctx, const char *selector,
+                                                         const struct copse_strategy_params *params,
+                                                         copse_strategy **out);
+
 COPSE_API copse_strategy *copse_strategy_retain(copse_strategy *st);
 COPSE_API void copse_strategy_release(copse_strategy **st);
 
@@ -134,7 +145,8 @@ typedef enum copse_aggregation {
 
 /** How to make a variable. */
 struct copse_variable_params {
-    const char *name;  /**< unique within the strategy; name of the checkpoint entry */
+    const char *name;  /**< unique within the strategy; name of the checkpoint entry: UTF-8 of 1 to 928 bytes, not
+                            "__metadata__", "application/..." or the name of an optimizer's slot ("<variable>/<slot>") */
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 is never trained                            [COPSE_F32] */
     copse_initializer initializer; /**< i32: zeros or ones */
@@ -153,9 +165,9 @@ struct copse_variable_params {
  * Make a variable with a component on every replica, all with the same initial values. A trained one is f32 and mirrored.
  * One-device strategies accept every synchronization and aggregation. All replicas in
  * copse_strategy_run and all workers of a collective strategy make the same variables in the same order.
- * @retval COPSE_ERR_ARGUMENT     The name is missing or taken, the shape is empty, the initializer is not for the type,
- *                                synchronization or aggregation is unknown, NONE on several devices, or `colocate_with`
- *                                is another strategy's.
+ * @retval COPSE_ERR_ARGUMENT     The name is missing, taken or impossible in checkpoints, the shape is empty, the
+ *                                initializer is not for the type, synchronization or aggregation is unknown, NONE on
+ *                                several devices, or `colocate_with` is another strategy's.
  * @retval COPSE_ERR_CONTEXT      The thread is in another strategy's context, in a loss function, or in a replica that
  *                                makes another variable than replica 0.
  * @retval COPSE_ERR_SHAPE        A replica gives another shape or type than replica 0.

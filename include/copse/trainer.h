@@ -6,7 +6,7 @@
 #ifndef COPSE_PUBLIC_TRAINER_H
 #define COPSE_PUBLIC_TRAINER_H
 
-#include "copse/batch.h"
+#include "copse/data.h"
 #include "copse/optimizer.h"
 #include "copse/strategy.h"
 
@@ -87,7 +87,8 @@ struct copse_trainer_params {
 
 /**
  * Make a trainer. Trainers of one strategy share its variables and have their own slots.
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule. With a collective strategy also: another worker has other
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or a checkpoint could not hold a slot ("<variable>/<slot>"),
+ *                                because a variable has its name. With a collective strategy also: another worker has other
  *                                settings or variables; the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or measured shares on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
@@ -127,8 +128,9 @@ struct copse_step_result {
  *                                finite. Nothing changed.
  * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or batch; the text names it.
  *                                Release the trainer.
- * @retval COPSE_ERR_CONTEXT      With parameter servers: the thread is in a replica, or a tower optimizer
- *                                (compat/replicated.h) holds gradients. Nothing changed.
+ * @retval COPSE_ERR_CONTEXT      The thread is in a replica (distribute/replica.h): every call on a trainer that steps,
+ *                                evaluates, saves, restores or waits works on all replicas. With parameter servers: a
+ *                                tower optimizer (compat/replicated.h) holds gradients. Nothing changed.
  * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers until they have
  * answered.
  */
@@ -157,6 +159,41 @@ COPSE_API uint32_t copse_trainer_gathered(const copse_trainer *t);
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
+
+/** An epoch of copse_trainer_fit. */
+struct copse_epoch {
+    uint32_t epoch;                    /**< from 1 */
+    struct copse_step_result training; /**< of its last step, but loss and reports: means over the examples of the epoch,
+                                            while the variables change */
+    struct copse_step_result held_out; /**< means over the examples of `held_out` after the epoch; without: step 0 */
+    uint64_t reserved[8]; /**< 0 */
+};
+
+/** Called after each epoch, with no step in progress. It may make every call, but not release the trainer or the batches.
+    *stop = true ends the training; an error ends it with this status. */
+typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
+
+/** How copse_trainer_fit trains. */
+struct copse_fit_params {
+    uint32_t epochs;         /**< at least 1 */
+    uint32_t first;          /**< complete epochs of an earlier run                       [0] */
+    copse_batches *held_out; /**< evaluated after each epoch                              [NULL] */
+    copse_epoch_fn *on_epoch; /**< [NULL] */
+    void *user;              /**< passed to `on_epoch` */
+    uint64_t reserved[8];    /**< 0 */
+};
+
+/**
+ * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds ahead with `prefetch`, runs
+ * of an accelerator. Micro-batches at the end of an epoch are an update. Earlier results are dropped.
+ * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
+ * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
+ * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train (docs/callbacks.md).
+ * Otherwise as copse_batches_next, copse_trainer_step and copse_trainer_result; or the status of `on_epoch`. The steps before
+ * the error are done. Blocks.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches,
+                                                       const struct copse_fit_params *params);
 
 /**
  * Let the current or next step return COPSE_ERR_CANCELLED and change nothing. A step checks at its start, before its

@@ -31,7 +31,7 @@
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "copse/train/weights.h"
@@ -365,6 +365,8 @@ static void files(struct probe *p)
         NEED(&(struct copse_distributed_fn_params){ .pipeline = give_pipeline }), NEED(&other));
     ROW(copse_checkpoint_write, NEED(ctx), NEED("none/none"), NEED(&(struct copse_checkpoint_params){ .arrays = NULL }));
     ROW(copse_checkpoint_read, NEED(ctx), NEED("none"), NEED(&file));
+    ROW(copse_checkpoint_open, NEED(ctx), NEED("none"), NEED(&file));
+    ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none")); /* refused before it is used */
 }
 
 static void jobs(struct probe *p)
@@ -469,6 +471,7 @@ static void strategies(struct probe *p)
     copse_variable *made;
     copse_partitioned *split;
     float numbers[4] = { 0 };
+    ROW(copse_strategy_open, NEED(ctx), NULL, NULL, NEED(&on));
     ROW(copse_one_device_create, NEED(ctx), NEED(ids[0]), NULL, NEED(&on));
     ROW(copse_mirrored_create, NEED(ctx), NEED(ids), 1, NULL, NEED(&on));
     ROW(copse_collective_create, NEED(ctx), cluster, NEED(ids), 1, NULL, NEED(&on));
@@ -536,6 +539,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
+    ROW(copse_trainer_fit, NEED(trainer), NEED(batches), NEED(&(struct copse_fit_params){ .epochs = 1 }));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
     ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
     ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);
@@ -610,6 +614,7 @@ static void layers(struct probe *p)
     const uint32_t widths[] = { 4 };
     copse_layer *list[1];
     copse_shape shape;
+    copse_schema *schema;
     size_t size;
     OK(copse_nn_activation(ctx, COPSE_RELU, &relu));
     list[0] = relu;
@@ -629,6 +634,8 @@ static void layers(struct probe *p)
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
+    ROW(copse_model_describe, NEED(ctx), NEED((copse_checkpoint *)(void *)&size), NEED(&schema), NEED(&made)); /* as above */
+    ROW(copse_layer_plan, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NULL);
     ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));

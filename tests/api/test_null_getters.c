@@ -54,6 +54,7 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_schedule_release, copse_schedule);
     ZERO(copse_schedule_rate, NULL, 1);
     DOES_NOTHING(copse_schedule_state, NULL, state);
+    DOES_NOTHING(copse_schedule_state, NULL, NULL);
     RETAIN(copse_context_retain);
     RELEASE(copse_context_release, copse_context);
     DOES_NOTHING(copse_context_memory, NULL, NULL);
@@ -202,6 +203,7 @@ static void training(struct probe *p)
     ZERO(copse_variable_aggregation, NULL);
     FALSE(copse_variable_is_trained, NULL);
     DOES_NOTHING(copse_variable_component_name, NULL, 0, NULL, 0);
+    DOES_NOTHING(copse_variable_component_name, NULL, 0, NULL, 8);
     DOES_NOTHING(copse_strategy_variables, NULL, NULL, NULL);
     ZERO(copse_parameter_servers, NULL);
     NOTHING(copse_parameter_device, NULL);

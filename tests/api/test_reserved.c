@@ -38,7 +38,7 @@
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/rig.h"
@@ -270,6 +270,7 @@ static void training(void)
     copse_step *step;
     copse_monitor *monitor;
     struct copse_context_params config;
+    copse_batches *batches;
     struct copse_step_result result;
     struct copse_step_memory planned;
     struct copse_train_step_result step_result;
@@ -282,6 +283,7 @@ static void training(void)
     struct copse_evaluation evaluation;
     copse_model *model;
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
+    REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
@@ -299,6 +301,7 @@ static void training(void)
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
+    REFUSED(copse_build_params, copse_layer_plan(layer, &p, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
@@ -317,6 +320,9 @@ static void training(void)
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
             .count = 1);
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 1 }, &batches));
+    REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
+    copse_batches_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");
@@ -364,6 +370,13 @@ static void reserved_words_are_refused(void **state)
     for (size_t i = 0; i < sizeof (result).reserved / sizeof (result).reserved[0]; i++)            \
         assert_true((result).reserved[i] == 0)
 
+static copse_status keep_epoch(void *user, const struct copse_epoch *e, bool *stop)
+{
+    (void)stop;
+    *(struct copse_epoch *)user = *e;
+    return COPSE_OK;
+}
+
 static void results_have_zeros(void **state)
 {
     (void)state;
@@ -381,6 +394,7 @@ static void results_have_zeros(void **state)
     struct copse_monitor_info done;
     struct copse_host_batch batch;
     struct copse_step_result result, evaluated;
+    struct copse_epoch epoch;
     struct copse_replica_result part;
     struct copse_gradient_summary gradient;
     struct copse_input_reading reading;
@@ -417,6 +431,11 @@ static void results_have_zeros(void **state)
     memset(&evaluated, 0xa5, sizeof evaluated);
     OK(copse_trainer_evaluate(t, &batch, &evaluated));
     ZEROED(evaluated);
+    OK(copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 1, .held_out = batches, .on_epoch = keep_epoch,
+                                                               .user = &epoch }));
+    ZEROED(epoch);
+    ZEROED(epoch.training);
+    ZEROED(epoch.held_out);
     OK(copse_trainer_step(t, &batch));
     memset(&result, 0xa5, sizeof result);
     OK(copse_trainer_result(t, true, &result));

@@ -137,15 +137,17 @@ static void test_batch_stays_valid_while_others_are_prepared(void **state)
     copse_dataset *ds = numbered(256);
     copse_batches *b;
     struct copse_host_batch t;
+    copse_status s;
 
     (void)state;
     OK(
         copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
-    while (copse_batches_next(b, &t) == COPSE_OK) {
+    while ((s = copse_batches_next(b, &t)) == COPSE_OK) {
         copse__sleep_ns(500000);
         for (size_t i = 0; i < t.count; i++)
             assert_true(rig_floats(&t)[2 * i] == (float)t.rows[i]);
     }
+    assert_int_equal(s, COPSE_ERR_END);
     copse_batches_release(&b);
     copse_dataset_release(&ds);
 }

@@ -245,6 +245,7 @@ static void small_texts(void **state)
     OK(open_by("aaaa\n", 5, BPE(.vocabulary = 300, .train_fraction = 1), NULL)); /* aa is joined twice, then it occurs once */
     OK(copse_text_describe(copse_dataset_schema(data), &info));
     assert_true(info.tokens == COPSE_TOKENS_BPE && info.vocabulary == 257);
+    assert_true(info.knows_unseen && info.unseen == 255); /* all but "aa" and the line end: "a" alone does not occur */
     assert_int_equal(copse_text_token(copse_dataset_schema(data), 256, bytes), 2);
     assert_memory_equal(bytes, "aa", 2);
     assert_int_equal(copse_text_token(copse_dataset_schema(data), 256, NULL), 2);
@@ -346,6 +347,12 @@ static void wrong_merges_are_refused(void **state)
         { SCHEMA("257", ""), "\"merges\" is a field of a text of byte pairs" },
         { SCHEMA("257", ",\"merges\":{\"a\":1,\"b\":2}"), "\"merges\" of the schema is not an array of token numbers, two for each merge" },
         { SCHEMA("257", ",\"merges\":[97]"), "two for each merge" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":[3,3]"), "\"unseen\" of the schema is not an array of token numbers" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":[4,3]"), "each larger than the one before" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":[257]"), "\"unseen\" of the schema" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":[-1]"), "\"unseen\" of the schema" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":[1.5]"), "\"unseen\" of the schema" },
+        { SCHEMA("257", ",\"merges\":[97,98],\"unseen\":7"), "\"unseen\" of the schema" },
         { SCHEMA("257", ",\"merges\":[97,\"98\"]"), "two for each merge" },
         { SCHEMA("257", ",\"merges\":[97,1.5]"), "two for each merge" },
         { SCHEMA("257", ",\"merges\":[-1,97]"), "two for each merge" },

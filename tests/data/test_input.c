@@ -152,6 +152,7 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
     struct copse_host_batch shares[8];
     struct copse_input_share at;
     copse_distributed *d;
+    copse_status s;
     const size_t rows = 53;
 
     (void)state;
@@ -171,7 +172,7 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                         p.input.pipeline = w;
                         assert_ok(copse_distributed_create(ctx, &p, &d));
                         assert_ok(copse_distributed_start(d, epoch, 0));
-                        for (; copse_distributed_next(d, shares) == COPSE_OK; steps++)
+                        for (; (s = copse_distributed_next(d, shares)) == COPSE_OK; steps++)
                             for (uint32_t r = 0; r < local; r++) {
                                 assert_ok(copse_input_plan_share(copse_distributed_plan(d), w,
                                                                  steps, r, &at));
@@ -185,6 +186,7 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                                     seen[shares[r].rows[i]]++;
                                 }
                             }
+                        assert_int_equal(s, COPSE_ERR_END);
                         assert_int_equal(steps, copse_distributed_steps(d));
                         copse_distributed_release(&d);
                     }
@@ -304,6 +306,7 @@ static void one_9_walk(copse_dataset *data, uint32_t classes)
     struct copse_host_batch shares[2];
     struct copse_dataset_info info;
     copse_distributed *d;
+    copse_status s;
     size_t rows = 0;
 
     assert_ok(copse_distributed_create(
@@ -316,7 +319,7 @@ static void one_9_walk(copse_dataset *data, uint32_t classes)
     assert_int_equal(info.rank, 1);
     assert_int_equal(info.shape[0], 3);
     assert_int_equal(info.classes, classes);
-    while (copse_distributed_next(d, shares) == COPSE_OK)
+    while ((s = copse_distributed_next(d, shares)) == COPSE_OK)
         for (int r = 0; r < 2; r++)
             for (size_t i = 0; i < shares[r].count; i++, rows++) {
                 const uint32_t row = shares[r].rows[i];
@@ -325,6 +328,7 @@ static void one_9_walk(copse_dataset *data, uint32_t classes)
                 assert_int_equal(rig_labels(&shares[r])[i], row);
                 assert_int_equal(others[row], 70 + row);
             }
+    assert_int_equal(s, COPSE_ERR_END);
     assert_int_equal(rows, 5);
     copse_distributed_release(&d);
 }

@@ -424,11 +424,13 @@ static void walk(copse_dataset *ds, const char *augment, uint32_t prefetch, uint
 {
     copse_batches *b;
     struct copse_host_batch t;
+    copse_status s;
     OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 7, .seed = seed, .prefetch = prefetch, .augment = augment }, &b));
     OK(copse_batches_start(b, epoch, 0));
-    while (copse_batches_next(b, &t) == COPSE_OK)
+    while ((s = copse_batches_next(b, &t)) == COPSE_OK)
         for (size_t i = 0; i < t.count; i++)
             memcpy(to[t.rows[i]], (const uint8_t *)t.columns[0].data + i * W * H, W * H);
+    assert_int_equal(s, COPSE_ERR_END);
     copse_batches_release(&b);
 }
 

@@ -55,6 +55,7 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     copse_dataset *ds;
     copse_batches *batches;
     struct copse_step_result first = { .loss = 0 }, last = { .loss = 0 };
+    copse_status s;
     OK(named_create(st, &m, p->prefetch, &t));
     OK(named_dataset(ctx, &data, form, &ds));
     OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
@@ -67,8 +68,9 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
         step(t, p, &b, i);
     }
     OK(copse_trainer_result(t, true, &first));
-    while (copse_trainer_result(t, true, &last) == COPSE_OK)
+    while ((s = copse_trainer_result(t, true, &last)) == COPSE_OK)
         continue;
+    assert_int_equal(s, COPSE_ERR_END);
     assert_true(last.loss < 0.8 * first.loss);
     OK(copse_variable_read(m.w, 0, out));
     copse_batches_release(&batches);

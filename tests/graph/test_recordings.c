@@ -161,8 +161,10 @@ static void train_one(struct job *j, const struct job_params *p, uint32_t i, uin
 static void take(struct job *j, struct record *r)
 {
     struct copse_step_result got;
-    while (copse_trainer_result(j->t, true, &got) == COPSE_OK)
+    copse_status s;
+    while ((s = copse_trainer_result(j->t, true, &got)) == COPSE_OK)
         r->losses[r->results++ % STEPS] = got.loss;
+    assert_int_equal(s, COPSE_ERR_END);
 }
 
 static void train(const struct job_params *p, struct record *r)
@@ -389,6 +391,7 @@ static void layout_outlives_recordings(void **state)
     struct crossing m = { rig_scalar(st, "w", 2.0f), 1 };
     struct copse_step_result got;
     copse_trainer *t;
+    copse_status s;
     (void)state;
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = crossing_loss, .user = &m,
@@ -410,8 +413,9 @@ static void layout_outlives_recordings(void **state)
     OK(copse_trainer_step(t, &one)); /* one replica has nothing */
     OK(copse_trainer_step(t, &rows));
     OK(copse_trainer_step(t, &one));
-    while (copse_trainer_result(t, true, &got) == COPSE_OK)
+    while ((s = copse_trainer_result(t, true, &got)) == COPSE_OK)
         assert_true(isfinite(got.loss));
+    assert_int_equal(s, COPSE_ERR_END);
     assert_true(rig_value(m.w, 0) == rig_value(m.w, 1));
     copse_trainer_release(&t);
     copse_strategy_release(&st);

@@ -5,7 +5,7 @@
 
 #include "copse/copse.h"
 #include "copse/train/average.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "copse/train/slots.h"
 #include "copse/train/weights.h"
 #include "core/comm/local.h"

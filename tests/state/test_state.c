@@ -346,22 +346,6 @@ static void var_7(void **state)
     }
 }
 
-/* A variable "w0/m" would take the place of a slot. */
-static void names_that_clash_are_refused(void **state)
-{
-    (void)state;
-    struct life l;
-    struct job j = { 0 };
-    copse_variable *v;
-    begin(&l, &j);
-    OK(copse_variable_create(copse_trainer_strategy(l.t),
-                             &(struct copse_variable_params){ .name = "w0/m",
-                                                              .shape = COPSE_SHAPE(3) }, &v));
-    assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("d"), NULL), COPSE_ERR_ARGUMENT);
-    assert_non_null(strstr(copse_last_error(), "w0/m"));
-    end(&l);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,7 +357,6 @@ int main(void)
         cmocka_unit_test(locales_change_no_byte),
         cmocka_unit_test(applications_keep_their_own),
         cmocka_unit_test(nan_does_not_replace_a_good_checkpoint),
-        cmocka_unit_test(names_that_clash_are_refused),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

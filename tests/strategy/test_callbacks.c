@@ -6,7 +6,12 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
+#include "copse/train/audit.h"
+#include "copse/train/average.h"
+#include "copse/train/memory.h"
+#include "copse/predict.h"
 #include "copse/train/slots.h"
+#include "copse/train/weights.h"
 
 #include "tests/rig/callback_rig.h"
 
@@ -66,6 +71,33 @@ static copse_status t_restore(struct stage *s) { return copse_trainer_restore(s-
 
 static copse_status t_slot(struct stage *s) { return copse_trainer_slot(s->t, s->w, "m", s->room); }
 
+static copse_status t_load(struct stage *s) { return copse_trainer_load(s->t, s->path, NULL, NULL); }
+
+static copse_status doubled(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    copse_tensor *x;
+    (void)user;
+    COPSE_TRY(copse_input(in, "x", &x));
+    return copse_add(g, x, x, out);
+}
+
+static copse_status t_predict(struct stage *s)
+{
+    const struct copse_host_batch b = batch_of_two();
+    return copse_trainer_predict(s->t, doubled, NULL, &b, s->room, 2 * sizeof *s->room);
+}
+
+static copse_status t_memory(struct stage *s)
+{
+    const struct copse_host_batch b = batch_of_two();
+    struct copse_step_memory out;
+    return copse_trainer_memory(s->t, 0, &b, 0, &out);
+}
+
+static copse_status t_audit(struct stage *s) { return copse_trainer_audit(s->t, NULL); }
+static copse_status t_average(struct stage *s) { return copse_trainer_average_begin(s->t); }
+static copse_status t_average_end(struct stage *s) { return copse_trainer_average_end(s->t); }
+
 static copse_status tower_slot(struct stage *s)
 {
     copse_value *out = NULL;
@@ -92,19 +124,27 @@ static copse_status t_asks(struct stage *s)
     return copse_trainer_strategy(s->t) == s->st ? copse_trainer_shares(s->t, shares, &is_known) : COPSE_ERR_INTERNAL;
 }
 
+static copse_train_step *beside; /* of the strategy whose replicas run a model */
+
 static copse_status ts_run(struct stage *s)
 {
     const struct copse_host_batch b = batch_of_two();
     struct copse_train_step_result out;
-    return s->ts ? copse_train_step_run(s->ts, &b, &out) : COPSE_OK;
+    copse_train_step *ts = s->ts ? s->ts : beside;
+    return ts ? copse_train_step_run(ts, &b, &out) : COPSE_OK;
+}
+
+static copse_status make_train_step(struct stage *s, copse_train_step **out)
+{
+    const struct copse_train_step_params p = { .losses = losses, .user = s,
+                                               .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
+    return copse_train_step_create(s->st, &p, out);
 }
 
 static copse_status ts_create(struct stage *s)
 {
     copse_train_step *ts = NULL;
-    const struct copse_train_step_params p = { .losses = losses, .user = s,
-                                               .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
-    const copse_status got = copse_train_step_create(s->st, &p, &ts);
+    const copse_status got = make_train_step(s, &ts);
     copse_train_step_release(&ts);
     return got;
 }
@@ -299,6 +339,7 @@ static copse_status monitor_create(struct stage *s)
 
 #define REPLICAS (BIT(REPLICA) | BIT(MODEL))
 #define ALL      (BIT(PLACES) - 1)
+#define OF_TRAINER (PASSIVE | BIT(HOOK) | REPLICAS)
 #define OF_STEP  (BIT(STEP_RUN) | BIT(MONITOR_RUN)) /* the step runs */
 #define OF_MONITOR (BIT(MONITOR_RUN) | BIT(MONITOR_SAVE))
 
@@ -311,21 +352,27 @@ static const struct row {
     unsigned refused; /* where it is COPSE_ERR_CONTEXT */
     unsigned other;   /* where a graph is built: COPSE_ERR_UNSUPPORTED */
 } rows[] = {
-    { "copse_trainer_step", t_step, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_feed", t_feed, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_run", t_run, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_evaluate", t_evaluate, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_result", t_result, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_flush", t_flush, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_set_shares", t_set_shares, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_save", t_save, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_checkpoint", t_checkpoint, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_restore", t_restore, PASSIVE | BIT(HOOK), 0 },
-    { "copse_trainer_slot", t_slot, PASSIVE | BIT(HOOK), 0 },
+    { "copse_trainer_step", t_step, OF_TRAINER, 0 },
+    { "copse_trainer_feed", t_feed, OF_TRAINER, 0 },
+    { "copse_trainer_run", t_run, OF_TRAINER, 0 },
+    { "copse_trainer_evaluate", t_evaluate, OF_TRAINER, 0 },
+    { "copse_trainer_result", t_result, OF_TRAINER, 0 },
+    { "copse_trainer_flush", t_flush, OF_TRAINER, 0 },
+    { "copse_trainer_set_shares", t_set_shares, OF_TRAINER, 0 },
+    { "copse_trainer_save", t_save, OF_TRAINER, 0 },
+    { "copse_trainer_checkpoint", t_checkpoint, OF_TRAINER, 0 },
+    { "copse_trainer_restore", t_restore, OF_TRAINER, 0 },
+    { "copse_trainer_slot", t_slot, OF_TRAINER, 0 },
+    { "copse_trainer_load", t_load, OF_TRAINER, 0 },
+    { "copse_trainer_predict", t_predict, OF_TRAINER, 0 },
+    { "copse_trainer_memory", t_memory, OF_TRAINER, 0 },
+    { "copse_trainer_audit", t_audit, OF_TRAINER, 0 },
+    { "copse_trainer_average_begin", t_average, OF_TRAINER, 0 },
+    { "copse_trainer_average_end", t_average_end, OF_TRAINER, 0 },
     { "copse_tower_slot", tower_slot, PASSIVE, 0 },
-    { "copse_trainer_create", t_create, PASSIVE, 0 },
-    { "copse_trainer_create", ts_create, PASSIVE, 0 },
-    { "copse_train_step_run", ts_run, BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(HOOK), 0 },
+    { "copse_trainer_create", t_create, PASSIVE | REPLICAS, 0 },
+    { "copse_trainer_create", ts_create, PASSIVE | REPLICAS, 0 },
+    { "copse_train_step_run", ts_run, BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(HOOK) | BIT(MODEL), 0 },
     { "questions to a trainer", t_asks, 0, 0 },
     { "run", run, PASSIVE | REPLICAS, 0 },
     { "replicated model", replicated, PASSIVE | REPLICAS, 0 },
@@ -358,10 +405,10 @@ static const struct row {
     { "copse_read", read_value, 0, 0 },
     { "copse_variable_value", value, 0, 0 },
     { "merge call", merge, (PASSIVE & ~BUILDING) | BIT(MERGE) | BIT(UPDATE), BUILDING },
-    { "copse_step_run", step, PASSIVE | OF_STEP, 0 },
-    { "copse_monitor_run", monitor_run, PASSIVE | OF_STEP | OF_MONITOR, 0 },
-    { "copse_monitor_checkpoint", monitor_checkpoint, PASSIVE | OF_MONITOR, 0 },
-    { "copse_monitor_create", monitor_create, PASSIVE, 0 },
+    { "copse_step_run", step, PASSIVE | REPLICAS | OF_STEP, 0 },
+    { "copse_monitor_run", monitor_run, PASSIVE | REPLICAS | OF_STEP | OF_MONITOR, 0 },
+    { "copse_monitor_checkpoint", monitor_checkpoint, PASSIVE | REPLICAS | OF_MONITOR, 0 },
+    { "copse_monitor_create", monitor_create, PASSIVE | REPLICAS, 0 },
 };
 
 static const struct row *tried;
@@ -387,6 +434,8 @@ static void every_call_in_every_function(void **unused)
             tried = &rows[i];
             const bool is_refused = tried->refused & BIT(place), is_other = tried->other & BIT(place);
             set_stage(&s, place, try_row);
+            if (place == MODEL && tried->call == ts_run)
+                OK(make_train_step(&s, &beside));
             const copse_status outer = call_place(&s);
             if (s.probe)
                 fail_msg("%s was not called: %s", place_names[place], copse_last_error());
@@ -394,7 +443,8 @@ static void every_call_in_every_function(void **unused)
                 fail_msg("row %zu, %s, in %s: %s, not refused: %s", i, tried->name, place_names[place],
                          copse_status_name(got), text);
             /* other refusals are those of contexts, with their own texts (test_misuse.c) */
-            if (is_refused && (NAMED & BIT(place)) && tried->call != apply && tried->call != forward &&
+            const bool is_named = (NAMED & BIT(place)) || ((REPLICAS & BIT(place)) && !strncmp(tried->name, "copse_", 6));
+            if (is_refused && is_named && tried->call != apply && tried->call != forward &&
                 (!strstr(text, tried->name) || !strstr(text, place_names[place])))
                 fail_msg("row %zu, %s, in %s: %s", i, tried->name, place_names[place], text);
             if (is_other && got != COPSE_ERR_UNSUPPORTED)
@@ -408,6 +458,7 @@ static void every_call_in_every_function(void **unused)
             refusals += is_refused || is_other;
             permissions += !is_refused && !is_other;
             assert_true(stands_outside());
+            copse_train_step_release(&beside);
             clear_stage(&s);
         }
     printf("%u refusals, %u permissions\n", refusals, permissions);

@@ -2,6 +2,7 @@
 /* Settings that are refused by name, and a collective strategy of a process that trains alone. */
 #include <math.h>
 
+#include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/distribute/collective.h"
 #include "tests/rig/train_model.h"
@@ -111,6 +112,83 @@ static void a_tower_takes_a_variable_once(void **state)
     copse_strategy_release(&st);
 }
 
+/* ---- a list that is shorter than its count ---- */
+
+/* What is behind the list: addresses that must not be read. */
+#define BEYOND(a) { a, (copse_variable *)(uintptr_t)8, (copse_variable *)(uintptr_t)24 }
+
+static void a_trainer_reads_variables_alone(void **state)
+{
+    copse_strategy *st = two_replicas();
+    copse_variable *a = make(st, "a", COPSE_SYNC_AUTO);
+    (void)make(st, "b", COPSE_SYNC_AUTO);
+    copse_variable *const list[] = BEYOND(a), *const near[] = { a, (copse_variable *)(void *)((char *)a + 16) };
+    copse_trainer *t;
+    struct copse_trainer_params params = { .loss = squares_of, .user = copse_variable_tensor(a),
+                                           .variables = list, .variable_count = SIZE_MAX / 8 };
+    (void)state;
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "does the list have as many as were counted?; in variable 1 of ");
+    params.variables = near;
+    params.variable_count = 2;
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "in variable 1 of 2 to train");
+    copse_strategy_release(&st);
+}
+
+static copse_status minimize_beyond(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                    copse_value **result)
+{
+    copse_tower_optimizer *t = user;
+    copse_variable *const *all;
+    size_t all_count;
+    copse_value *x;
+    (void)args, (void)count, (void)result;
+    copse_strategy_variables(copse_replica_strategy(rc), &all, &all_count);
+    copse_variable *const list[] = BEYOND(all[0]);
+    COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &x));
+    const struct copse_tower_loss loss = { .loss = squares_of, .user = copse_variable_tensor(all[0]), .x = x };
+    const copse_status s = copse_tower_minimize(t, &loss, list, SIZE_MAX / 64, false, NULL);
+    copse_value_release(&x);
+    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "does the list have as many as were counted?"));
+    return COPSE_OK;
+}
+
+static void a_tower_and_metrics_read_variables_alone(void **state)
+{
+    copse_strategy *st = two_replicas();
+    copse_tower_optimizer *t;
+    (void)state;
+    (void)make(st, "a", COPSE_SYNC_AUTO);
+    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }, &t));
+    OK(copse_strategy_run(st, minimize_beyond, NULL, 0, t, NULL));
+    copse_tower_release(&t);
+    copse_variable *const list[] = BEYOND(make(st, "m", COPSE_SYNC_ON_READ));
+    FAILS(COPSE_ERR_ARGUMENT, copse_metrics_reduce(st, list, SIZE_MAX / 8), "counted?; in state 1");
+    copse_strategy_release(&st);
+}
+
+static copse_status multiply_beyond(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+{
+    const struct copse_multiplier factors[] = { { .variable = pairs[0].variable, .factor = 1 },
+                                                { .variable = (copse_variable *)(uintptr_t)8 } };
+    (void)user;
+    return copse_gradients_multiply(g, pairs, count, factors, 2);
+}
+
+static void factors_are_of_variables(void **state)
+{
+    copse_strategy *st = two_replicas();
+    copse_variable *a = make(st, "a", COPSE_SYNC_AUTO);
+    const float x[4] = { 1, 2, 3, 4 };
+    copse_trainer *t;
+    (void)state;
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares_of, .user = copse_variable_tensor(a),
+                                                                .transform = multiply_beyond }, &t));
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 2 }),
+          "factor 1 is of no variable");
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+}
+
 static void a_metric_is_reduced_once(void **state)
 {
     copse_strategy *st = two_replicas();
@@ -170,6 +248,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scale_is_finite),
+        cmocka_unit_test(a_trainer_reads_variables_alone),
+        cmocka_unit_test(a_tower_and_metrics_read_variables_alone),
+        cmocka_unit_test(factors_are_of_variables),
         cmocka_unit_test(a_trainer_takes_a_variable_once),
         cmocka_unit_test(a_tower_takes_a_variable_once),
         cmocka_unit_test(a_metric_is_reduced_once),

@@ -262,6 +262,17 @@ signed() {
 signed future '"format":"copse-model-1","seed":"1","network":"attention 4; dense out","schema":"{}"'
 good 'info of a newer model' '^its model cannot be described: schema: ' info "$work/future"
 grep -q '^  x  *U8 ' stdout || no 'the arrays of a newer model'
+# `info` reads the header, and `train --init` the arrays that it uses: of 8 GB with holes, in 4 GB of addresses. A sanitizer
+# maps more.
+st "$work/holes" '{"__metadata__":{"format":"copse-model-1","seed":"1","network":"dense 50000 relu; dense out","schema":"'"$(
+    printf %s '{"version":1,"kind":"array","task":"classification","input":{"type":"f32","shape":[40000],"offset":0,"scale":1},"classes":2,"numbered":true}' |
+        sed 's/"/\\"/g')"'"},"dense1.weight":{"dtype":"F32","shape":[40000,50000],"data_offsets":[0,8000000000]},"dense1.bias":{"dtype":"F32","shape":[50000],"data_offsets":[8000000000,8000200000]},"dense2.weight":{"dtype":"F32","shape":[50000,2],"data_offsets":[8000200000,8000600000]},"dense2.bias":{"dtype":"F32","shape":[2],"data_offsets":[8000600000,8000600008]}}'
+truncate -s $(($(wc -c <"$work/holes") + 8000600008)) "$work/holes"
+if ldd "$copse" | grep -q libasan; then limit=:; else limit='ulimit -v 4000000'; fi
+under() { (eval "$limit" && exec "$copse" "$@"); }
+under info "$work/holes" >stdout 2>stderr && grep -q '^total  *2,000,150,002$' stdout || no "info of 8 GB: $(cat stdout stderr)"
+under train $host --model mlp:8 --quiet --init "$work/holes" >stdout 2>stderr || true
+grep -q "dense1.weight' is F32 \[40000, 50000\], the variable is F32 \[64, 8\]" stderr || no "init from 8 GB: $(cat stderr)"
 # A file that describes much more than it has: nothing of that size is allocated.
 schema='{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":\"f32\",\"shape\":[40000],\"offset\":0,\"scale\":1},\"classes\":3,\"numbered\":true}'
 signed bomb "\"format\":\"copse-model-1\",\"seed\":\"1\",\"network\":\"dense 50000 relu; dense 40000; dense out\",\"schema\":\"$schema\""

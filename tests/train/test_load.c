@@ -165,6 +165,42 @@ static void names_are_matched_and_reported(void **state)
     net_close(&n);
 }
 
+struct choice {
+    const char *left_out; /* NULL: all */
+    size_t asked;
+};
+
+static bool choose(void *user, const copse_checkpoint *file, const char *name)
+{
+    struct choice *c = user;
+    c->asked++;
+    assert_non_null(copse_checkpoint_find(file, name));
+    return c->left_out && strcmp(name, c->left_out) != 0;
+}
+
+/* A variable that is left out keeps its values, whatever shape the array of its name has. */
+static void variables_are_left_out(void **state)
+{
+    (void)state;
+    struct net n = net_open(2);
+    struct choice c = { .left_out = "dense2.weight" };
+    const struct copse_load_params params = { .choose = choose, .user = &c };
+    struct copse_load_report r;
+    const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN), ARRAY("dense2.weight", F32, w1, 1, W1));
+    FAILS(COPSE_ERR_SHAPE, copse_trainer_load(n.t, path, NULL, &r), "dense2.weight");
+    OK(copse_trainer_load(n.t, path, &params, &r));
+    assert_int_equal(c.asked, 2); /* not about variables that the file lacks */
+    assert_int_equal(r.matched_count, 1);
+    assert_int_equal(r.skipped_count, 1);
+    assert_string_equal(r.skipped[0], "dense2.weight");
+    assert_int_equal(r.unused_count, 0);
+    has(n.w1, W1, w1);
+    has(n.w2, W2, ones);
+    c.left_out = NULL;
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &params, &r), "'dense1.weight' and others are left out");
+    net_close(&n);
+}
+
 /* The next step starts from the loaded values, and its loss is theirs. */
 static void training_goes_on_from_the_values(void **state)
 {
@@ -402,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_matched_and_reported),
+        cmocka_unit_test(variables_are_left_out),
         cmocka_unit_test(training_goes_on_from_the_values),
         cmocka_unit_test(floats_are_converted_or_refused),
         cmocka_unit_test(what_does_not_fit_is_refused_and_nothing_changes),

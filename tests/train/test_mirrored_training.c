@@ -94,6 +94,7 @@ static void mir_6(void **state)
     copse_dataset *data;
     copse_batches *batches;
     copse_trainer *t;
+    copse_status s;
     bool is_used[ELEMENTS] = { false };
     size_t steps = 0, used = 0;
     OK(copse_trainer_create(st,
@@ -106,13 +107,14 @@ static void mir_6(void **state)
                             &data));
     OK(copse_batches_create(
         data, &(struct copse_batches_params){ .batch = REPLICAS, .drop_last = true }, &batches));
-    while (copse_batches_next(batches, &batch) == COPSE_OK) {
+    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
         assert_int_equal(batch.count, REPLICAS);
         for (size_t i = 0; i < batch.count; i++)
             is_used[(int)rig_floats(&batch)[i]] = true;
         OK(copse_trainer_step(t, &batch));
         steps++;
     }
+    assert_int_equal(s, COPSE_ERR_END);
     for (int i = 0; i < ELEMENTS; i++)
         used += is_used[i];
     assert_int_equal(steps, 2);

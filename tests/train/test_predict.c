@@ -8,7 +8,7 @@
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
-#include "copse/train/predict.h"
+#include "copse/predict.h"
 #include "tests/rig/train_model.h"
 
 struct fixture {

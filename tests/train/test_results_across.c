@@ -133,10 +133,10 @@ static copse_status restore_without_taking(struct worker *w, copse_strategy *st)
         if (s == COPSE_OK)
             s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
     }
-    while (s == COPSE_OK && copse_trainer_result(t, true, &r) == COPSE_OK)
+    while (s == COPSE_OK && (s = copse_trainer_result(t, true, &r)) == COPSE_OK)
         w->seen[0]++;
     copse_trainer_release(&t);
-    return s;
+    return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 
 static void results_from_before_a_restore_are_dropped(void **state)

@@ -137,6 +137,7 @@ static void run(const struct way *p, float out[AVERAGES])
     copse_strategy *st;
     copse_trainer *t;
     struct copse_step_result r;
+    copse_status s;
     float other[AVERAGES], seen = 0;
     const uint32_t ahead = COPSE_MAX(p->prefetch, p->steps_per_run);
     open_averages(p, &a, &st, &t);
@@ -157,9 +158,10 @@ static void run(const struct way *p, float out[AVERAGES])
             rig_near(r.reports[0], 4, 1e-5);
         }
     }
-    while (copse_trainer_result(t, true, &r) == COPSE_OK)
+    while ((s = copse_trainer_result(t, true, &r)) == COPSE_OK)
         if (p->accumulate < 2)
             rig_near(r.reports[0], (double)r.step - 1, 1e-5);
+    assert_int_equal(s, COPSE_ERR_END);
     read_averages(&a, 0, out);
     rig_near(rig_value(a.count, 0), STEPS, 0);
     for (uint32_t k = 1; k < p->count && !p->is_served; k++) {
@@ -356,8 +358,10 @@ static void step_allocates_nothing_after_warm_up(void **state)
         if (i == 25)
             copse_context_memory(ctx, &before);
         OK(copse_trainer_step(t, &b));
-        while (i % 5 == 4 && copse_trainer_result(t, true, &r) == COPSE_OK)
+        copse_status s = COPSE_ERR_END;
+        while (i % 5 == 4 && (s = copse_trainer_result(t, true, &r)) == COPSE_OK)
             continue;
+        assert_int_equal(s, COPSE_ERR_END);
     }
     copse_context_memory(ctx, &after);
     assert_int_equal(after.calls, before.calls);

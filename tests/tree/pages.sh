@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# pages.sh BUILD PAGE.md [LANGUAGE=FILE...]: follows a page literally, in an empty folder, with Copse installed in
-# $HOME/copse and in PATH. Its sh blocks run in their order; a command that fails ends the test. The blocks of each LANGUAGE
+# pages.sh INSTALLED PAGE.md [LANGUAGE=FILE...]: follows a page literally, in an empty folder, with Copse installed in
+# $HOME/copse, a link to INSTALLED, and in PATH. Its sh blocks run in their order; a command that fails ends the test. The blocks of each LANGUAGE
 # are added to FILE in the folder where the page is at that time. pages/NAME.awk, where there is one, checks what the
 # commands print; pages/NAME.sh prepares the folder.
 set -eu
-build=$1 page=$2
+installed=$1 page=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 HOME=$(mktemp -d)
 export HOME
 trap 'rm -rf "$HOME"' EXIT
-cmake --install "$build" --prefix "$HOME/copse" >"$HOME/log" 2>&1 || { cat "$HOME/log"; exit 1; }
+ln -s "$installed" "$HOME/copse"
 PATH=$HOME/copse/bin:$PATH
 name=$(basename "$page" .md)
 

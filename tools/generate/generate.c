@@ -105,6 +105,9 @@ static copse_status generate(struct job *j)
                                  j->use.model_path);
     struct copse_text_info info;
     COPSE_TRY(copse_text_describe(j->use.schema, &info));
+    if (!info.knows_unseen)
+        fprintf(stderr, "copse generate: '%s' was written by an older version, which did not note the tokens that its text has "
+                        "not: they may be drawn; --top-p 0.95 makes that unlikely\n", j->use.model_path);
     j->drops_part = info.tokens == COPSE_TOKENS_BPE;
     return j->is_json ? print_object(j) : print(j);
 }

@@ -58,7 +58,7 @@ static bool is_other(const struct info *in, const char *name)
 static copse_status examine(copse_context *ctx, struct info *in)
 {
     struct stat file;
-    COPSE_TRY(copse_checkpoint_read(ctx, in->path, &in->file));
+    COPSE_TRY(copse_checkpoint_open(ctx, in->path, &in->file));
     in->arrays = copse_checkpoint_arrays(in->file, &in->count);
     in->lines = copse_checkpoint_metadata(in->file, &in->line_count);
     in->bytes = stat(in->path, &file) == 0 ? (uint64_t)file.st_size : 0;
@@ -73,7 +73,7 @@ static copse_status examine(copse_context *ctx, struct info *in)
             in->others++;
         else
             in->parameters += elements(&in->arrays[i].array);
-    return info_model_open(ctx, in->path, in->file, &in->model);
+    return info_model_open(ctx, in->file, &in->model);
 }
 
 /* ---- text ---- */

@@ -33,22 +33,21 @@ static const char *line_of(const copse_checkpoint *file, const char *key)
     return NULL;
 }
 
-copse_status info_model_open(copse_context *ctx, const char *path, const copse_checkpoint *file, struct info_model *m)
+copse_status info_model_open(copse_context *ctx, copse_checkpoint *file, struct info_model *m)
 {
     const struct copse_array_view *epochs = copse_checkpoint_find(file, "application/epochs");
     *m = (struct info_model){ .file = file, .training = line_of(file, "training") };
     if (!m->training)
         m->training = line_of(file, "settings");
     if (epochs && epochs->type == COPSE_ELEMENT_F64 && epochs->rank == 2 && (epochs->shape[1] == 3 || epochs->shape[1] == 4)) {
+        COPSE_TRY(copse_checkpoint_fetch(file, "application/epochs"));
         m->epochs = epochs->data;
         m->epoch_count = epochs->shape[0];
         m->epoch_columns = epochs->shape[1];
     }
     if (!line_of(file, "network") || !line_of(file, "schema"))
         return COPSE_OK;
-    copse_status s = copse_one_device_create(ctx, "host:0", NULL, &m->strategy);
-    if (s == COPSE_OK)
-        s = copse_model_load(m->strategy, path, &m->model);
+    const copse_status s = copse_model_describe(ctx, file, &m->schema, &m->layer);
     if (s == COPSE_ERR_NO_MEMORY)
         return s;
     if (s != COPSE_OK)
@@ -58,8 +57,8 @@ copse_status info_model_open(copse_context *ctx, const char *path, const copse_c
 
 void info_model_close(struct info_model *m)
 {
-    copse_model_release(&m->model);
-    copse_strategy_release(&m->strategy);
+    copse_layer_release(&m->layer);
+    copse_schema_release(&m->schema);
 }
 
 /* ---- the data ---- */
@@ -128,6 +127,8 @@ static void print_outputs(const copse_schema *schema, const struct copse_schema_
         struct copse_text_info text;
         const bool has_pairs = copse_text_describe(schema, &text) == COPSE_OK && text.tokens == COPSE_TOKENS_BPE;
         (has_pairs ? print_byte_pairs : print_tokens)(schema, info->outputs);
+        if (text.unseen > 0)
+            printf("         %u of them not in the training text\n", text.unseen);
         return;
     }
     if (info->task != COPSE_TASK_REGRESSION) {
@@ -219,12 +220,11 @@ static void print_history(const struct info_model *m)
 /* The table of the layers, to be freed. */
 static copse_status summary(const struct info_model *m, char **out)
 {
-    const copse_layer *l = copse_model_layer(m->model);
     size_t needed;
     *out = NULL;
-    COPSE_TRY(copse_layer_summary(l, NULL, 0, &needed));
+    COPSE_TRY(copse_layer_summary(m->layer, NULL, 0, &needed));
     *out = malloc(needed);
-    return *out ? copse_layer_summary(l, *out, needed, &needed) : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table");
+    return *out ? copse_layer_summary(m->layer, *out, needed, &needed) : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table");
 }
 
 copse_status info_model_print(const struct info_model *m)
@@ -232,13 +232,13 @@ copse_status info_model_print(const struct info_model *m)
     char *table;
     if (m->why[0])
         printf("\nits model cannot be described: %s\n", m->why);
-    if (m->model) {
+    if (m->layer) {
         COPSE_TRY(summary(m, &table));
         printf("\n%s\n", table);
         free(table);
-        print_data(copse_model_schema(m->model));
+        print_data(m->schema);
     }
-    if (m->model || m->why[0])
+    if (m->layer || m->why[0])
         print_settings(m);
     print_history(m);
     return COPSE_OK;
@@ -286,16 +286,15 @@ copse_status info_model_add(const struct info_model *m, cJSON *o)
     bool ok = true;
     if (m->why[0])
         json_add_text(o, "model_error", m->why);
-    if (m->model) {
-        const copse_layer *l = copse_model_layer(m->model);
+    if (m->layer) {
         COPSE_TRY(summary(m, &table));
-        copse_status s = copse_layer_text(l, NULL, 0, &needed);
+        copse_status s = copse_layer_text(m->layer, NULL, 0, &needed);
         network = s == COPSE_OK ? malloc(needed) : NULL;
-        ok = network && copse_layer_text(l, network, needed, &needed) == COPSE_OK;
+        ok = network && copse_layer_text(m->layer, network, needed, &needed) == COPSE_OK;
         if (ok) {
             json_add_text(o, "network", network);
             json_add_text(o, "layers", table);
-            cJSON *schema = cJSON_Parse(copse_schema_text(copse_model_schema(m->model)));
+            cJSON *schema = cJSON_Parse(copse_schema_text(m->schema));
             ok = schema && cJSON_AddItemToObject(o, "schema", schema);
         }
     }

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copse/data/schema.h"
 #include "copse/train/weights.h"
 
 #include "tools/common/json.h"
-#include "tools/train/train_run.h"
+#include "tools/train/init_choice.h"
 
 #define SHOWN 8 /* names in a line */
 
@@ -30,12 +31,21 @@ static copse_status add_names(cJSON *o, const char *key, const char *const *name
     return list ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a line of JSON");
 }
 
-static copse_status print_event(const char *path, const struct copse_load_report *l)
+/* The reason for the first of the variables that are not taken; "": all are. */
+static const char *why(const struct init_choice *c, const struct copse_load_report *l)
+{
+    return l->skipped_count > 0 ? init_choice_why(c, l->skipped[0]) : "";
+}
+
+static copse_status print_event(const char *path, const struct copse_load_report *l, const struct init_choice *c)
 {
     cJSON *o = cJSON_CreateObject();
     json_add_text(o, "event", "init");
     json_add_text(o, "path", path);
     copse_status s = add_names(o, "matched", l->matched, l->matched_count);
+    if (s == COPSE_OK)
+        s = add_names(o, "skipped", l->skipped, l->skipped_count);
+    json_add_text(o, "why", why(c, l));
     if (s == COPSE_OK)
         s = add_names(o, "missing", l->missing, l->missing_count);
     if (s == COPSE_OK)
@@ -47,13 +57,29 @@ static copse_status print_event(const char *path, const struct copse_load_report
     return s;
 }
 
-static void print_report(const char *path, const struct copse_load_report *l)
+/* A line for each reason. */
+static void print_skipped(const struct init_choice *c, const char *const *names, size_t count)
 {
-    printf("init     %s: %zu of %zu variables", path, l->matched_count, l->matched_count + l->missing_count);
+    char what[480];
+    for (size_t end = 0, i = 0; i < count; i = end) {
+        const char *reason = init_choice_why(c, names[i]);
+        while (end < count && init_choice_why(c, names[end]) == reason)
+            end++;
+        snprintf(what, sizeof what, "         not taken, because %s: ", reason);
+        print_names(what, names + i, end - i);
+    }
+}
+
+static void print_report(const char *path, const struct copse_load_report *l, const struct init_choice *c)
+{
+    printf("init     %s: %zu of %zu variables", path, l->matched_count, l->matched_count + l->missing_count + l->skipped_count);
     if (l->converted > 0)
         printf(", %zu converted to F32", l->converted);
     printf("\n");
     print_names("         set: ", l->matched, l->matched_count);
+    print_skipped(c, l->skipped, l->skipped_count);
+    if (!c->has_schema)
+        printf("         the file has no schema: only shapes were compared\n");
     print_names("         not in the file: ", l->missing, l->missing_count);
     print_names("         not used: ", l->unused, l->unused_count);
     printf("\n");
@@ -62,13 +88,18 @@ static void print_report(const char *path, const struct copse_load_report *l)
 copse_status run_init(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    const struct copse_load_params params = { .layout = (copse_weight_layout)s->init_layout.at->value };
+    struct init_choice choice;
+    const struct copse_load_params params = { .layout = (copse_weight_layout)s->init_layout.at->value,
+                                              .choose = init_choice, .user = &choice };
     struct copse_load_report report;
     if (!s->init)
         return COPSE_OK;
     if (s->is_resume && run_has_servers(r)) /* the other workers wait for one of the two only */
         return session_set_error(COPSE_ERR_UNSUPPORTED, "--init and --resume: with parameter servers give one of the two");
+    init_choice_begin(&choice, r->ctx, r->strategy, copse_dataset_schema(r->all));
     const copse_status status = copse_trainer_load(r->trainer, s->init, &params, &report);
+    if (status == COPSE_ERR_ARGUMENT && choice.skips_head && choice.head_count == choice.variable_count)
+        return session_set_error(status, "--init: nothing of '%s' fits: %s", s->init, choice.why_head);
     if (status != COPSE_OK) {
         char text[1000];
         session_plain(text, sizeof text, copse_last_error());
@@ -78,8 +109,8 @@ copse_status run_init(struct run *r)
     if (r->is_recovering || report.matched_count == 0) /* a worker beside the chief */
         return COPSE_OK;
     if (is_json(r))
-        return print_event(s->init, &report);
+        return print_event(s->init, &report, &choice);
     if (is_talking(r))
-        print_report(s->init, &report);
+        print_report(s->init, &report, &choice);
     return COPSE_OK;
 }

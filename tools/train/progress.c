@@ -95,11 +95,12 @@ void bar_draw(const struct progress *p)
     const double rate = p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0;
     const double left = p->seconds / (double)(p->step - p->resumed_step) *
                         (double)(p->steps - p->step);
-    char text[200];
-    const int length = snprintf(text, sizeof text, " epoch %u/%u  loss %.4f  %s %.*f%s  %.0f samples/s  %.0f s left",
-                                p->epoch, p->epochs, p->loss, p->is_regression ? "error" : "accuracy",
-                                p->is_regression ? 4 : 1, p->is_regression ? p->accuracy : 100.0 * p->accuracy,
-                                p->is_regression ? "" : " %", rate, left);
+    char text[200], score[100] = "";
+    if (p->examples > 0)
+        snprintf(score, sizeof score, "  loss %.4f  %s %.*f%s", p->loss, p->is_regression ? "error" : "accuracy",
+                 p->is_regression ? 4 : 1, p->is_regression ? p->accuracy : 100.0 * p->accuracy, p->is_regression ? "" : " %");
+    const int length = snprintf(text, sizeof text, " epoch %u/%u%s  %.0f samples/s  %.0f s left", p->epoch, p->epochs, score,
+                                rate, left);
     const unsigned width = columns > (unsigned)length + 14 ? columns - (unsigned)length - 4 : 0;
     const unsigned shown = width > 30 ? 30 : width;
     const unsigned filled = (unsigned)((double)shown * (double)p->step / (double)p->steps);

@@ -218,9 +218,8 @@ copse_status run_results(struct run *r, uint64_t most)
         if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
             return COPSE_OK;
         COPSE_TRY(s);
-        run_smooth(&r->progress, result.step, result.loss, result.reports[0]);
-        if (!history_step(&r->history, result.loss, result.reports[0]))
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+        r->progress.step = result.step;
+        COPSE_TRY(run_add_result(r, result.loss, result.reports[0]));
     }
 }
 
@@ -274,6 +273,7 @@ static copse_status end_epoch(struct run *r)
     if (r->schedule)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     r->epoch++;
+    r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
     COPSE_TRY(run_save_parameters(r));
     r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
@@ -398,7 +398,7 @@ static copse_status finish(struct run *r)
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");
-    if (s->save && !s->is_quiet)
+    if (s->save && !s->is_quiet && !run_has_diverged(r))
         printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;
@@ -435,6 +435,7 @@ static copse_status run(struct run *r)
     COPSE_TRY(make_monitor(r));
     COPSE_TRY(run_log_open(r));
     r->clock = r->drawn = run_now();
+    r->is_training = true;
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
@@ -484,7 +485,7 @@ static int end_without_others(const struct run *r)
     return EXIT_LOST;
 }
 
-/* Print the error in one line and, after a loss that is not finite, what was saved. */
+/* Print the error in one line. */
 static int fail(const struct run *r, copse_status s)
 {
     const bool is_between_workers = s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT;
@@ -499,16 +500,7 @@ static int fail(const struct run *r, copse_status s)
                 info.newest ? "the last checkpoint is " : "there is no checkpoint", info.newest ? info.newest : "");
         return EXIT_FAILED;
     }
-    if (s != COPSE_ERR_NONFINITE)
-        return session_fail(s);
-    fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
-            session_error(), r->progress.epoch, (double)r->settings.lr);
-    if (r->saved_epoch > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r), r->saved_epoch);
-    else if (r->settings.save)
-        fprintf(stderr, "; '%s' was not written", r->settings.save);
-    fprintf(stderr, "\n");
-    return EXIT_BAD_INPUT;
+    return s == COPSE_ERR_NONFINITE && r->is_training ? run_fail_nonfinite(r) : session_fail(s);
 }
 
 static int train(int argc, char **argv, bool is_worker)
@@ -519,6 +511,10 @@ static int train(int argc, char **argv, bool is_worker)
         return code;
     copse_status s = run(&r);
     code = EXIT_DONE;
+    if (s == COPSE_OK && run_has_diverged(&r)) {
+        run_show_diverged(&r);
+        code = EXIT_FAILED;
+    }
     if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
         s = stop(&r);
         code = stopped_code();

@@ -76,6 +76,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 
 /* The digits set, which is the data if none is named. Static. */
 const char *settings_default_data(void);
+/* Notes of --help (train_notes.c). */
+extern const char train_note_strategies[], train_note_lines[];
 /* Decide the defaults that depend on the number of rows for training. */
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
 
@@ -172,7 +174,12 @@ struct progress {
     uint64_t samples;
     double seconds;
     double waited; /* of `seconds`: until a batch was there */
-    double loss, accuracy; /* training: smoothed over the last steps; the mean absolute error of a regression */
+    /* Means over the examples of the epoch that have results, as the steps computed them: while the weights change, and with
+       dropout. `accuracy`: the mean absolute error of a regression. */
+    double loss, accuracy;
+    double loss_sum, accuracy_sum; /* over these examples */
+    uint64_t examples;             /* their number; of a text the tokens that are predicted */
+    uint64_t epoch_steps;          /* the steps with these examples */
     bool is_regression;
 };
 

@@ -38,6 +38,7 @@ struct run {
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
     char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
+    bool is_training;   /* steps are made */
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
     bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
@@ -92,9 +93,12 @@ uint32_t run_steps_per_run(const struct run *r);
 /* Train on the batch, and on an accelerator on the batches of its run. */
 copse_status run_train(struct run *r, const struct copse_host_batch *first);
 
+/* Add a step to the history, and to the means of its epoch. */
+copse_status run_add_result(struct run *r, double loss, double accuracy);
+
 /* ---- the file of --save (train_save.c) ---- */
 
-/* FILE once all epochs are complete, before that FILE.partial. Lifetime: until the next call. */
+/* FILE once all epochs are complete and the run has not diverged, else FILE.partial. Lifetime: until the next call. */
 const char *run_save_path(const struct run *r);
 /* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
    call it; the chief writes. */
@@ -103,6 +107,16 @@ copse_status run_save_parameters(struct run *r);
 copse_status run_with_averages(struct run *r, copse_status (*fn)(struct run *r));
 /* After a signal: write FILE.partial, and describe it in stopped_text. */
 copse_status run_save_stopped(struct run *r);
+
+/* ---- runs that diverge (train_diverged.c) ---- */
+
+/* Whether all epochs are complete, and a loss is far above the loss without training, or below zero. Such a run writes no
+   FILE of --save, only FILE.partial. */
+bool run_has_diverged(const struct run *r);
+/* Print it in one line, with what to do. */
+void run_show_diverged(const struct run *r);
+/* The same after a loss that is not finite, the last error; the exit code. */
+int run_fail_nonfinite(const struct run *r);
 
 /* ---- the event file of --logdir (train_log.c) ---- */
 
@@ -144,6 +158,8 @@ void run_show_access(const struct run *r);
 copse_status run_serve(struct run *r);
 /* The next batch of this worker. */
 copse_status run_next(struct run *r, struct copse_host_batch *out);
+/* Examples of a step of this worker, counted from 0 in its epoch. The last batch of an epoch may be smaller. */
+size_t run_examples(const struct run *r, uint64_t step);
 /* Steps of this worker in the whole run, and updates of all workers. */
 uint64_t run_steps(const struct run *r);
 uint64_t run_updates(const struct run *r);
@@ -163,7 +179,4 @@ const char *run_find(const copse_checkpoint *file, const char *key);
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room);
 /* The settings that must be equal on all synchronous workers, "--name=value" lines, in `text`. */
 copse_status run_describe(const struct run *r, char *text, size_t room);
-/* Add a step's loss and accuracy to the printed progress. */
-void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy);
-
 #endif

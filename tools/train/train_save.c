@@ -13,7 +13,7 @@
 
 static bool is_complete(const struct run *r)
 {
-    return r->epoch == r->settings.epochs;
+    return r->epoch == r->settings.epochs && !run_has_diverged(r);
 }
 
 const char *run_save_path(const struct run *r)

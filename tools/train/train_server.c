@@ -73,13 +73,27 @@ static uint32_t workers_of(const struct run *r)
     return r->cluster && run_is_served(r) ? copse_cluster_size(r->cluster) : 1;
 }
 
+static uint32_t rank_of(const struct run *r)
+{
+    return workers_of(r) > 1 ? copse_cluster_rank(r->cluster) : 0;
+}
+
 copse_status run_next(struct run *r, struct copse_host_batch *out)
 {
-    const uint32_t workers = workers_of(r), rank = workers > 1 ? copse_cluster_rank(r->cluster) : 0;
+    const uint32_t workers = workers_of(r), rank = rank_of(r);
     do
         COPSE_TRY(run_wait_for_batch(r, out));
     while (out->index % workers != rank);
     return COPSE_OK;
+}
+
+size_t run_examples(const struct run *r, uint64_t step)
+{
+    struct copse_dataset_info info;
+    copse_dataset_describe(r->train, &info);
+    const uint64_t before = (step * workers_of(r) + rank_of(r)) * r->settings.batch;
+    const bool is_smaller = before < info.rows && info.rows - before < r->settings.batch;
+    return is_smaller ? info.rows - (size_t)before : r->settings.batch;
 }
 
 uint64_t run_steps(const struct run *r)

@@ -21,18 +21,6 @@ static const struct option_name strategies[] = {
     { "accelerator", STRATEGY_ACCELERATOR },
     { NULL, 0 },
 };
-static const char strategies_help[] =
-    "Strategies:\n"
-    "  one_device        One replica: on the named device, or on the first of `auto` or `all`.\n"
-    "                    No gradients are summed, and no step waits for another device.\n"
-    "  mirrored          One synchronous replica on each device of this process: each gets a shard\n"
-    "                    of every batch, gradients are summed, and all hold the same values.\n"
-    "  collective        The same over several processes or machines: one synchronous replica on\n"
-    "                    each device of every worker of the job, over MPI or Gloo.\n"
-    "  parameter_server  Servers hold the variables; each worker trains on its own batches and does\n"
-    "                    not wait for others. Without a job one device of this process serves.\n"
-    "  accelerator       One replica on each core, several steps per submission. A device that is\n"
-    "                    named n times has n cores. For short steps.";
 static const struct option_name reductions[] = {
     { "auto", COPSE_REDUCE_AUTO },
     { "sharded", COPSE_REDUCE_SHARDED },
@@ -415,7 +403,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "window-bytes", OPTION_U64, &s->window_bytes, "N", "window size of each server [16 MiB]" },
         { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
           "evaluator: exit if no new checkpoint arrives for so long [1800]" },
-        { "", OPTION_NOTE, NULL, NULL, strategies_help },
+        { "", OPTION_NOTE, NULL, NULL, train_note_strategies },
+        { "", OPTION_NOTE, NULL, NULL, train_note_lines },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --epochs 5" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data table.csv --model mlp:64 --save model.safetensors" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data tale.txt --tokens characters --save tale.safetensors" },

@@ -179,7 +179,7 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room)
 {
     copse_checkpoint *file;
-    COPSE_TRY(copse_checkpoint_read(ctx, path, &file));
+    COPSE_TRY(copse_checkpoint_open(ctx, path, &file));
     const char *found = run_find(file, SETTINGS);
     const bool ok = found && strlen(found) < room;
     if (ok)
@@ -315,14 +315,6 @@ copse_status run_save(void *user, const char *path)
 
 /* ---- restoring ---- */
 
-void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy)
-{
-    const double keep = p->step < 20 ? (double)p->step / (double)(p->step + 1) : 0.95;
-    p->loss = keep * p->loss + (1.0 - keep) * loss;
-    p->accuracy = keep * p->accuracy + (1.0 - keep) * accuracy;
-    p->step = step;
-}
-
 static const double *rows_of(const copse_checkpoint *file, const char *name, size_t columns,
                              size_t *count)
 {
@@ -338,16 +330,9 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
 {
     size_t count;
     bool ok = true;
-    history_free(&r->history);
-    r->progress.step = 0;
-    r->progress.loss = r->progress.accuracy = 0.0;
-    const double *x = rows_of(file, STEPS, 2, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
-        run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
-    }
     const size_t columns = epoch_columns(r);
-    x = rows_of(file, EPOCHS, columns, &count);
+    history_free(&r->history);
+    const double *x = rows_of(file, EPOCHS, columns, &count);
     if (r->schedule)
         COPSE_TRY(copse_schedule_restore(r->schedule, ""));
     for (size_t i = 0; ok && i < count; i++, x += columns) {
@@ -358,6 +343,9 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         if (r->schedule)
             COPSE_TRY(copse_schedule_observe(r->schedule, x[1]));
     }
+    x = rows_of(file, STEPS, 2, &count);
+    for (size_t i = 0; ok && i < count; i++) /* the epochs say which epoch a step is of */
+        COPSE_TRY(run_add_result(r, x[2 * i], x[2 * i + 1]));
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
 }
@@ -414,7 +402,7 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
 static copse_status check_alone(const struct run *r, const char *path)
 {
     copse_checkpoint *file;
-    if (r->job || copse_checkpoint_read(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
+    if (r->job || copse_checkpoint_open(r->ctx, path, &file) != COPSE_OK) /* the restore says why */
         return COPSE_OK;
     const copse_status s = check_settings(r, file, path);
     copse_checkpoint_release(&file);
@@ -430,7 +418,7 @@ copse_status run_take(struct run *r, const char *path, struct copse_position *at
         char text[600];
         session_plain(text, sizeof text, copse_last_error());
         /* the first worker wrote the file */
-        if (is_silent(r) || (copse_checkpoint_read(r->ctx, path, file) == COPSE_OK &&
+        if (is_silent(r) || (copse_checkpoint_open(r->ctx, path, file) == COPSE_OK &&
                              check_settings(r, *file, path) == COPSE_OK))
             session_set_error(s, "%s", text);
         copse_checkpoint_release(file);

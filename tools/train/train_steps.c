@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One step, or one run of an accelerator, and its time. */
+/* One step, or one run of an accelerator, and its time; the loss and the accuracy of an epoch. */
+#include <math.h>
 #include <time.h>
 
 #include "copse/loop/feed.h"
@@ -75,4 +76,34 @@ copse_status run_train(struct run *r, const struct copse_host_batch *first)
         COPSE_TRY(run_results(r, 0)); /* of this step */
     r->clock = run_now();
     return s;
+}
+
+/* ---- the loss and the accuracy of an epoch ---- */
+
+static bool begins_epoch(const struct history *h, uint64_t steps_before)
+{
+    size_t i = h->epoch_count;
+    while (i > 0 && h->epochs[i - 1].step > steps_before)
+        i--;
+    return steps_before == 0 || (i > 0 && h->epochs[i - 1].step == steps_before);
+}
+
+copse_status run_add_result(struct run *r, double loss, double accuracy)
+{
+    struct progress *p = &r->progress;
+    const bool is_first = begins_epoch(&r->history, r->history.step_count);
+    if (!history_step(&r->history, loss, accuracy))
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    if (is_first) {
+        p->examples = p->epoch_steps = 0;
+        p->loss_sum = p->accuracy_sum = 0.0;
+    }
+    const uint64_t examples = (uint64_t)run_examples(r, p->epoch_steps++) * r->model.positions;
+    const double sum = accuracy * (double)examples;
+    p->examples += examples;
+    p->loss_sum += loss * (double)examples;
+    p->accuracy_sum += p->is_regression ? sum : round(sum); /* so many are right; devices round the mean */
+    p->loss = p->loss_sum / (double)p->examples;
+    p->accuracy = p->accuracy_sum / (double)p->examples;
+    return COPSE_OK;
 }

@@ -87,6 +87,9 @@ class Files(InFolder):
             trainer.load(self.folder / "half", is_exact=True)
         with self.assertRaises(copse.errors.ArgumentError):
             trainer.load(self.folder / "half", needs_all=True)
+        body = trainer.load(self.folder / "torch", layout="torch", choose=lambda name: not name.startswith("dense2."))
+        self.assertEqual((body.matched, body.skipped), (list(shapes)[:2], list(shapes)[2:]))
+        np.testing.assert_array_equal(trainer.strategy.variables()[3].numpy(), np.array([1, 2, 3], np.float32))
 
     def test_a_module_of_pytorch_and_back(self):
         try:

@@ -9,6 +9,7 @@ import unittest
 import numpy as np
 
 import copse
+from copse import ops
 from copse._library import ffi, lib
 from rig import perceptron, toy
 
@@ -39,6 +40,61 @@ class Lifetime(unittest.TestCase):
             del x, y
             gc.collect()
         self.assertTrue(all(np.isfinite(r.loss) for r in trainer.results()))
+
+    def test_kept_batches_keep_their_rows(self):
+        data = copse.Dataset({"i": np.arange(4000), "x": np.arange(8000, dtype=np.float32).reshape(4000, 2)})
+        for prefetch in (0, 3):
+            with self.subTest(prefetch=prefetch):
+                batches = data.batches(400, shuffle=False, prefetch=prefetch)
+                kept = list(batches.epoch(0))
+                del batches
+                gc.collect()
+                strategy = copse.Strategy("host")
+                strategy.variable("v")
+                trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+                self.assertEqual([trainer.evaluate(b).loss for b in kept], [800 * k + 399.5 for k in range(10)])
+                np.testing.assert_array_equal(np.concatenate([b.columns["i"] for b in kept]), np.arange(4000))
+
+    def test_what_a_function_got_is_refused_after_its_call(self):
+        """Of the functions of losses, predictions and transforms: the library frees it, and it was on a stack."""
+        kept = {}
+        strategy = copse.Strategy("host")
+        v = strategy.variable("v", (2,))
+
+        def loss(inputs):
+            kept.setdefault("inputs", inputs)
+            kept.setdefault("x", inputs["x"])
+            kept.setdefault("parts", ops.split(inputs["x"], 2, 1))
+            kept.setdefault("top", ops.top_k(inputs["x"], 1))
+            return ops.mean(inputs["x"] * v)
+
+        def predict(inputs):
+            kept.setdefault("predicted", inputs["x"] + 1.0)
+            return inputs["x"]
+
+        def transform(pairs):
+            kept.setdefault("gradient", pairs[0][0])
+            return [g for g, _ in pairs]
+
+        trainer = copse.Trainer(strategy, loss, transform=transform)
+        batch = {"x": np.ones((3, 2), np.float32)}
+        trainer.step(batch)
+        trainer.predict(predict, batch)
+        stale = [kept["x"], *kept["parts"], *kept["top"], kept["predicted"], kept["gradient"]]
+        uses = [lambda: kept["inputs"]["x"], lambda: kept["inputs"].is_training, lambda: kept["inputs"].replica,
+                lambda: kept["inputs"].replicas]
+        for t in stale:
+            uses += [lambda t=t: t.shape, lambda t=t: t.dtype, lambda t=t: t.ndim, lambda t=t: repr(t)]
+        for use in uses:
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "the function call that gave them is over"):
+                use()
+        for t in stale:  # in another call
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "the function call that gave them is over"):
+                copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]) + ops.mean(t)).evaluate(batch)
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "the function call that gave them is over"):
+                copse.Trainer(strategy, lambda inputs: ops.mean(t)).evaluate(batch)
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "the function call that gave them is over"):
+                copse.Trainer(strategy, lambda inputs: t).evaluate(batch)
 
     def test_other_threads_run_during_a_step(self):
         """Another thread counts. It gets the GIL only when this thread releases it, and between the two looks at the count

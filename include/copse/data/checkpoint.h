@@ -3,7 +3,7 @@
  * Named arrays in a file of the safetensors format.
  *
  * A file appears under its name complete or not at all. Reading is strict: duplicate names, unknown fields,
- * gaps, overlaps and trailing bytes are errors.
+ * gaps, overlaps and trailing bytes are errors. A header has at most 100,000,000 bytes, as in the format's reference.
  */
 #ifndef COPSE_PUBLIC_CHECKPOINT_H
 #define COPSE_PUBLIC_CHECKPOINT_H
@@ -55,6 +55,19 @@ typedef struct copse_checkpoint copse_checkpoint;
  */
 COPSE_API COPSE_CHECKED copse_status copse_checkpoint_read(copse_context *ctx, const char *path,
                                                            copse_checkpoint **out);
+/**
+ * Read the header of a file: names, types, shapes and metadata. `data` of the arrays is NULL until copse_checkpoint_fetch;
+ * the file stays open. Otherwise as copse_checkpoint_read.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_checkpoint_open(copse_context *ctx, const char *path,
+                                                           copse_checkpoint **out);
+/**
+ * Read the elements of an array, unless they are there.
+ * @retval COPSE_ERR_ARGUMENT  There is no array of this name.
+ * @retval COPSE_ERR_IO        The file cannot be read, or changed meanwhile.
+ * One thread at a time. Blocks while the array is read.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_checkpoint_fetch(copse_checkpoint *checkpoint, const char *name);
 COPSE_API copse_checkpoint *copse_checkpoint_retain(copse_checkpoint *checkpoint);
 COPSE_API void copse_checkpoint_release(copse_checkpoint **checkpoint);
 

@@ -11,13 +11,14 @@
  * Without `resize` (data/source.h) all pictures must have one size. With it they are stretched to the given size by a
  * triangle filter (bilinear; when it shrinks, as wide as a pixel of the result) in fixed-point numbers: all machines compute
  * the same pixels. Exif orientation is applied. Palettes, 1 to 4 bits and 16 bits become 8 bits; a palette of grey is grey.
- * Refused: transparent pixels, CMYK, and what is damaged or cut off. Gamma and colour profiles are not applied. A schema of
- * grey pictures reads colour as grey, (19595 red + 38470 green + 7471 blue + 32768) / 65536.
+ * Refused: transparent pixels, CMYK, JPEG with arithmetic coding, and what is damaged or cut off. Gamma and colour profiles
+ * are not applied. A schema of grey pictures reads colour as grey, (19595 red + 38470 green + 7471 blue + 32768) / 65536.
  *
- * Limits: 32768 pixels a side and 2^26 pixels in a file; params.max_bytes, 8 GiB, does not apply. The headers of all files are
- * read at once. If all pixels fit into `picture_bytes` they are decoded at once, too, by up to 4 threads; otherwise as many as
- * fit are kept, and the others are decoded in each epoch, ahead of their batches. A file that is found damaged then fails
- * copse_batches_next with COPSE_ERR_FORMAT or COPSE_ERR_IO and its name.
+ * Limits: 32768 pixels a side and 2^26 pixels in a file; params.max_bytes, 8 GiB, does not apply. A file that is too short for
+ * its pixels is refused before memory is allocated for them. The headers of all files are read at once. If all pixels fit
+ * into `picture_bytes` they are decoded at once, too, by up to 4 threads; otherwise as many as fit are kept, and the others are
+ * decoded in each epoch, ahead of their batches. A file that is found damaged then fails copse_batches_next with
+ * COPSE_ERR_FORMAT or COPSE_ERR_IO and its name.
  */
 #ifndef COPSE_PUBLIC_DATA_PICTURES_H
 #define COPSE_PUBLIC_DATA_PICTURES_H

@@ -99,9 +99,6 @@ COPSE_API COPSE_CHECKED copse_status copse_schema_parse(copse_context *ctx, cons
 COPSE_API copse_schema *copse_schema_retain(copse_schema *schema);
 COPSE_API void copse_schema_release(copse_schema **schema);
 
-/** The schema of a dataset, borrowed: of copse_dataset_open and copse_dataset_create. NULL: made otherwise. */
-COPSE_API const copse_schema *copse_dataset_schema(const copse_dataset *data);
-
 #if defined(__cplusplus)
 }
 #endif

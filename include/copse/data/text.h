@@ -72,7 +72,10 @@ struct copse_text_info {
     copse_tokens tokens;
     uint32_t context, stride;
     uint32_t vocabulary; /**< different tokens; copse_schema_class gives a character as UTF-8, others as a number */
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t unseen;     /**< of these: tokens that the text has not, or of byte pairs the part that they were learned from.
+                              copse_model_generate does not draw them */
+    bool knows_unseen;   /**< false: the schema is of an older version, which did not note them */
+    uint64_t reserved[3]; /**< 0 */
 };
 /** @retval COPSE_ERR_ARGUMENT  The schema is not of a text. */
 COPSE_API COPSE_CHECKED copse_status copse_text_describe(const copse_schema *schema, struct copse_text_info *out);

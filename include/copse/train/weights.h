@@ -5,6 +5,7 @@
 #ifndef COPSE_PUBLIC_TRAIN_WEIGHTS_H
 #define COPSE_PUBLIC_TRAIN_WEIGHTS_H
 
+#include "copse/data/checkpoint.h"
 #include "copse/trainer.h"
 
 #if defined(__cplusplus)
@@ -19,12 +20,18 @@ typedef enum copse_weight_layout {
                              name, or a part of it behind a '/' or '.', begins with "embedding" are not */
 } copse_weight_layout;
 
+/** Whether a variable takes its array of the file. Called on each worker for the variables that the file has, in their order,
+    before anything changes; the answers must be the same on all workers. Must not call functions of the trainer. */
+typedef bool copse_load_choice_fn(void *user, const copse_checkpoint *file, const char *name);
+
 /** How to load weights. */
 struct copse_load_params {
     copse_weight_layout layout;
     bool is_exact;  /**< refuse f64, f16 and bf16 instead of converting them to f32 */
     bool needs_all; /**< refuse a file that lacks a variable */
-    uint64_t reserved[4]; /**< 0 */
+    copse_load_choice_fn *choose; /**< [NULL = all variables take theirs] */
+    void *user;                   /**< of `choose` */
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /** What a file and the variables have in common. Names are in the order of the variables, or of the file. */
@@ -37,7 +44,9 @@ struct copse_load_report {
                                      a checkpoint */
     size_t unused_count;
     size_t converted;           /**< of `matched`: of another element type in the file */
-    uint64_t reserved[4]; /**< 0 */
+    const char *const *skipped; /**< variables that the file has and `choose` left out; they keep their values */
+    size_t skipped_count;
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /**
@@ -51,8 +60,8 @@ struct copse_load_report {
  * @param report  NULL = not wanted. Its names are borrowed until the next call or the trainer's release.
  * @retval COPSE_ERR_IO         The file cannot be read.
  * @retval COPSE_ERR_FORMAT     It breaks a rule of the format.
- * @retval COPSE_ERR_ARGUMENT   It has no variable's name; or lacks one (`needs_all`); or its layout must be given; or
- *                              micro-batches were gathered since the last update; or there is no path.
+ * @retval COPSE_ERR_ARGUMENT   It has no variable's name; or lacks one (`needs_all`); or `choose` left all out; or its layout
+ *                              must be given; or micro-batches were gathered since the last update; or there is no path.
  * @retval COPSE_ERR_SHAPE      An array has another shape than its variable, or a type that is not converted; the text names
  *                              both.
  * @retval COPSE_ERR_NONFINITE  A value for a trained variable is NaN or infinite, or too large for f32.

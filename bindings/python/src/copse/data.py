@@ -10,7 +10,7 @@ import numpy as np
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
 from .devices import context as context_of
 from .errors import ArgumentError
-from .tensor import _NAMES, array, column, shape_of, type_of, view_of
+from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
@@ -24,7 +24,7 @@ MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
 
 
 class HostBatch:
-    """Columns of one batch in host memory, as the trainer takes it."""
+    """One batch in host memory, as the trainer takes it: `columns` are arrays by name, of `count` rows. Owns its memory."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         arrays = {name: column(a) for name, a in columns.items()}
@@ -32,12 +32,29 @@ class HostBatch:
         if len(counts) != 1:
             raise ArgumentError("the columns of a batch have different numbers of rows: "
                                 + ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items()))
-        self.count = counts.pop()
-        self._keep = [arrays]
-        self._columns = _columns(arrays, self._keep)
+        keep: list = []
+        self._own(arrays, counts.pop(), _columns(arrays, keep), keep)
+
+    def _own(self, arrays: dict[str, np.ndarray], count: int, described: Any, keep: list) -> None:
+        self.columns, self.count, self._keep = arrays, count, (described, keep)
         self._batch = ffi.new("struct copse_host_batch *", {
-            "columns": self._columns, "column_count": len(arrays), "count": self.count,
+            "columns": described, "column_count": len(arrays), "count": count,
         })
+
+    @classmethod
+    def _copy(cls, batch: Any, names: list[tuple[str, Any]]) -> "HostBatch":
+        """Of a batch that the library will overwrite; `names` of its columns for Python and C."""
+        made, arrays, keep = cls.__new__(cls), {}, list[Any]()
+        described = ffi.new("struct copse_column[]", batch.column_count)
+        for i, (name, key) in enumerate(names):
+            described[i] = c = batch.columns[i]
+            a = np.empty((batch.count, *c.shape.dims[0:c.shape.rank]), _NAMES[c.type])
+            described[i].name, described[i].data = key, (data := ffi.from_buffer(a))
+            ffi.memmove(data, c.data, a.nbytes)
+            arrays[name] = a
+            keep.append(data)
+        made._own(arrays, batch.count, described, keep)
+        return made
 
 
 def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
@@ -47,6 +64,13 @@ def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
         keep += [key, data]
         out[i].name, out[i].type, out[i].shape, out[i].data = key, type_of(a.dtype), shape_of(a.shape[1:]), data
     return out
+
+
+def _positions(rows: Any) -> np.ndarray:
+    a = array(rows)
+    if a.ndim != 1 or (a.size and a.dtype.kind not in "iu"):
+        raise ArgumentError(f"rows are a list of positions, not {a.dtype}{list(a.shape)}")
+    return array_of(a, np.uint32)
 
 
 def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: int) -> Any:
@@ -159,11 +183,11 @@ class Dataset:
         return text(lib.copse_dataset_file(self._pointer, row)) or None
 
     def column(self, name: str, rows: Optional[Sequence[int]] = None) -> np.ndarray:
-        """A copy of a column, or of some of its rows."""
+        """A copy of a column, or of the rows at some positions."""
         if name not in self.columns:
             raise ArgumentError(f"the data set has no column '{name}': it has {', '.join(self.columns)}")
         dtype, shape = self.columns[name]
-        indices = None if rows is None else np.ascontiguousarray(rows, np.uint32)
+        indices = None if rows is None else _positions(rows)
         out = np.empty((len(self) if indices is None else indices.size, *shape), dtype)
         check(lib.copse_dataset_gather(self._pointer, c_string(name),
                                        ffi.NULL if indices is None else ffi.from_buffer("uint32_t[]", indices),
@@ -196,12 +220,13 @@ class Batches:
             "augment": changes,
         })
         self._pointer = make("batches", lib.copse_batches_create, data._pointer, params)
+        self._names: list[tuple[str, Any]] = []
 
     def __len__(self) -> int:
         return lib.copse_batches_count(self._pointer)
 
-    def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[Any]:
-        """The batches of an epoch, from batch `first` on. Each is valid until the next one is taken."""
+    def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[HostBatch]:
+        """The batches of an epoch, from batch `first` on. Each owns its memory, and may be kept."""
         self.go(epoch, first)
         return iter(self.take, None)
 
@@ -209,14 +234,16 @@ class Batches:
         """Go to a batch of an epoch."""
         check(lib.copse_batches_start(self._pointer, epoch, batch))
 
-    def take(self) -> Any:
-        """The next batch, valid until the next call; None at the end of the epoch."""
+    def take(self) -> Optional[HostBatch]:
+        """A copy of the next batch; None at the end of the epoch."""
         batch = ffi.new("struct copse_host_batch *")
         status = lib.copse_batches_next(self._pointer, batch)
         if status == lib.COPSE_ERR_END:
             return None
         check(status)
-        return batch
+        if not self._names:
+            self._names = [(name := text(c.name), c_string(name)) for c in batch.columns[0:batch.column_count]]
+        return HostBatch._copy(batch, self._names)
 
     @property
     def position(self) -> tuple[int, int]:

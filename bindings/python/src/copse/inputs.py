@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from ._library import c_string, check, ffi, lib
-from .tensor import Tensor
+from .tensor import Scope, Tensor
 
 
 class Inputs:
-    """One replica's share of a batch, inside a loss function: `inputs["x"]` is a tensor."""
+    """One replica's share of a batch: `inputs["x"]` is a tensor. After the call of the loss function every use of it raises
+    ArgumentError."""
 
-    def __init__(self, graph: Any, pointer: Any) -> None:
-        self._graph = graph
-        self._pointer = pointer
+    def __init__(self, scope: Scope, pointer: Any) -> None:
+        self._scope = scope
+        self._in_scope = pointer
+
+    @property
+    def _pointer(self) -> Any:
+        return self._scope.valid(self._in_scope)
 
     def __getitem__(self, name: str) -> Tensor:
         out = ffi.new("copse_tensor **")
         check(lib.copse_input(self._pointer, c_string(name), out))
-        return Tensor(self._graph, out[0])
+        return Tensor(self._scope, out[0])
 
     @property
     def is_training(self) -> bool:

@@ -2,6 +2,7 @@
 """Models: a network with the meaning of its data. A file keeps both; another process loads it and predicts."""
 from __future__ import annotations
 
+import codecs
 import os
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -115,7 +116,7 @@ class Model:
     def generate(self, prompt: Union[str, bytes] = "", length: int = 200, *, temperature: float = 1.0, top_k: int = 0,
                  top_p: float = 1.0, seed: int = 1) -> Union[str, bytes]:
         """Continue a text by `length` tokens, without the prompt: bytes after bytes, otherwise a string, in which U+FFFD is in the
-        place of bytes that are no character. temperature: 0 takes the most likely token always. top_k: 0 keeps all tokens. The
+        place of bytes that are no character; one that the last token leaves incomplete is left out. temperature: 0 takes the most likely token always. top_k: 0 keeps all tokens. The
         same seed gives the same text."""
         start = prompt.encode() if isinstance(prompt, str) else bytes(prompt)
         written = bytearray()
@@ -128,7 +129,7 @@ class Model:
             "length": length, "seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k})
         callback = ffi.callback("copse_token_fn", take, error=lib.COPSE_ERR_INTERNAL)
         check(lib.copse_model_generate(self._pointer, ffi.from_buffer("char[]", start), len(start), params, callback, ffi.NULL))
-        return written.decode(errors="replace") if isinstance(prompt, str) else bytes(written)
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(written) if isinstance(prompt, str) else bytes(written)
 
     def evaluate(self, data: Union[Dataset, str, os.PathLike]) -> Evaluation:
         """Compare predictions with the labels of a data set or a file."""

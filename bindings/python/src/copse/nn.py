@@ -40,7 +40,7 @@ class Layers:
         """The output for a tensor, in a loss function."""
         out = ffi.new("copse_tensor **")
         check(lib.copse_layer_apply(self._pointer, ops.graph(), inputs._pointer, x._pointer, out))
-        return Tensor(x._graph, out[0])
+        return Tensor(x._scope, out[0])
 
     @property
     def parameters(self) -> int:

@@ -4,14 +4,15 @@ operand is a tensor. Call them inside a loss function."""
 from __future__ import annotations
 
 import threading
-from typing import Any, Optional, Sequence, Union
+from contextlib import contextmanager
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib
 from .errors import ArgumentError
 from .strategy import Variable
-from .tensor import Tensor, array, shape_of, type_of
+from .tensor import Scope, Tensor, array, array_of, shape_of, type_of
 
 Operand = Union[Tensor, Variable]
 _now = threading.local()
@@ -25,26 +26,28 @@ AVERAGINGS = {"mean": lib.COPSE_MEAN, "sum": lib.COPSE_SUM}
 REDUCTIONS = {**AVERAGINGS, "none": lib.COPSE_EACH}
 
 
+def _scope() -> Scope:
+    scope = getattr(_now, "scope", None)
+    if scope is None:
+        raise ArgumentError("ops work inside a loss function only")
+    return scope
+
+
 def graph() -> Any:
     """The graph that is being built in this thread."""
-    g = getattr(_now, "graph", None)
-    if g is None:
-        raise ArgumentError("ops work inside a loss function only")
-    return g
+    return _scope().graph
 
 
-class building:
-    """The graph that ops add to, during a call of the application's function."""
-
-    def __init__(self, g: Any) -> None:
-        self._graph = g
-
-    def __enter__(self) -> None:
-        self._before = getattr(_now, "graph", None)
-        _now.graph = self._graph
-
-    def __exit__(self, *_: Any) -> None:
-        _now.graph = self._before
+@contextmanager
+def building(g: Any) -> Iterator[Scope]:
+    """Ops add to this graph, during a call of the application's function."""
+    scope, before = Scope(g), getattr(_now, "scope", None)
+    _now.scope = scope
+    try:
+        yield scope
+    finally:
+        _now.scope = before
+        scope.is_over = True
 
 
 def _pointer(x: Any, like: Optional[Operand] = None) -> Any:
@@ -58,9 +61,9 @@ def _pointer(x: Any, like: Optional[Operand] = None) -> Any:
 
 
 def _call(function: Any, *arguments: Any) -> Tensor:
-    g, out = graph(), ffi.new("copse_tensor **")
-    check(function(g, *arguments, out))
-    return Tensor(g, out[0])
+    scope, out = _scope(), ffi.new("copse_tensor **")
+    check(function(scope.graph, *arguments, out))
+    return Tensor(scope, out[0])
 
 
 def _pair(function: Any, a: Any, b: Any) -> Tensor:
@@ -170,9 +173,9 @@ def cumsum(x: Operand, axis: int = -1, exclusive: bool = False, reverse: bool = 
 def top_k(x: Operand, k: int) -> tuple[Tensor, Tensor]:
     """The k largest elements along the last axis, from the largest, and their indices (int32). NaN counts as the largest;
     of equal elements those with lower indices come first."""
-    g, values, indices = graph(), ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
-    check(lib.copse_top_k(g, _pointer(x), k, values, indices))
-    return Tensor(g, values[0]), Tensor(g, indices[0])
+    scope, values, indices = _scope(), ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
+    check(lib.copse_top_k(scope.graph, _pointer(x), k, values, indices))
+    return Tensor(scope, values[0]), Tensor(scope, indices[0])
 
 
 def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
@@ -382,7 +385,7 @@ def split(x: Operand, parts: Union[int, Sequence[int]], axis: int = 0) -> list[T
     count = parts if isinstance(parts, int) else len(parts)
     out = ffi.new("copse_tensor *[]", count)
     check(lib.copse_split(graph(), _pointer(x), _axes(axis, len(x.shape))[0], sizes, count, out))
-    return [Tensor(graph(), t) for t in out]
+    return [Tensor(_scope(), t) for t in out]
 
 
 def stack(x: Sequence[Operand], axis: int = 0) -> Tensor:
@@ -457,10 +460,10 @@ def rotary_by(x: Operand, turns: Operand, width: int = 0, heads: int = 0, interl
 
 
 def _recurrent(name: str, x: Operand, w: Operand, r: Operand, cells: int, **parts: Optional[Operand]) -> tuple[Tensor, ...]:
-    g, out = graph(), [ffi.new("copse_tensor **") for _ in range(2 + cells)]
+    scope, out = _scope(), [ffi.new("copse_tensor **") for _ in range(2 + cells)]
     params = ffi.new("struct copse_recurrent_params *", {k: _pointer(t) for k, t in parts.items() if t is not None})
-    check(getattr(lib, f"copse_{name}")(g, _pointer(x), _pointer(w), _pointer(r), params, *out))
-    return tuple(Tensor(g, t[0]) for t in out)
+    check(getattr(lib, f"copse_{name}")(scope.graph, _pointer(x), _pointer(w), _pointer(r), params, *out))
+    return tuple(Tensor(scope, t[0]) for t in out)
 
 
 def gru(x: Operand, w: Operand, r: Operand, bias: Optional[Operand] = None, recurrent_bias: Optional[Operand] = None,
@@ -505,7 +508,7 @@ def cast(x: Operand, dtype: str) -> Tensor:
 def constant(values: Any, dtype: Optional[str] = None) -> Tensor:
     """A tensor with these values: int32 for whole numbers, else float32, or the given type."""
     a = array(values)
-    a = np.ascontiguousarray(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
+    a = array_of(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
     return _call(lib.copse_constant, type_of(a.dtype), shape_of(a.shape), ffi.from_buffer(a))
 
 
@@ -519,7 +522,7 @@ def gradients(y: Operand, x: Sequence[Operand], dy: Optional[Operand] = None) ->
     out = ffi.new("copse_tensor *[]", len(x))
     check(lib.copse_gradients(graph(), _pointer(y), ffi.NULL if dy is None else _pointer(dy), [_pointer(t) for t in x],
                               len(x), out))
-    return [Tensor(graph(), t) for t in out]
+    return [Tensor(_scope(), t) for t in out]
 
 
 def all_reduce(x: Operand, op: str = "sum") -> Tensor:
@@ -532,7 +535,7 @@ def sync_moments(x: Operand, axes: Union[int, Sequence[int]] = 0) -> tuple[Tenso
     positions = _axes(axes, len(x.shape))
     mean_, variance = ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
     check(lib.copse_sync_moments(graph(), _pointer(x), positions or ffi.NULL, len(positions), mean_, variance))
-    return Tensor(graph(), mean_[0]), Tensor(graph(), variance[0])
+    return Tensor(_scope(), mean_[0]), Tensor(_scope(), variance[0])
 
 
 def sync_batch_norm(x: Operand, axes: Union[int, Sequence[int]] = 0, gamma: Optional[Operand] = None,

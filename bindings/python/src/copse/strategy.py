@@ -10,7 +10,7 @@ from ._library import c_string, check, choice, ffi, lib, make, text
 from .cluster import Cluster
 from .devices import context, select
 from .errors import ArgumentError, ShapeError
-from .tensor import Tensor, array, shape_of, type_of, _NAMES
+from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
 
 INITIALIZERS = {
     name[len("COPSE_INIT_"):].lower(): getattr(lib, name) for name in dir(lib) if name.startswith("COPSE_INIT_")
@@ -75,7 +75,7 @@ class Variable:
         a = array(values)
         if a.shape != self.shape:
             raise ShapeError(f"variable '{self.name}' has the shape {list(self.shape)}, the values have {list(a.shape)}")
-        a = np.ascontiguousarray(a, self.dtype)
+        a = array_of(a, self.dtype)
         check(lib.copse_variable_assign(self._pointer, ffi.from_buffer(a)))
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -171,7 +171,7 @@ class Strategy:
         gradients are rows (docs/sparse.md)."""
         key, data = c_string(name), ffi.NULL
         if values is not None:
-            a = np.ascontiguousarray(array(values), dtype)
+            a = array_of(values, dtype)
             shape, data = a.shape, ffi.from_buffer(a)
         params = ffi.new("struct copse_variable_params *", {
             "name": key, "shape": shape_of(shape), "type": type_of(dtype), "seed": seed, "values": data,

@@ -25,15 +25,31 @@ _ELEMENTS = {
 
 
 def array(value: Any) -> np.ndarray:
-    """A contiguous NumPy array. Takes arrays, lists, and any object with DLPack on the CPU, such as a PyTorch tensor."""
+    """A NumPy array as the library reads it: C order, aligned, native byte order; a copy if `value` is none. Takes arrays,
+    lists, and any object with DLPack on the CPU, such as a PyTorch tensor."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value)
-    return np.ascontiguousarray(value)
+    if np.ma.is_masked(value):
+        raise ArgumentError("an array has masked elements: fill them first")
+    a = np.asarray(value)
+    return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
+
+
+def array_of(value: Any, dtype: Any) -> np.ndarray:
+    """Numbers as an array of one type. Refuses values that a type of whole numbers cannot hold."""
+    a, to = array(value), np.dtype(dtype).newbyteorder("=")
+    if a.dtype.kind not in "biuf":
+        raise ArgumentError(f"arrays of {a.dtype} are not supported: use numbers")
+    with np.errstate(invalid="ignore"):
+        b = a.astype(to)
+    if to.kind in "iu" and (a != b).any():
+        raise ArgumentError(f"{to} cannot hold {a[a != b].flat[0]}")
+    return b
 
 
 def column(value: Any) -> np.ndarray:
-    """An array of a type that a batch can have. Floats become float32, whole numbers int32 if they fit."""
-    a = array(value)
+    """An array of a type that a batch can have. Other floats become float32, other whole numbers int64."""
+    a = np.atleast_1d(array(value))
     if a.dtype.name in _TYPES:
         return a
     if a.dtype.kind == "f":
@@ -72,15 +88,40 @@ def view_of(a: np.ndarray) -> Any:
     })
 
 
-class Tensor:
-    """A result of a node of a graph. Exists inside a loss function only; it has a shape and a type, and no values."""
+class Scope:
+    """A call of one of the application's functions, with the graph that it builds. The library frees what belongs to it."""
 
-    __slots__ = ("_graph", "_pointer")
+    __slots__ = ("_graph", "is_over")
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self.is_over = False
+
+    def valid(self, pointer: Any) -> Any:
+        """The pointer, while the call lasts."""
+        if self.is_over:
+            raise ArgumentError("inputs and tensors cannot be kept: the function call that gave them is over")
+        return pointer
+
+    @property
+    def graph(self) -> Any:
+        return self.valid(self._graph)
+
+
+class Tensor:
+    """A result of a node of a graph; it has a shape and a type, and no values. After the call of the function in which it was
+    made, every use of it raises ArgumentError."""
+
+    __slots__ = ("_scope", "_in_scope")
     __array_ufunc__ = None  # NumPy must not take over `array + tensor`
 
-    def __init__(self, graph: Any, pointer: Any) -> None:
-        self._graph = graph
-        self._pointer = pointer
+    def __init__(self, scope: Scope, pointer: Any) -> None:
+        self._scope = scope
+        self._in_scope = pointer
+
+    @property
+    def _pointer(self) -> Any:
+        return self._scope.valid(self._in_scope)
 
     @property
     def shape(self) -> tuple[int, ...]:

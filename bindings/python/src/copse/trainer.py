@@ -49,11 +49,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Variables that got values from a file, variables that the file lacks, and arrays that no variable has."""
+    """Variables that got values from a file, variables that the file lacks, arrays that no variable has, and variables that
+    `choose` left out."""
 
     matched: list[str]
     missing: list[str]
     unused: list[str]
+    skipped: list[str] = field(default_factory=list)
 
 
 class _ModelLoss(Guard):
@@ -78,8 +80,8 @@ class _Callback(Guard):
         self.row: Optional[tuple[str, tuple[int, ...]]] = None  # of the result that was built last
 
     def _build(self, graph: Any, batch: Any, out: Any) -> None:
-        with ops.building(graph):
-            result = self.function(Inputs(graph, batch))
+        with ops.building(graph) as scope:
+            result = self.function(Inputs(scope, batch))
             if not isinstance(result, (Tensor, Variable)):
                 raise ArgumentError(f"the function returned {type(result).__name__}, not a Tensor")
             out[0] = result._pointer if isinstance(result, Tensor) else result._tensor
@@ -103,8 +105,8 @@ class _Transform:
             "copse_transform_fn", lambda graph, pairs, count, _user: guard.run(self._build, graph, pairs, count))
 
     def _build(self, graph: Any, pairs: Any, count: int) -> None:
-        with ops.building(graph):
-            given = [(Tensor(graph, pairs[i].gradient) if pairs[i].gradient else None,
+        with ops.building(graph) as scope:
+            given = [(Tensor(scope, pairs[i].gradient) if pairs[i].gradient else None,
                       Variable(self.strategy, pairs[i].variable)) for i in range(count)]
             changed = list(self.function(given))
             if len(changed) != count:
@@ -311,16 +313,21 @@ class Trainer:
         return position.epoch, position.batch
 
     def load(self, path: "str | os.PathLike", *, layout: str = "auto", is_exact: bool = False,
-             needs_all: bool = False) -> Loaded:
+             needs_all: bool = False, choose: Optional[Callable[[str], bool]] = None) -> Loaded:
         """Set variables from a safetensors file, by name. layout: "torch" transposes the matrices of torch.nn.Linear.
-        is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable."""
+        is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable.
+        choose: a function of the name of a variable. If it returns False, the variable keeps its values: for example the
+        last layer of a model for other classes, whose array in the file has another shape."""
+        left_out = {v.name for v in self.strategy.variables() if choose and not choose(v.name)}
+        callback = ffi.callback("copse_load_choice_fn", lambda _user, _file, name: text(name) not in left_out)
         params = ffi.new("struct copse_load_params *", {
-            "layout": choice("the layout", layout, LAYOUTS), "is_exact": is_exact, "needs_all": needs_all})
+            "layout": choice("the layout", layout, LAYOUTS), "is_exact": is_exact, "needs_all": needs_all,
+            "choose": callback if left_out else ffi.NULL})
         found = ffi.new("struct copse_load_report *")
         check(lib.copse_trainer_load(self._pointer, c_string(path), params, found))
         return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
             (found.matched, found.matched_count), (found.missing, found.missing_count),
-            (found.unused, found.unused_count))))
+            (found.unused, found.unused_count), (found.skipped, found.skipped_count))))
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -352,7 +359,9 @@ class Trainer:
         if isinstance(batch, Mapping):
             made = HostBatch(batch)
             return made._batch, made
-        return (batch._batch, batch) if isinstance(batch, HostBatch) else (batch, None)
+        if not isinstance(batch, HostBatch):
+            raise ArgumentError(f"a batch is {type(batch).__name__}: use arrays by name, or a batch of Batches")
+        return batch._batch, batch
 
 
 def _result(r: Any) -> StepResult:

@@ -2,8 +2,8 @@
 /** @file
  * Predictions with the variables of a trainer.
  */
-#ifndef COPSE_PUBLIC_TRAIN_PREDICT_H
-#define COPSE_PUBLIC_TRAIN_PREDICT_H
+#ifndef COPSE_PUBLIC_PREDICT_H
+#define COPSE_PUBLIC_PREDICT_H
 
 #include "copse/trainer.h"
 

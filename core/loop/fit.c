@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* copse_trainer_fit: epochs of steps, the means of their results, and an evaluation after each epoch. */
+#include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
+#include "core/base/callback.h"
+#include "core/train/trainer.h"
+
+/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY of steps, and those of two runs. */
+#define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_UNDER_WAY)
+
+/* Means over examples. */
+struct means {
+    struct copse_step_result *to; /* sums until means_close */
+    double examples;
+};
+
+struct fit {
+    copse_trainer *t;
+    copse_batches *batches;
+    const struct copse_fit_params *params;
+    struct means means;
+    uint64_t pending[PENDING]; /* examples of results that are not taken, a ring */
+    uint32_t first, count;
+    uint64_t gathered;   /* examples of micro-batches without an update */
+    uint32_t in_run;     /* steps of a run; 1: no accelerator */
+    size_t size_of_run;  /* examples of its batches */
+};
+
+/* ---- means ---- */
+
+static void means_add(struct means *m, const struct copse_step_result *r, double examples)
+{
+    struct copse_step_result *to = m->to;
+    double sums[COPSE_COUNT(to->reports)];
+    const double loss = to->loss + r->loss * examples;
+    for (uint32_t i = 0; i < r->report_count; i++)
+        sums[i] = (m->examples > 0 ? to->reports[i] : 0) + r->reports[i] * examples;
+    *to = *r;
+    to->loss = loss;
+    memcpy(to->reports, sums, r->report_count * sizeof *sums);
+    m->examples += examples;
+}
+
+static void means_close(struct means *m)
+{
+    if (!(m->examples > 0))
+        return;
+    m->to->loss /= m->examples;
+    for (uint32_t i = 0; i < m->to->report_count; i++)
+        m->to->reports[i] /= m->examples;
+}
+
+/* ---- results ---- */
+
+static copse_status take_result(struct fit *f, bool wait)
+{
+    struct copse_step_result r;
+    COPSE_TRY(copse_trainer_result(f->t, wait, &r));
+    if (f->count == 0) /* of a step before the call */
+        return COPSE_OK;
+    means_add(&f->means, &r, (double)f->pending[f->first]);
+    f->first = (f->first + 1) % PENDING;
+    f->count--;
+    return COPSE_OK;
+}
+
+/* Take what is complete, and wait until at most `most` are left. */
+static copse_status take_results(struct fit *f, uint32_t most)
+{
+    copse_status s = COPSE_OK;
+    while (s == COPSE_OK)
+        s = take_result(f, f->count > most);
+    return s == COPSE_ERR_END || s == COPSE_ERR_TIMEOUT ? COPSE_OK : s;
+}
+
+static copse_status drop_results(copse_trainer *t)
+{
+    struct copse_step_result r;
+    copse_status s;
+    do
+        s = copse_trainer_result(t, true, &r);
+    while (s == COPSE_OK || s == COPSE_ERR_NONFINITE);
+    return s == COPSE_ERR_END ? COPSE_OK : s;
+}
+
+/* A step on so many examples was begun. Only an update has a result. */
+static void note_step(struct fit *f, uint64_t examples)
+{
+    f->gathered += examples;
+    if (copse_trainer_gathered(f->t) > 0)
+        return;
+    f->pending[(f->first + f->count++) % PENDING] = f->gathered;
+    f->gathered = 0;
+}
+
+/* ---- steps ---- */
+
+static copse_status run_fed(struct fit *f)
+{
+    const uint32_t fed = copse_trainer_fed(f->t);
+    if (fed == 0)
+        return COPSE_OK;
+    COPSE_TRY(take_results(f, f->in_run)); /* the results of two runs are kept */
+    COPSE_TRY(copse_trainer_run(f->t));
+    for (uint32_t i = 0; i < fed; i++)
+        note_step(f, f->size_of_run);
+    return COPSE_OK;
+}
+
+/* Batches of a run have one size. */
+static copse_status feed_run(struct fit *f, const struct copse_host_batch *batch)
+{
+    const uint32_t fed = copse_trainer_fed(f->t);
+    if (fed == f->in_run || (fed > 0 && batch->count != f->size_of_run))
+        COPSE_TRY(run_fed(f));
+    f->size_of_run = batch->count;
+    return copse_trainer_feed(f->t, batch);
+}
+
+static copse_status step(struct fit *f, const struct copse_host_batch *batch, uint64_t examples)
+{
+    COPSE_TRY(take_results(f, COPSE_STEPS_UNDER_WAY - 1)); /* one more would drop a result */
+    COPSE_TRY(copse_trainer_step(f->t, batch));
+    note_step(f, examples);
+    return COPSE_OK;
+}
+
+/* The oldest fed batch. */
+static copse_status step_fed(struct fit *f)
+{
+    return step(f, NULL, f->t->feed.slots[f->t->feed.first].batch.count);
+}
+
+static copse_status feed_ahead(struct fit *f, const struct copse_host_batch *batch)
+{
+    if (copse_trainer_fed(f->t) == f->t->feed.depth)
+        COPSE_TRY(step_fed(f));
+    return copse_trainer_feed(f->t, batch);
+}
+
+static copse_status take_batch(struct fit *f, const struct copse_host_batch *batch)
+{
+    if (f->in_run > 1)
+        return feed_run(f, batch);
+    return f->t->feed.depth > 0 ? feed_ahead(f, batch) : step(f, batch, batch->count);
+}
+
+/* The batches that are fed, and the micro-batches that have no update. */
+static copse_status finish_epoch(struct fit *f)
+{
+    if (f->in_run > 1)
+        COPSE_TRY(run_fed(f));
+    while (copse_trainer_fed(f->t) > 0)
+        COPSE_TRY(step_fed(f));
+    if (copse_trainer_gathered(f->t) > 0) {
+        COPSE_TRY(take_results(f, COPSE_STEPS_UNDER_WAY - 1));
+        COPSE_TRY(copse_trainer_flush(f->t));
+        note_step(f, 0);
+    }
+    return take_results(f, 0);
+}
+
+static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step_result *out)
+{
+    struct copse_host_batch batch;
+    copse_status s;
+    f->means = (struct means){ .to = out };
+    COPSE_TRY(copse_batches_start(f->batches, epoch, 0));
+    while ((s = copse_batches_next(f->batches, &batch)) == COPSE_OK)
+        COPSE_TRY(take_batch(f, &batch));
+    if (s != COPSE_ERR_END)
+        return s;
+    COPSE_TRY(finish_epoch(f));
+    means_close(&f->means);
+    return COPSE_OK;
+}
+
+static copse_status evaluate_batches(copse_trainer *t, copse_batches *batches, struct copse_step_result *out)
+{
+    struct means m = { .to = out };
+    struct copse_host_batch batch;
+    struct copse_step_result r;
+    copse_status s;
+    COPSE_TRY(copse_batches_start(batches, 0, 0));
+    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
+        COPSE_TRY(copse_trainer_evaluate(t, &batch, &r));
+        means_add(&m, &r, (double)batch.count);
+    }
+    means_close(&m);
+    return s == COPSE_ERR_END ? COPSE_OK : s;
+}
+
+/* ---- epochs ---- */
+
+static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
+{
+    const struct copse_fit_params *p = f->params;
+    struct copse_epoch e = { .epoch = epoch + 1 };
+    COPSE_TRY(train_epoch(f, epoch, &e.training));
+    if (p->held_out)
+        COPSE_TRY(evaluate_batches(f->t, p->held_out, &e.held_out));
+    if (!p->on_epoch)
+        return COPSE_OK;
+    struct copse_callback here = { .name = "the epoch function of copse_trainer_fit",
+                                   .held = { f->t, f->batches, p->held_out } };
+    return copse_callback_call(&here, p->on_epoch(p->user, &e, stop));
+}
+
+copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params)
+{
+    COPSE_TRY(copse_need("trainer", t, batches, params));
+    COPSE_TRY(copse_no_reserved(copse_fit_params, params));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_fit", t));
+    if (params->epochs == 0 || params->first > params->epochs)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: epochs is %u; at least 1, and at least `first` (%u)", params->epochs,
+                          params->first);
+    struct fit f = { .t = t, .batches = batches, .params = params,
+                     .in_run = COPSE_MAX(copse_accelerator_steps_per_run(t->strategy), 1u) };
+    bool stop = false;
+    COPSE_TRY(drop_results(t));
+    for (uint32_t epoch = params->first; epoch < params->epochs && !stop; epoch++)
+        COPSE_TRY(fit_epoch(&f, epoch, &stop));
+    return COPSE_OK;
+}

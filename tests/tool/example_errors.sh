@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# example_errors.sh DIGITS PROGRAM...: examples and the programs of pages, compiled with rig/failing_calls.c. A batch that
+# cannot be read, or a result that cannot be had, ends each of them with the text of the error and code 1.
+set -u
+digits=$1
+shift
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cp "$digits" "$work/digits.csv.gz"
+cd "$work" || exit 1
+failed=0
+
+no() {
+    printf 'FAILED: %s\n' "$*"
+    failed=1
+}
+
+# ends_at CALL COUNT TEXT: the program stops at the call of this number
+ends_at() {
+    COPSE_FAIL=$1:$2 timeout 250 "$program" $arguments >stdout 2>stderr
+    code=$?
+    if [ $code -eq 77 ]; then
+        echo "$name is left out: $(cat stderr)"
+        return
+    fi
+    [ $code -eq 1 ] || no "$name: code $code after an error of $1: $(cat stdout stderr)"
+    grep -q "^$name: $3\$" stderr || no "$name: no '$3' in: $(cat stderr)"
+    ! grep -q 'LeakSanitizer' stderr || no "$name: $(cat stderr)"
+}
+
+for program; do
+    name=$(basename "$program")
+    name=${name#failing_}
+    arguments=
+    case $name in
+    digits | layers | lend_vulkan) arguments=digits.csv.gz ;;
+    page_layers) name=layers ;;
+    page_first) name=first ;;
+    esac
+    if [ "$name" = named_inputs ]; then # it has a loop of its own
+        ends_at batches_next 3 'cat/05.png is a damaged PNG'
+        ends_at trainer_result 3 'worker 3 is lost'
+    else
+        ends_at trainer_fit 1 'cat/05.png is a damaged PNG'
+    fi
+done
+[ $failed -eq 0 ] && echo "$# programs end with their errors"
+exit $failed
