@@ -5,7 +5,7 @@
 #define COPSE_AUDIT_H
 
 #include "copse/train/audit.h"
-#include "core/audit/digest.h"
+#include "core/device/digest.h"
 
 /* The memory of a variable on a replica. A binding without a buffer is left out. Bindings may change from step to step;
    then copse__digests_room has made room for them. */

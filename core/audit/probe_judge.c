@@ -92,7 +92,7 @@ static copse_status load(const struct copse_probe *p, const struct copse_bound *
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count = e->part ? copse__part_count(e->part, i, count_of(p, i)) : count_of(p, i);
-        const bool is_double = is_real(p, i) && !b->is_single;
+        const bool is_double = is_real(p, i) && !b->limit.is_single;
         void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), is_double ? sizeof(double) : sizeof(uint32_t));
         COPSE_TRY(copse_need_memory(data, "audit"));
         e->args[i] = (struct copse_host_arg){ data, count, is_double };
@@ -112,12 +112,12 @@ static copse_status evaluate(const struct copse_probe *p, const struct copse_bou
                              struct evaluation *e)
 {
     const struct copse_command *c = &p->command;
-    const void *params = e->part ? e->part->params : copse__law_params(c);
-    COPSE_TRY(load(p, b, is_size && !b->size, e));
-    if (is_size && b->size)
-        b->size(params, copse__law_spec(c), e->args);
+    const void *params = e->part ? e->part->split.params : copse__law_params(c);
+    COPSE_TRY(load(p, b, is_size && !b->limit.size, e));
+    if (is_size && b->limit.size)
+        b->limit.size(params, copse__law_spec(c), e->args);
     else
-        b->truth(params, is_size ? b->spec : copse__law_spec(c), e->args);
+        b->law->host(params, is_size ? b->spec : copse__law_spec(c), e->args);
     return COPSE_OK;
 }
 
@@ -151,7 +151,7 @@ static void compare_element(const struct copse_probe *p, uint32_t i, size_t k, c
         return;
     }
     const double tolerance =
-        COPSE_BOUND_MARGIN * UNIT * (b->ulp * fmax(fabs(expected), least) + b->ratio * basis) + TINY;
+        COPSE_BOUND_MARGIN * UNIT * (b->limit.ulp * fmax(fabs(expected), least) + b->limit.ratio * basis) + TINY;
     if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
         note(p, i, k, expected, tolerance, true, out);
 }
@@ -169,11 +169,11 @@ static void compare_real(const struct copse_probe *p, uint32_t i, const struct c
                          const struct evaluation *e, const struct copse_host_arg *size, struct copse_probe_fault *out)
 {
     const struct copse_host_arg *y = &e->args[i];
-    const double least = fmax(norm_of(y), b->floor);
+    const double least = fmax(norm_of(y), b->limit.floor);
     for (size_t k = 0; k < y->count && !out->is_found; k++)
         if (word_at(e, i, k) < count_of(p, i))
-            compare_element(p, i, word_at(e, i, k), b, least, copse__load(y, k), b->ratio > 0 ? copse__load(size, k) : 0,
-                            out);
+            compare_element(p, i, word_at(e, i, k), b, least, copse__load(y, k),
+                            b->limit.ratio > 0 ? copse__load(size, k) : 0, out);
 }
 
 static copse_status compare(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
@@ -181,12 +181,12 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
 {
     const struct copse_command *c = &p->command;
     COPSE_TRY(evaluate(p, b, false, e));
-    if (b->ratio > 0)
+    if (b->limit.ratio > 0)
         COPSE_TRY(evaluate(p, b, true, size));
     for (uint32_t i = 0; i < c->binding_count && !out->is_found; i++) {
         if (!copse__probe_is_result(c, i))
             continue;
-        if (copse__bound_is_exact(b) || !is_real(p, i))
+        if (copse__limit_is_exact(&b->limit) || !is_real(p, i))
             compare_words(p, i, e, out);
         else
             compare_real(p, i, b, e, &size->args[i], out);
@@ -203,7 +203,7 @@ static copse_status load_floats(const struct copse_probe *p, const struct copse_
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count = count_of(p, i);
         e->args[i] = size->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
-        if (!(b->ratio > 0))
+        if (!(b->limit.ratio > 0))
             continue;
         float *magnitudes = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
         size->args[i].data = magnitudes;
@@ -233,11 +233,11 @@ static void compare_elements(const struct copse_probe *p, const struct copse_bou
         uint32_t expected = (uint32_t)(int32_t)l->y[i];
         if (is_real(p, s->result))
             memcpy(&expected, &rounded, sizeof expected);
-        if (copse__bound_is_exact(b) || !is_real(p, s->result))
+        if (copse__limit_is_exact(&b->limit) || !is_real(p, s->result))
             compare_word(p, s->result, word, expected, is_real(p, s->result), out);
         else
-            compare_element(p, s->result, word, b, fmax(least, b->floor), l->y[i],
-                            b->ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
+            compare_element(p, s->result, word, b, fmax(least, b->limit.floor), l->y[i],
+                            b->limit.ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
     }
 }
 
@@ -258,7 +258,7 @@ static copse_status compare_sample(const struct copse_probe *p, const struct cop
         compare_elements(p, b, &l, &size, out);
     copse__free(mem, l.y);
     copse__free(mem, l.chosen.at);
-    if (b->ratio > 0)
+    if (b->limit.ratio > 0)
         drop(p, &size);
     return status;
 }

@@ -79,7 +79,7 @@ struct copse_launch_form {
     void (*plan)(struct copse_launch *l);
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
-    copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [truth of the magnitudes] */
+    copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [that of the law] */
     struct copse_case_limit limit; /* all zero: the same bits, including the sign of zero */
     float cap;         /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     uint32_t least_group; /* invocations that a group needs                                         [1] */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of attention. */
-#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
-#include "core/device/attention_map.h"
+#include "core/ops/attention_map.h"
 #include "core/ops/ops.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
@@ -281,19 +280,19 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define FORWARD(kernel_, label, plan_, ...)                                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
       .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, .arrange = arrange_items,      \
-      .size = copse__size_##kernel_, LIMITS }
+      LIMITS }
 #define FORWARD_LAST(kernel_, label, plan_, ...)                                                                           \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
       .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,      \
-      .size = copse__size_##kernel_, LIMITS, LATER }
+      LIMITS, LATER }
 #define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                           \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,    \
-    .size = copse__size_##kernel_, LIMITS
+    LIMITS
 #define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                             \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,            \
-    .size = copse__size_##kernel_, LIMITS
+    LIMITS
 #define QUERY(label, plan_, ...)      { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) }
 #define QUERY_LATER(label, plan_, ...) { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define QUERY_WIDE(label, plan_, ...) { QUERY_FORM(attention_grad_query_wide, arrange_query_wide, label, plan_, RESULT, __VA_ARGS__) }

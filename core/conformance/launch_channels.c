@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that normalise channels. */
-#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -112,7 +111,7 @@ static void plan_norm_wide(struct copse_launch *l)
 #define APART .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define SUMS_OF(kernel_, label, op, plan_, ...)                                                             \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
-      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_channel_sums, \
+      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                                \
       .limit = { .ulp = 1, .ratio = 16 }, APART, __VA_ARGS__ }
 #define SUMS(label, op, plan_, ...)      SUMS_OF(channel_sums, label, op, plan_, __VA_ARGS__)
 #define SUMS_WIDE(label, op, plan_, ...) SUMS_OF(channel_sums_wide, label, op, plan_, __VA_ARGS__)
@@ -125,7 +124,7 @@ static void plan_norm_wide(struct copse_launch *l)
 #define NORM(kernel_, label, op, plan_)                                                                     \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
       .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                \
-      .size = copse__size_##kernel_, .limit = { .ulp = 1, .ratio = 16 }, APART }
+      .limit = { .ulp = 1, .ratio = 16 }, APART }
 
 static const struct copse_launch_form forms[] = {
     SUMS("mean", MEAN, plan_sums, .why = NULL),

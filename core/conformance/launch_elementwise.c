@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -229,7 +228,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define PAIR(kernel_, label, kind, ...)                                                                     \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { kind }, .contents = { __VA_ARGS__, RESULT }, \
-      .plan = plan_##kernel_, .arrange = arrange_pair, .size = copse__size_##kernel_,                       \
+      .plan = plan_##kernel_, .arrange = arrange_pair,                                                        \
       .limit = { .ulp = 1, .ratio = 16 }, .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
 #define BIAS(label, has_bias, activation, ...)                                                              \
     { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \

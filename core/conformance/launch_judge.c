@@ -267,9 +267,10 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
                           struct truths *t, struct copse_conform_outcome *out)
 {
     const struct copse_launch_form *f = x->launch->form;
+    copse_host_fn *size = f->size ? f->size : x->row->law->limit.size;
     COPSE_TRY(evaluate(r, x, truth, AS_IS, ALL, &t->as_is));
     if (f->limit.ratio > 0)
-        COPSE_TRY(evaluate(r, x, f->size ? f->size : truth, f->size ? AS_IS : MAGNITUDES, ALL, &t->size));
+        COPSE_TRY(evaluate(r, x, size ? size : truth, size ? AS_IS : MAGNITUDES, ALL, &t->size));
     for (uint32_t a = 0; a < x->row->arg_count; a++) {
         struct copse_comparison c;
         if (!x->row->args[a].is_written)

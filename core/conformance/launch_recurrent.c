@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of recurrent layers. */
-#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 #include "core/ops/recurrent_steps.h"
@@ -56,11 +55,11 @@ static void plan_recurrent_grad_first(struct copse_launch *l)
 #define LIMITS .limit = { .ulp = 1, .ratio = 16 }, .cap = 15, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define FORWARD(label, kind, is_packed)                                                                                    \
     { .kernel = COPSE_KERNEL_recurrent, .name = label, .spec = { COPSE_RECURRENT_##kind, is_packed },                      \
-      .contents = { VALUES, VALUES, INDEX, VALUES, RESULT }, .plan = plan_forward, .size = copse__size_recurrent, LIMITS }
+      .contents = { VALUES, VALUES, INDEX, VALUES, RESULT }, .plan = plan_forward, LIMITS }
 #define GRAD(label, kind, is_packed, is_on, plan_)                                                                         \
     { .kernel = COPSE_KERNEL_recurrent_grad, .name = label, .spec = { COPSE_RECURRENT_##kind, is_packed, is_on },          \
       .contents = { VALUES, VALUES, INDEX, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_,                        \
-      .size = copse__size_recurrent_grad, LIMITS }
+      LIMITS }
 
 static const struct copse_launch_form forms[] = {
     FORWARD("rnn", TANH, 0), FORWARD("rnn, packed", TANH, 1), FORWARD("lstm", LSTM, 0), FORWARD("lstm, packed", LSTM, 1),

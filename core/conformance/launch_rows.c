@@ -2,7 +2,6 @@
 /* Forms of the kernels of rows: statistics, softmax, losses, norms, argmax. */
 #include <math.h>
 
-#include "core/audit/bound.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -302,20 +301,20 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
 #define SOFTMAX_GRAD(kernel_, label, is_logarithm)                                                          \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },                            \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .arrange = arrange_softmax_grad,      \
-      .size = copse__size_softmax_grad, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define NORM(label, op, is_centered)                                                                        \
     { .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered },                        \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,                    \
-      .size = copse__size_norm, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 #define NORM_WIDE(label, op, is_centered)                                                                   \
     { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
-      .size = copse__size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 #define NORM_OF(kernel_, label, op, plan_, wide, ...)                                                       \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },                                   \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .size = copse__size_norm##wide,        \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                                        \
       .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,                            \
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ }
 #define LONG_ROWS .why = "long rows take one launch"
@@ -332,17 +331,17 @@ static void arrange_weights(const struct copse_launch *l, uint32_t *const *words
 #define LOGITS_GRAD(label, has_ignored)                                                                     \
     { .kernel = COPSE_KERNEL_logits_grad, .name = label, .spec = { has_ignored },                           \
       .contents = { VALUES, INDEX, VALUES, VALUES, RESULT }, .plan = plan_logits_grad, .arrange = arrange_loss, \
-      .size = copse__size_logits_grad, .limit = { .ulp = 16, .ratio = 16 }, .is_rare = true, APART }
+      .limit = { .ulp = 16, .ratio = 16 }, .is_rare = true, APART }
 
 /* Weights are usual numbers: a product with a subnormal one has few digits. */
 #define CLASS_LOSS(label, is_wide, has_ignored)                                                             \
     { .kernel = COPSE_KERNEL_class_loss, .name = label, .spec = { is_wide, has_ignored },                   \
       .contents = { VALUES, INDEX, VALUES, USUAL, RESULT }, .plan = plan_class_loss, .arrange = arrange_weights, \
-      .size = copse__size_class_loss, .limit = { .ulp = 1, .ratio = 16 }, .cap = 65536, .is_rare = true, APART }
+      .limit = { .ulp = 1, .ratio = 16 }, .cap = 65536, .is_rare = true, APART }
 #define CLASS_LOSS_GRAD(label, has_ignored)                                                                 \
     { .kernel = COPSE_KERNEL_class_loss_grad, .name = label, .spec = { has_ignored },                       \
       .contents = { VALUES, INDEX, VALUES, USUAL, USUAL, VALUES, RESULT }, .plan = plan_class_loss_grad,    \
-      .arrange = arrange_weights, .size = copse__size_class_loss_grad, .limit = { .ulp = 1, .ratio = 16 },  \
+      .arrange = arrange_weights, .limit = { .ulp = 1, .ratio = 16 },                                       \
       .cap = 65536, .is_rare = true, APART }
 
 static const struct copse_launch_form forms[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of sums: over ranks, along an axis, by index; the dense layer's stream. */
 #include "copse/matmul.h"
-#include "core/audit/digest.h"
+#include "core/device/digest.h"
 #include "core/conformance/launch.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"

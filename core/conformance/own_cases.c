@@ -3,7 +3,6 @@
    results are compared; without one every word of the guards and of the buffers that are only read is. */
 #include <stdio.h>
 
-#include "core/audit/bound.h"
 #include "core/conformance/own_launch.h"
 
 struct own_work {
@@ -41,10 +40,10 @@ static void plan_reference(const struct own_work *w, struct own_pair *out)
 {
     const struct copse_own_launch *o = w->own;
     const struct copse_kernel_row *row = &copse_kernel_table[o->reference];
-    struct copse_bound b;
-    copse__bound_limits(o->reference, o->reference_spec, &b);
+    struct copse_limit limit;
+    copse__law_limit(row->law, NULL, o->reference_spec, &limit);
     out->reference_form = (struct copse_launch_form){ .kernel = (enum copse_kernel_id)o->reference, .name = "",
-                                                      .limit = o->limit, .size = b.size, .is_single = b.is_single };
+                                                      .limit = o->limit, .is_single = limit.is_single };
     out->reference = out->launch;
     out->reference.form = &out->reference_form;
     memcpy(out->reference.params, o->reference_params, sizeof o->reference_params);

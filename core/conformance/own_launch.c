@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/audit/bound.h"
 #include "core/data/number.h"
 #include "core/graph/op.h"
 
@@ -323,10 +322,10 @@ static copse_status complete(const struct line *l, struct copse_own_launch *o)
         return o->has_limit ? fail(l, "limit without a reference: name one, or leave the limit out") : COPSE_OK;
     COPSE_TRY(check_reference(l, o));
     if (!o->has_limit) {
-        struct copse_bound b;
-        copse__bound_limits(o->reference, o->reference_spec, &b);
-        o->limit.ulp = b.ulp;
-        o->limit.ratio = b.ratio;
+        struct copse_limit limit;
+        copse__law_limit(copse_kernel_table[o->reference].law, NULL, o->reference_spec, &limit);
+        o->limit.ulp = limit.ulp;
+        o->limit.ratio = limit.ratio;
     }
     return COPSE_OK;
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/audit/bound.h"
 #include "core/conformance/fence.h"
 #include "core/conformance/rig.h"
 #include "core/graph/recording.h"
@@ -115,12 +114,12 @@ static size_t kernel_of(const char *variant)
 static double ratio_of(const char *family, const char *variant)
 {
     const struct copse_family *f = family ? copse__family(family) : NULL;
-    struct copse_bound b;
+    struct copse_limit limit;
     const struct copse_variant *v = f && *variant ? copse__variant(f, variant) : NULL;
     if (!v || !f->takes_operands || f->takes_operands(v, COPSE_F32))
         return 0;
-    copse__bound_limits(v->kernel, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &b);
-    return b.ratio;
+    copse__law_limit(copse_kernel_table[v->kernel].law, NULL, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &limit);
+    return limit.ratio;
 }
 
 /* Whether the device has the features that all shared kernels need, and the usual group sizes of GPUs. */

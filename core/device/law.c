@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Laws of commands that are no kernels of ours. */
+#include <math.h>
+
 #include "core/device/device.h"
 
 /* ---- C = A B of a vendor's library ---- */
@@ -31,8 +33,17 @@ static struct copse_elements product_elements(const void *params, const int32_t 
     return (struct copse_elements){ (uint64_t)g->m * g->n, g->k };
 }
 
+/* A library's product may add its terms in one chain. */
+static void product_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    const struct copse_gemm *g = params;
+    (void)spec;
+    limit->ratio = 16 + 2 * sqrt((double)g->k);
+}
+
 static const struct copse_law law_product = {
     .host = product_host, .at = product_at, .elements = product_elements,
+    .limit = { .ulp = 1 }, .limit_of = product_limit,
 };
 
 /* ---- copies and fills ---- */
@@ -53,6 +64,17 @@ static void fill_host(const void *params, const int32_t *spec, const struct cops
 }
 
 static const struct copse_law law_copy = { .host = copy_host }, law_fill = { .host = fill_host };
+
+/* ---- limits ---- */
+
+void copse__law_limit(const struct copse_law *law, const void *params, const int32_t *spec, struct copse_limit *out)
+{
+    *out = law->limit;
+    if (law->limit_of)
+        law->limit_of(params, spec, out);
+    if (copse__limit_is_exact(out))
+        out->is_single = true; /* moves and integers: words are compared, and no double would be exact */
+}
 
 /* ---- of a command ---- */
 

@@ -17,6 +17,7 @@
 
 struct copse_kernel;
 struct copse_command;
+struct copse_split;
 
 /* The double-precision reference of a kernel: runs the whole dispatch. `params` points to
    struct copse_params_<kernel>, `spec` to the specialisation constants. F32 arguments are float, or double in the graph's
@@ -36,6 +37,25 @@ struct copse_elements {
 };
 typedef struct copse_elements copse_host_elements_fn(const void *params, const int32_t *spec);
 
+/* The units of a launch (split.h). out->params are those of the launch. False: there are none. */
+typedef bool copse_split_fn(const struct copse_command *c, struct copse_split *out);
+
+/* A result y may be wrong by u (ulp max(|y|, floor) + ratio S); u is 2^-24. All zero: the same bits. Checks while training
+   allow more: COPSE_BOUND_MARGIN (core/audit/bound.h). */
+struct copse_limit {
+    double ulp, floor, ratio;
+    copse_host_fn *size; /* writes S to the results [S is the host function of the magnitudes of the operands] */
+    bool is_single;      /* the host function takes float, not double */
+};
+/* Where the limit of a kernel depends on its constants: change the one of its law. `params` are NULL where no launch is
+   known. */
+typedef void copse_limit_fn(const void *params, const int32_t *spec, struct copse_limit *limit);
+/* Set the constants with which the host function computes S: without activation. */
+typedef void copse_magnitudes_fn(int32_t *spec);
+
+/* Multiplications and additions of a launch, roughly. */
+typedef uint64_t copse_work_fn(const void *params, const int32_t *spec);
+
 /* A launch that takes microseconds, on numbers with which every operation of the kernel is exact. A kernel must pass
    it on a device before its first use there (self_test.c). */
 #define COPSE_SELF_TEST_WORDS 2048
@@ -51,13 +71,27 @@ struct copse_self_test {
 /* Set the fields that are zero for the kernel's specialisation and group size. */
 typedef void copse_self_test_fn(const struct copse_kernel *k, struct copse_self_test *t);
 
+/* In brackets: without the member. */
 struct copse_law {
-    copse_host_fn *host;              /* takes parameters and constants of this kernel, a variant too */
-    copse_host_at_fn *at;             /* computes one element              [only whole launches] */
-    copse_host_place_fn *place;       /* where it is stored                [element i is word i] */
-    copse_host_elements_fn *elements; /* how many there are                [the first parameter, each one operation] */
+    copse_host_fn *host;              /* takes the parameters and constants of this kernel, also if it is a variant */
+    copse_host_at_fn *at;             /* one element                        [whole launches only] */
+    copse_host_place_fn *place;       /* the word of an element             [its number] */
+    copse_host_elements_fn *elements; /* how many elements                  [the first parameter, one operation each] */
+    copse_split_fn *split;            /* independent units                  [none] */
+    copse_work_fn *work;              /* more than to read and write words  [the operations of all elements, or none] */
+    struct copse_limit limit;         /*                                    [the same bits] */
+    copse_limit_fn *limit_of;         /*                                    [the same limit for all constants] */
+    copse_magnitudes_fn *magnitudes;  /* constants for S                    [those of the launch] */
     copse_self_test_fn *self_test;
 };
+
+static inline bool copse__limit_is_exact(const struct copse_limit *l)
+{
+    return !(l->ulp > 0) && !(l->ratio > 0);
+}
+
+/* The limit of a launch, or of any launch with these constants (params NULL). */
+void copse__law_limit(const struct copse_law *law, const void *params, const int32_t *spec, struct copse_limit *out);
 
 /* The law of a command: of its kernel, or of a product of a vendor's library, a copy or a fill; and the parameters and
    constants for its functions. `c` must outlive them. */

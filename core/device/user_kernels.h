@@ -17,7 +17,6 @@ struct copse_user_kernel {
     struct copse_law law; /* without a host function: nothing that is computed again, as in a run of conformance */
     char name[48];
     const copse_context *ctx;
-    double ulp, ratio;           /* largest error of a result: see struct copse_bound */
 };
 
 /* Give the kernel an id; it stays in its place until it is removed. COPSE_ERR_ARGUMENT if there are too many. */

@@ -2,6 +2,7 @@
 /* Index of the largest element along one axis. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -109,4 +110,13 @@ static void argmax_test(const struct copse_kernel *k, struct copse_self_test *t)
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_argmax = { .host = argmax_host, .self_test = argmax_test };
+static bool argmax_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_argmax *p = COPSE_SPLIT_PARAMS(argmax, o);
+    const uint64_t lengths[] = { p->extent, c->kernel->spec[0] ? 0 : p->count, p->chunks };
+    return copse__split_axis(o, 3, lengths, &p->n, p->chunks, &p->inner);
+}
+
+const struct copse_law copse_law_argmax = {
+    .host = argmax_host, .split = argmax_split, .self_test = argmax_test,
+};

@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_OPS_ATTENTION_H
 #define COPSE_CORE_OPS_ATTENTION_H
 
-#include "core/device/attention_map.h"
+#include "core/ops/attention_map.h"
 #include "core/ops/ops.h"
 
 #define COPSE_ATTENTION_WIDTH 128u /* the longest head */

@@ -2,7 +2,8 @@
 /* Host functions and self-tests of the kernels of attention. */
 #include <math.h>
 
-#include "core/device/attention_map.h"
+#include "core/ops/attention_map.h"
+#include "core/ops/attention_sizes.h"
 #include "core/ops/self_tests.h"
 
 #define WIDEST 128
@@ -136,36 +137,24 @@ static void attention_grad_key_host(const void *params, const int32_t *spec,
 
 /* ---- the wide kernels: 16 queries or keys to an invocation, in one launch ---- */
 
-#define LANES 16u
-
-static uint32_t rows_of(uint32_t blocks, uint32_t length)
-{
-    return blocks / ((length + LANES - 1) / LANES) * length;
-}
-
 static void attention_wide_host(const void *params, const int32_t *spec,
                                 const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_wide *w = params;
-    const struct copse_params_attention p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries) };
+    const struct copse_params_attention p = copse__attention_of_wide(params);
     attention_host(&p, spec, args);
 }
 
 static void attention_grad_query_wide_host(const void *params, const int32_t *spec,
                                            const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_query_wide *w = params;
-    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries),
-                                                         .to_first = w->to_first, .to_stride = w->to_stride };
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_wide(params);
     attention_grad_query_host(&p, spec, args);
 }
 
 static void attention_grad_key_wide_host(const void *params, const int32_t *spec,
                                          const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_key_wide *w = params;
-    struct copse_params_attention_grad_key p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->keys),
-                                                 .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
+    struct copse_params_attention_grad_key p = copse__attention_key_of_wide(params);
     for (; p.head < p.share; p.head++)
         attention_grad_key_host(&p, spec, args);
 }
@@ -175,26 +164,21 @@ static void attention_grad_key_wide_host(const void *params, const int32_t *spec
 static void attention_texel_host(const void *params, const int32_t *spec,
                                  const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_texel *t = params;
-    const struct copse_params_attention p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
+    const struct copse_params_attention p = copse__attention_of_texel(params);
     attention_host(&p, spec, args);
 }
 
 static void attention_grad_query_texel_host(const void *params, const int32_t *spec,
                                             const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_query_texel *t = params;
-    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
-                                                         .to_first = t->to_first, .to_stride = t->to_stride };
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_texel(params);
     attention_grad_query_host(&p, spec, args);
 }
 
 static void attention_grad_key_texel_host(const void *params, const int32_t *spec,
                                           const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_key_texel *t = params;
-    const struct copse_params_attention_grad_key p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head,
-                                                       .to_k = t->to_k, .to_v = t->to_v, .to_stride = t->to_stride };
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
     attention_grad_key_host(&p, spec, args);
 }
 
@@ -320,30 +304,110 @@ static void attention_grad_key_texel_test(const struct copse_kernel *k, struct c
 
 /* ---- laws ---- */
 
+/* Scores and sums: products of each query and key that the launch takes, as often as it reads both. */
+static uint64_t work_of(uint32_t rows, uint32_t others, uint32_t width, uint64_t times)
+{
+    return (uint64_t)rows * others * width * times;
+}
+
+static uint64_t attention_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention *p = params;
+    (void)spec;
+    return work_of(p->rows, COPSE_MIN(p->count, p->keys), p->width, 3);
+}
+
+static uint64_t attention_grad_query_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_query *p = params;
+    (void)spec;
+    return work_of(p->rows, COPSE_MIN(p->count, p->keys), p->width, 3);
+}
+
+static uint64_t attention_grad_key_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_key *p = params;
+    (void)spec;
+    return work_of(p->rows, COPSE_MIN(p->count, p->queries), p->width, 4);
+}
+
+static uint64_t attention_wide_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention p = copse__attention_of_wide(params);
+    return attention_work(&p, spec);
+}
+
+static uint64_t attention_grad_query_wide_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_wide(params);
+    return attention_grad_query_work(&p, spec);
+}
+
+static uint64_t attention_grad_key_wide_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_wide(params);
+    return p.share * attention_grad_key_work(&p, spec);
+}
+
+static uint64_t attention_texel_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention p = copse__attention_of_texel(params);
+    return attention_work(&p, spec);
+}
+
+static uint64_t attention_grad_query_texel_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_texel(params);
+    return attention_grad_query_work(&p, spec);
+}
+
+static uint64_t attention_grad_key_texel_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
+    return attention_grad_key_work(&p, spec);
+}
+
 const struct copse_law copse_law_attention = {
-    .host = attention_host, .self_test = attention_test,
+    .host = attention_host, .work = attention_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size }, .self_test = attention_test,
 };
 const struct copse_law copse_law_attention_grad_query = {
-    .host = attention_grad_query_host, .self_test = attention_grad_query_test,
+    .host = attention_grad_query_host, .work = attention_grad_query_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_size },
+    .self_test = attention_grad_query_test,
 };
 const struct copse_law copse_law_attention_grad_key = {
-    .host = attention_grad_key_host, .self_test = attention_grad_key_test,
+    .host = attention_grad_key_host, .work = attention_grad_key_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_size },
+    .self_test = attention_grad_key_test,
 };
 const struct copse_law copse_law_attention_wide = {
-    .host = attention_wide_host, .self_test = attention_wide_test,
+    .host = attention_wide_host, .work = attention_wide_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_wide_size },
+    .self_test = attention_wide_test,
 };
 const struct copse_law copse_law_attention_grad_query_wide = {
-    .host = attention_grad_query_wide_host, .self_test = attention_grad_query_wide_test,
+    .host = attention_grad_query_wide_host, .work = attention_grad_query_wide_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_wide_size },
+    .self_test = attention_grad_query_wide_test,
 };
 const struct copse_law copse_law_attention_grad_key_wide = {
-    .host = attention_grad_key_wide_host, .self_test = attention_grad_key_wide_test,
+    .host = attention_grad_key_wide_host, .work = attention_grad_key_wide_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_wide_size },
+    .self_test = attention_grad_key_wide_test,
 };
 const struct copse_law copse_law_attention_texel = {
-    .host = attention_texel_host, .self_test = attention_texel_test,
+    .host = attention_texel_host, .work = attention_texel_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_texel_size },
+    .self_test = attention_texel_test,
 };
 const struct copse_law copse_law_attention_grad_query_texel = {
-    .host = attention_grad_query_texel_host, .self_test = attention_grad_query_texel_test,
+    .host = attention_grad_query_texel_host, .work = attention_grad_query_texel_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_texel_size },
+    .self_test = attention_grad_query_texel_test,
 };
 const struct copse_law copse_law_attention_grad_key_texel = {
-    .host = attention_grad_key_texel_host, .self_test = attention_grad_key_texel_test,
+    .host = attention_grad_key_texel_host, .work = attention_grad_key_texel_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_texel_size },
+    .self_test = attention_grad_key_texel_test,
 };

@@ -332,10 +332,11 @@ static void compare_i32_test(const struct copse_kernel *k, struct copse_self_tes
 /* ---- laws ---- */
 
 const struct copse_law copse_law_binary = {
-    .host = binary_host, .at = binary_at, .self_test = binary_test,
+    .host = binary_host, .at = binary_at, .limit = { .ulp = 3 }, .self_test = binary_test,
 };
 const struct copse_law copse_law_binary_grad = {
-    .host = binary_grad_host, .at = binary_grad_at, .self_test = binary_grad_test,
+    .host = binary_grad_host, .at = binary_grad_at, .limit = { .ulp = 7 },
+    .self_test = binary_grad_test,
 };
 const struct copse_law copse_law_compare_i32 = {
     .host = compare_i32_host, .at = compare_i32_at, .self_test = compare_i32_test,

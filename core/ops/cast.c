@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/base/half.h"
+#include "core/device/split.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -194,10 +195,36 @@ static void to_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_to_i32 = { .host = to_i32_host, .self_test = to_i32_test };
-const struct copse_law copse_law_from_u8 = { .host = from_u8_host, .self_test = from_u8_test };
-const struct copse_law copse_law_from_half = {
-    .host = from_half_host, .self_test = from_half_test,
+static bool from_u8_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 4, 1, 4);
+}
+
+static bool from_half_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 2, 1, 2);
+}
+
+static bool to_half_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 2, 2, 1);
+}
+
+const struct copse_law copse_law_to_i32 = {
+    .host = to_i32_host, .split = copse__split_elements, .self_test = to_i32_test,
 };
-const struct copse_law copse_law_to_half = { .host = to_half_host, .self_test = to_half_test };
-const struct copse_law copse_law_to_f32 = { .host = to_f32_host, .self_test = to_f32_test };
+const struct copse_law copse_law_from_u8 = {
+    .host = from_u8_host, .split = from_u8_split, .self_test = from_u8_test,
+};
+const struct copse_law copse_law_from_half = {
+    .host = from_half_host, .split = from_half_split, .self_test = from_half_test,
+};
+const struct copse_law copse_law_to_half = {
+    .host = to_half_host, .split = to_half_split, .self_test = to_half_test,
+};
+const struct copse_law copse_law_to_f32 = {
+    .host = to_f32_host, .split = copse__split_elements, .self_test = to_f32_test,
+};

@@ -2,6 +2,9 @@
 /* Normalised channels, and their derivative: the kernel variants with their launches. */
 #include <stdio.h>
 
+#include <math.h>
+
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/channel_norm.h"
 #include "core/ops/ops.h"
@@ -186,11 +189,75 @@ static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_se
                     2 * B * WIDE_C, p.n);
 }
 
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+/* |u scale| + |offset|; of the gradient (|scale dy| + |share[0]| + |u share[1]|) / sigma. */
+static void channel_norm_size(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_channel_norm *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t c = i % p->channels, at = i / p->size * p->channels + c;
+        const double inverse = fabs(copse__load(&args[2], at)), scale = fabs(copse__load(&args[3], c));
+        const double d = fabs(copse__load(&args[0], i) - copse__load(&args[1], at));
+        const double u = (d + fabs(copse__load(&args[1], p->second + at))) * inverse + LEAST;
+        copse__store(&args[6], i,
+                     spec[0] == FORWARD ? u * scale + fabs(copse__load(&args[4], c))
+                                        : (scale * fabs(copse__load(&args[4], i)) + fabs(copse__load(&args[5], at)) +
+                                           u * fabs(copse__load(&args[5], p->second + at)) + LEAST) * inverse);
+    }
+}
+
+static void channel_norm_wide_size(const void *params, const int32_t *spec,
+                                   const struct copse_host_arg *args)
+{
+    const struct copse_params_channel_norm_wide *p = params;
+    const struct copse_params_channel_norm of = { .n = p->n, .channels = p->channels, .size = p->size, .second = p->second };
+    channel_norm_size(&of, spec, args);
+}
+
 /* ---- laws ---- */
 
+/* Places of each item of the batch. */
+static bool split_places(const struct copse_command *c, struct copse_split *o, uint32_t *n, uint64_t channels,
+                         uint32_t *item)
+{
+    const uint64_t size = *item, items = size > 0 ? *n / size : 0;
+    if (items == 0 || channels == 0 || *n % size != 0)
+        return false;
+    for (uint32_t i = 0; i < 7; i++)
+        copse__split_buffer(o, i, 0);
+    copse__split_pieces(o, 0, items, size, channels);
+    copse__split_pieces(o, 6, items, size, channels);
+    if (c->kernel->spec[0] != FORWARD) /* else it has an offset of each channel */
+        copse__split_pieces(o, 4, items, size, channels);
+    o->units = size / channels;
+    copse__split_count(o, n, items * channels);
+    copse__split_count(o, item, channels);
+    return true;
+}
+
+static bool channel_norm_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_channel_norm *p = COPSE_SPLIT_PARAMS(channel_norm, o);
+    return split_places(c, o, &p->n, p->channels, &p->size);
+}
+
+static bool channel_norm_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_channel_norm_wide *p = COPSE_SPLIT_PARAMS(channel_norm_wide, o);
+    return split_places(c, o, &p->n, p->channels, &p->size);
+}
+
 const struct copse_law copse_law_channel_norm = {
-    .host = channel_norm_host, .self_test = channel_norm_test,
+    .host = channel_norm_host, .split = channel_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = channel_norm_size }, .self_test = channel_norm_test,
 };
 const struct copse_law copse_law_channel_norm_wide = {
-    .host = channel_norm_wide_host, .self_test = channel_norm_wide_test,
+    .host = channel_norm_wide_host, .split = channel_norm_wide_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = channel_norm_wide_size },
+    .self_test = channel_norm_wide_test,
 };

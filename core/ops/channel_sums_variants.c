@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/channel_norm.h"
 #include "core/ops/ops.h"
@@ -242,14 +243,69 @@ static void channel_sums_wide_test(const struct copse_kernel *k, struct copse_se
     COPSE_SELF_TEST(t, p, B * 2, B * WIDE_S * WIDE_C, B * WIDE_S * WIDE_C, 2 * B * WIDE_C, B * WIDE_C, 2 * p.n);
 }
 
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+/* The sums of the magnitudes of the terms. Of a mean, the rounding error of the sum has the size of the sum. */
+static void channel_sums_size(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_channel_sums *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t line = i / p->channels, c = i % p->channels, b = line / p->chunks;
+        const size_t first = line % p->chunks * p->rows, end = COPSE_MIN(first + p->rows, p->places);
+        double s = 0, t = 0;
+        for (size_t k = first; k < end; k++) {
+            const size_t place = (b * p->places + k) * p->channels + c, at = b * p->channels + c;
+            const double x = copse__load(&args[0], place), d = spec[0] == MEAN ? x : x - copse__load(&args[2], at);
+            const double rest = spec[0] == SLOPES ? copse__load(&args[2], p->second + at) : 0;
+            const double dy = spec[0] == SLOPES ? fabs(copse__load(&args[1], place)) : 0;
+            s += spec[0] == MEAN ? fabs(x) : spec[0] == SPREAD ? d * d + LEAST : dy;
+            t += spec[0] == MEAN   ? fabs(x)
+                 : spec[0] == SPREAD ? fabs(d)
+                                     : dy * ((fabs(d) + fabs(rest)) * fabs(copse__load(&args[3], at)) + LEAST) + LEAST;
+        }
+        copse__store(&args[4], i, s);
+        copse__store(&args[4], p->n + i, t);
+    }
+}
+
 /* ---- laws ---- */
 
+/* Channels. Both kernels have the same parameters. */
+static bool channel_sums_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_channel_sums *p = COPSE_SPLIT_PARAMS(channel_sums, o);
+    _Static_assert(sizeof *p == sizeof(struct copse_params_channel_sums_wide), "both kernels have the same parameters");
+    const uint64_t channels = p->channels, of_item = channels * p->chunks, items = of_item > 0 ? p->n / of_item : 0;
+    const uint64_t lines = items * p->chunks;
+    const bool has_slopes = c->kernel->spec[0] == SLOPES;
+    if (items == 0 || p->n != items * of_item || (has_slopes && p->second != items * channels))
+        return false;
+    copse__split_pieces(o, 0, items * p->places, channels, 1);
+    copse__split_pieces(o, 1, items * p->places, channels, has_slopes ? 1 : 0);
+    copse__split_pieces(o, 2, (has_slopes ? 2 : 1) * items, channels, c->kernel->spec[0] == MEAN ? 0 : 1);
+    copse__split_pieces(o, 3, items, channels, has_slopes ? 1 : 0);
+    copse__split_pieces(o, 4, 2 * lines, channels, 1);
+    o->units = channels;
+    copse__split_count(o, &p->n, lines);
+    copse__split_count(o, &p->channels, 1);
+    if (has_slopes)
+        copse__split_count(o, &p->second, items);
+    return true;
+}
+
 const struct copse_law copse_law_channel_sums = {
-    .host = channel_sums_host, .self_test = channel_sums_test,
+    .host = channel_sums_host, .split = channel_sums_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = channel_sums_size }, .self_test = channel_sums_test,
 };
 const struct copse_law copse_law_channel_sums_wide = {
-    .host = channel_sums_host, .self_test = channel_sums_wide_test,
+    .host = channel_sums_host, .split = channel_sums_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = channel_sums_size },
+    .self_test = channel_sums_wide_test,
 };
 const struct copse_law copse_law_channel_merge = {
-    .host = channel_merge_host, .self_test = channel_merge_test,
+    .host = channel_merge_host, .limit = { .ulp = 4, .ratio = 4 }, .self_test = channel_merge_test,
 };

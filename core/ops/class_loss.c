@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "copse/ops/losses.h"
+#include "core/device/split.h"
 #include "core/graph/type.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
@@ -243,11 +244,63 @@ static void class_loss_grad_test(const struct copse_kernel *k, struct copse_self
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+/* ---- bases of tolerances ---- */
+
+/* The sums of the magnitudes of the terms. */
+static void class_loss_size(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_class_loss *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = spec[0] ? i / p->cols : i;
+        const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
+        const size_t col = spec[0] ? i % p->cols : COPSE_MIN(label, p->cols - 1);
+        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        const double size = fabs(copse__load(&args[0], row * p->cols + col)) + fabs(copse__load(&args[2], 2 * row)) +
+                            fabs(log1p(fabs(copse__load(&args[2], 2 * row + 1))));
+        copse__store(&args[4], i, q == 0 ? 0 : q * size);
+    }
+}
+
+static void class_loss_grad_size(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
+{
+    const struct copse_params_class_loss_grad *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = i / p->cols, col = i % p->cols;
+        const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
+        const double share = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row)) /
+                             (1 + copse__load(&args[2], 2 * row + 1));
+        const double all = fabs(copse__load(&args[3], COPSE_MIN(label, p->cols - 1)) * (double)p->keep) +
+                           fabs(copse__load(&args[4], 0) * (double)p->smoothing);
+        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        copse__store(&args[6], i, (all * (1 + share) + q) * fabs(copse__load(&args[5], row)));
+    }
+}
+
 /* ---- laws ---- */
 
+static bool class_loss_split(const struct copse_command *c, struct copse_split *o)
+{
+    const uint64_t cols = o->params[1];
+    return c->kernel->spec[0] ? COPSE_SPLIT_EACH(o, cols, cols, 1, 2, 0, cols)
+                              : COPSE_SPLIT_EACH(o, 1, cols, 1, 2, 0, 1);
+}
+
+static bool class_loss_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, cols, cols, 1, 2, 0, 0, 1, cols);
+}
+
 const struct copse_law copse_law_class_loss = {
-    .host = class_loss_host, .self_test = class_loss_test,
+    .host = class_loss_host, .split = class_loss_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = class_loss_size }, .self_test = class_loss_test,
 };
 const struct copse_law copse_law_class_loss_grad = {
-    .host = class_loss_grad_host, .self_test = class_loss_grad_test,
+    .host = class_loss_grad_host, .split = class_loss_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = class_loss_grad_size },
+    .self_test = class_loss_grad_test,
 };

@@ -163,5 +163,5 @@ static struct copse_elements column_sum_wide_elements(const void *params, const 
 
 const struct copse_law copse_law_column_sum_wide = {
     .host = column_sum_wide_host, .at = column_sum_wide_at, .elements = column_sum_wide_elements,
-    .self_test = column_sum_wide_test,
+    .limit = { .ulp = 1, .ratio = 4 }, .self_test = column_sum_wide_test,
 };

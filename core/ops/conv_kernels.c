@@ -318,26 +318,34 @@ static struct copse_elements conv_weight_texel_elements(const void *params, cons
                                     (uint64_t)p->part * p->out_w };
 }
 
+/* Without activation. */
+static void conv_magnitudes(int32_t *spec)
+{
+    spec[1] = COPSE_LINEAR;
+}
+
 const struct copse_law copse_law_conv = {
-    .host = conv_host, .at = conv_at, .elements = conv_elements, .self_test = conv_test,
+    .host = conv_host, .at = conv_at, .elements = conv_elements, .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = conv_magnitudes, .self_test = conv_test,
 };
 const struct copse_law copse_law_conv_weight = {
     .host = conv_weight_host, .at = conv_weight_at, .elements = conv_weight_elements,
-    .self_test = conv_weight_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .self_test = conv_weight_test,
 };
 const struct copse_law copse_law_conv_wide = {
     .host = conv_wide_host, .at = conv_wide_at, .elements = conv_wide_elements,
-    .self_test = conv_wide_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .self_test = conv_wide_test,
 };
 const struct copse_law copse_law_conv_weight_wide = {
     .host = conv_weight_wide_host, .at = conv_weight_wide_at, .elements = conv_weight_wide_elements,
-    .self_test = conv_weight_wide_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .self_test = conv_weight_wide_test,
 };
 const struct copse_law copse_law_conv_texel = {
     .host = conv_texel_host, .at = conv_texel_at, .elements = conv_texel_elements,
-    .self_test = conv_texel_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .self_test = conv_texel_test,
 };
 const struct copse_law copse_law_conv_weight_texel = {
     .host = conv_weight_texel_host, .at = conv_weight_texel_at,
-    .elements = conv_weight_texel_elements, .self_test = conv_weight_texel_test,
+    .elements = conv_weight_texel_elements, .limit = { .ulp = 1, .ratio = 16 },
+    .self_test = conv_weight_texel_test,
 };

@@ -3,6 +3,7 @@
    stored. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
@@ -106,6 +107,13 @@ static void cross_entropy_test(const struct copse_kernel *k, struct copse_self_t
 
 /* ---- laws ---- */
 
+static bool cross_entropy_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, o->params[1], 1, 2, 1);
+}
+
 const struct copse_law copse_law_cross_entropy = {
-    .host = cross_entropy_host, .self_test = cross_entropy_test,
+    .host = cross_entropy_host, .split = cross_entropy_split, .limit = { .ulp = 4, .floor = 8 },
+    .self_test = cross_entropy_test,
 };

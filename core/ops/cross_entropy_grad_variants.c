@@ -2,6 +2,7 @@
 /* The derivative of the cross-entropy of rows of logits, (softmax - one-hot) dy / divisor, from their statistics. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
@@ -167,11 +168,54 @@ static void cross_entropy_grad_wide_test(const struct copse_kernel *k, struct co
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+/* ---- bases of tolerances ---- */
+
+/* The slope. */
+static void put_slope(size_t n, double divisor, const struct copse_host_arg *args)
+{
+    for (size_t i = 0; i < n; i++)
+        copse__store(&args[4], i, fabs(copse__load(&args[3], 0) / divisor));
+}
+
+static void cross_entropy_grad_size(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args)
+{
+    const struct copse_params_cross_entropy_grad *p = params;
+    (void)spec;
+    put_slope(p->n, (double)p->divisor, args);
+}
+
+static void cross_entropy_grad_wide_size(const void *params, const int32_t *spec,
+                                         const struct copse_host_arg *args)
+{
+    const struct copse_params_cross_entropy_grad_wide *p = params;
+    (void)spec;
+    put_slope((size_t)p->rows * p->cols, (double)p->divisor, args);
+}
+
 /* ---- laws ---- */
 
+static bool cross_entropy_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, cols, cols, 1, 2, 0, cols);
+}
+
+static bool cross_entropy_grad_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, 1, 2, 0, cols);
+}
+
 const struct copse_law copse_law_cross_entropy_grad = {
-    .host = cross_entropy_grad_host, .self_test = cross_entropy_grad_test,
+    .host = cross_entropy_grad_host, .split = cross_entropy_grad_split,
+    .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_size },
+    .self_test = cross_entropy_grad_test,
 };
 const struct copse_law copse_law_cross_entropy_grad_wide = {
-    .host = cross_entropy_grad_wide_host, .self_test = cross_entropy_grad_wide_test,
+    .host = cross_entropy_grad_wide_host, .split = cross_entropy_grad_wide_split,
+    .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_wide_size },
+    .self_test = cross_entropy_grad_wide_test,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cumulative sum along one axis: sums of chunks, the cumulative sum of these in the same way, then the elements. */
 #include "copse/ops/scan.h"
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -163,7 +164,26 @@ static void scan_test(const struct copse_kernel *k, struct copse_self_test *t)
 
 /* ---- laws ---- */
 
+static bool scan_sums_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    struct copse_params_scan_sums *p = COPSE_SPLIT_PARAMS(scan_sums, o);
+    const uint64_t lengths[] = { p->count, p->chunks };
+    return copse__split_axis(o, 2, lengths, &p->n, p->chunks, &p->inner);
+}
+
+static bool scan_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_scan *p = COPSE_SPLIT_PARAMS(scan, o);
+    const uint64_t lengths[] = { p->count, c->kernel->spec[2] ? p->chunks : 0, p->count };
+    return copse__split_axis(o, 3, lengths, &p->n, p->chunks, &p->inner);
+}
+
 const struct copse_law copse_law_scan_sums = {
-    .host = scan_sums_host, .self_test = scan_sums_test,
+    .host = scan_sums_host, .split = scan_sums_split, .limit = { .ulp = 1, .ratio = 4 },
+    .self_test = scan_sums_test,
 };
-const struct copse_law copse_law_scan = { .host = scan_host, .self_test = scan_test };
+const struct copse_law copse_law_scan = {
+    .host = scan_host, .split = scan_split, .limit = { .ulp = 1, .ratio = 4 },
+    .self_test = scan_test,
+};

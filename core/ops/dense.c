@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Dense layer: a matrix product with fused bias and activation, and its derivative. */
+#include "core/device/split.h"
 #include "core/graph/type.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
@@ -184,5 +185,6 @@ static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test
 /* ---- laws ---- */
 
 const struct copse_law copse_law_dense_grad = {
-    .host = dense_grad_host, .self_test = dense_grad_test,
+    .host = dense_grad_host, .split = copse__split_elements, .limit = { .ulp = 4 },
+    .self_test = dense_grad_test,
 };

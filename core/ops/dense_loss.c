@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross-entropy of the logits x w + bias, in chunks of classes: the logits of a chunk live until its statistics are joined
    to those of the chunks before, and the derivative computes them again. */
+#include "core/device/split.h"
 #include "core/ops/dense_loss.h"
 
 #include <math.h>
@@ -395,11 +396,37 @@ static void logits_grad_test(const struct copse_kernel *k, struct copse_self_tes
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+/* ---- bases of tolerances ---- */
+
+/* The slope. */
+static void logits_grad_size(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
+{
+    const struct copse_params_logits_grad *p = params;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[4], i, fabs(copse__load(&args[3], i / p->cols)));
+}
+
 /* ---- laws ---- */
 
+static bool label_logit_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, o->params[1], 1, 1, 1);
+}
+
+static bool logits_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, cols, cols, 1, 2, 1, cols);
+}
+
 const struct copse_law copse_law_label_logit = {
-    .host = label_logit_host, .self_test = label_logit_test,
+    .host = label_logit_host, .split = label_logit_split, .self_test = label_logit_test,
 };
 const struct copse_law copse_law_logits_grad = {
-    .host = logits_grad_host, .self_test = logits_grad_test,
+    .host = logits_grad_host, .split = logits_grad_split,
+    .limit = { .ulp = 16, .ratio = 16, .size = logits_grad_size }, .self_test = logits_grad_test,
 };

@@ -209,8 +209,9 @@ static void dropout_wide_test(const struct copse_kernel *k, struct copse_self_te
 /* ---- laws ---- */
 
 const struct copse_law copse_law_dropout = {
-    .host = dropout_host, .at = dropout_at, .self_test = dropout_test,
+    .host = dropout_host, .at = dropout_at, .limit = { .ulp = 1 }, .self_test = dropout_test,
 };
 const struct copse_law copse_law_dropout_wide = {
-    .host = dropout_wide_host, .at = dropout_wide_at, .self_test = dropout_wide_test,
+    .host = dropout_wide_host, .at = dropout_wide_at, .limit = { .ulp = 1 },
+    .self_test = dropout_wide_test,
 };

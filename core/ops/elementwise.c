@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "copse/ops/functions.h"
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/unary.h"
@@ -239,13 +240,78 @@ static void unary_grad_wide_test(const struct copse_kernel *k, struct copse_self
         copse__test_quarters(t, 0);
 }
 
+/* ---- bases of tolerances ---- */
+
+/* The slope. */
+static void put_slopes(const struct copse_host_arg *slope, const struct copse_host_arg *to)
+{
+    for (size_t i = 0; i < COPSE_MIN(slope->count, to->count); i++)
+        copse__store(to, i, fabs(copse__load(slope, i)));
+}
+
+static void unary_grad_size(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    (void)params;
+    (void)spec;
+    put_slopes(&args[1], &args[2]);
+}
+
 /* ---- laws ---- */
 
-const struct copse_law copse_law_unary = { .host = unary_host, .self_test = unary_test };
-const struct copse_law copse_law_unary_wide = { .host = unary_host, .self_test = unary_wide_test };
+static const struct {
+    int32_t number;
+    struct copse_unary_ulps of;
+} ulps[] = {
+#define UNARY(name, number, f, g, ref, ref_g, low, high, ulp, ulp_g, class) { number, { ulp, ulp_g } },
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+bool copse__unary_ulps(int32_t number, struct copse_unary_ulps *out)
+{
+    for (size_t i = 0; i < COPSE_COUNT(ulps); i++)
+        if (ulps[i].number == number) {
+            *out = ulps[i].of;
+            return true;
+        }
+    return false;
+}
+
+static void unary_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp = of.ulp;
+}
+
+static void unary_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp = of.ulp_grad;
+    limit->ratio = limit->ulp;
+}
+
+const struct copse_law copse_law_unary = {
+    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
+    .limit_of = unary_limit, .self_test = unary_test,
+};
+const struct copse_law copse_law_unary_wide = {
+    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
+    .limit_of = unary_limit, .self_test = unary_wide_test,
+};
 const struct copse_law copse_law_unary_grad = {
-    .host = unary_grad_host, .self_test = unary_grad_test,
+    .host = unary_grad_host, .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .self_test = unary_grad_test,
 };
 const struct copse_law copse_law_unary_grad_wide = {
-    .host = unary_grad_host, .self_test = unary_grad_wide_test,
+    .host = unary_grad_host, .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .self_test = unary_grad_wide_test,
 };

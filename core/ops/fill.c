@@ -2,6 +2,7 @@
 /* Tensors without operands: a constant, and scalars of the step buffer. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -156,8 +157,12 @@ static void step_scalar_test(const struct copse_kernel *k, struct copse_self_tes
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_fill = { .host = fill_host, .self_test = fill_test };
-const struct copse_law copse_law_fill_i32 = { .host = fill_i32_host, .self_test = fill_i32_test };
+const struct copse_law copse_law_fill = {
+    .host = fill_host, .split = copse__split_elements, .self_test = fill_test,
+};
+const struct copse_law copse_law_fill_i32 = {
+    .host = fill_i32_host, .split = copse__split_elements, .self_test = fill_i32_test,
+};
 const struct copse_law copse_law_step_scalar = {
     .host = step_scalar_host, .self_test = step_scalar_test,
 };

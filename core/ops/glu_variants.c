@@ -8,6 +8,7 @@
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/unary.h"
 
 /* The rows of unary.def that are activations. */
 enum {
@@ -365,15 +366,41 @@ static struct copse_elements glu_grad_wide_elements(const void *params, const in
     return (struct copse_elements){ 2 * (uint64_t)p->n, 1 };
 }
 
-const struct copse_law copse_law_glu = { .host = glu_host, .at = glu_at, .self_test = glu_test };
+/* With the last constant the host function adds the magnitudes of its terms. */
+static void glu_grad_magnitudes(int32_t *spec)
+{
+    spec[5] = 1;
+}
+
+/* The ULPs of the products, and those of the gate's function. */
+static void glu_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp += COPSE_MAX(of.ulp, of.ulp_grad);
+}
+
+static void glu_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    glu_limit(params, spec, limit);
+    limit->ratio = limit->ulp;
+}
+
+const struct copse_law copse_law_glu = {
+    .host = glu_host, .at = glu_at, .limit = { .ulp = 2 }, .limit_of = glu_limit,
+    .self_test = glu_test,
+};
 const struct copse_law copse_law_glu_wide = {
-    .host = glu_host, .at = glu_at, .self_test = glu_wide_test,
+    .host = glu_host, .at = glu_at, .limit = { .ulp = 2 }, .limit_of = glu_limit,
+    .self_test = glu_wide_test,
 };
 const struct copse_law copse_law_glu_grad = {
-    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_elements,
-    .self_test = glu_grad_test,
+    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_elements, .limit = { .ulp = 2 },
+    .limit_of = glu_grad_limit, .magnitudes = glu_grad_magnitudes, .self_test = glu_grad_test,
 };
 const struct copse_law copse_law_glu_grad_wide = {
     .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_wide_elements,
+    .limit = { .ulp = 2 }, .limit_of = glu_grad_limit, .magnitudes = glu_grad_magnitudes,
     .self_test = glu_grad_wide_test,
 };

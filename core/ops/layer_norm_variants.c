@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
@@ -329,11 +330,80 @@ static void layer_norm_wide_test(const struct copse_kernel *k, struct copse_self
     launch(k, t);
 }
 
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+struct norm {
+    uint32_t rows, cols;
+    double epsilon;
+};
+
+static double size_mean(const struct copse_host_arg *x, size_t base, size_t cols)
+{
+    double sum = 0;
+    for (size_t k = 0; k < cols; k++)
+        sum += copse__load(x, base + k);
+    return sum / (double)cols;
+}
+
+/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and likewise for the
+   derivatives. */
+static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args, size_t base)
+{
+    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
+    const double mean = spec[1] ? size_mean(x, base, p->cols) : 0.0;
+    double squares = 0, slopes = 0, along = 0;
+    for (size_t k = 0; k < p->cols; k++)
+        squares += pow(copse__load(x, base + k) - mean, 2);
+    const double inverse = 1 / sqrt(squares / p->cols + p->epsilon);
+    for (size_t k = 0; spec[0] == GRADIENT && k < p->cols; k++) {
+        const double slope = fabs(copse__load(b, base + k) * copse__load(a, k));
+        slopes += slope / p->cols;
+        along += slope * (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse / p->cols;
+    }
+    for (size_t k = 0; k < p->cols; k++) {
+        const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
+        copse__store(&args[3], base + k,
+                     spec[0] == FORWARD    ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
+                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) *
+                                                 inverse
+                                           : u * fabs(copse__load(b, base + k)));
+    }
+}
+
+static void layer_norm_size(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm *k = params;
+    const struct norm p = { k->rows, k->cols, (double)k->epsilon };
+    for (size_t row = 0; row < p.rows; row++)
+        size_row(&p, spec, args, row * p.cols);
+}
+
+static void layer_norm_wide_size(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm_wide *k = params;
+    const struct copse_params_layer_norm p = { k->rows, k->cols, k->epsilon };
+    layer_norm_size(&p, spec, args);
+}
+
 /* ---- laws ---- */
 
+static bool layer_norm_split(const struct copse_command *c, struct copse_split *o)
+{
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, 0, c->kernel->spec[0] == FORWARD ? 0 : cols, cols); /* an offset of each column */
+}
+
 const struct copse_law copse_law_layer_norm = {
-    .host = layer_norm_host, .self_test = layer_norm_test,
+    .host = layer_norm_host, .split = layer_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_size }, .self_test = layer_norm_test,
 };
 const struct copse_law copse_law_layer_norm_wide = {
-    .host = layer_norm_wide_host, .self_test = layer_norm_wide_test,
+    .host = layer_norm_wide_host, .split = layer_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_wide_size },
+    .self_test = layer_norm_wide_test,
 };

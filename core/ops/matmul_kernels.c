@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/base/half.h"
+#include "core/device/split.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -460,15 +461,38 @@ static struct copse_elements matmul_wide_turn_elements(const void *params, const
     return (struct copse_elements){ (uint64_t)p->batch * p->padded * p->cols, 1 };
 }
 
+static bool bias_activation_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    struct copse_params_bias_activation *p = COPSE_SPLIT_PARAMS(bias_activation, o);
+    return copse__split_matrix(o, 3, 1, &p->count, &p->n);
+}
+
+/* Without activation. */
+static void matmul_magnitudes(int32_t *spec)
+{
+    spec[1] = COPSE_LINEAR;
+}
+
+/* Operands are 16 bits in words: with the last constant the host function takes their magnitudes. */
+static void matmul_half_magnitudes(int32_t *spec)
+{
+    spec[1] = COPSE_LINEAR;
+    spec[5] = 1;
+}
+
 const struct copse_law copse_law_matmul = {
-    .host = matmul_host, .at = matmul_at, .elements = matmul_elements, .self_test = matmul_test,
+    .host = matmul_host, .at = matmul_at, .elements = matmul_elements,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes, .self_test = matmul_test,
 };
 const struct copse_law copse_law_matmul_half = {
     .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_half_elements,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_half_magnitudes,
     .self_test = matmul_half_test,
 };
 const struct copse_law copse_law_matmul_cooperative = {
     .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_cooperative_elements,
+    .limit = { .ulp = 1, .ratio = 64 }, .magnitudes = matmul_half_magnitudes,
     .self_test = matmul_cooperative_test,
 };
 const struct copse_law copse_law_matmul_pad = {
@@ -476,10 +500,12 @@ const struct copse_law copse_law_matmul_pad = {
     .self_test = matmul_pad_test,
 };
 const struct copse_law copse_law_bias_activation = {
-    .host = bias_activation_host, .self_test = bias_activation_test,
+    .host = bias_activation_host, .split = bias_activation_split, .limit = { .ulp = 5 },
+    .self_test = bias_activation_test,
 };
 const struct copse_law copse_law_matmul_wide = {
     .host = matmul_wide_host, .at = matmul_wide_at, .elements = matmul_wide_elements,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
     .self_test = matmul_wide_test,
 };
 const struct copse_law copse_law_matmul_wide_pack = {
@@ -492,5 +518,6 @@ const struct copse_law copse_law_matmul_wide_turn = {
 };
 const struct copse_law copse_law_matmul_texel = {
     .host = matmul_texel_host, .at = matmul_texel_at, .elements = matmul_texel_elements,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
     .self_test = matmul_texel_test,
 };

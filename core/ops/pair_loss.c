@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/ops/losses.h"
+#include "core/device/split.h"
 #include "core/graph/type.h"
 #include "core/ops/self_tests.h"
 
@@ -227,11 +228,54 @@ static void pair_loss_grad_test(const struct copse_kernel *k, struct copse_self_
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+/* ---- bases of tolerances ---- */
+
+/* The sums of the magnitudes of the terms. */
+static void pair_loss_size(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = fabs(copse__load(&args[0], i)), y = copse__load(&args[1], i);
+        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        const double size = x + (spec[0] == BINARY ? log1p(exp(-x)) : fabs(log(fabs(y))));
+        copse__store(&args[3], i, factor == 0 ? 0 : factor * size);
+    }
+}
+
+static void pair_loss_grad_size(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
+{
+    const struct copse_params_pair_loss_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double y = copse__load(&args[1], i);
+        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        copse__store(&args[4], i, factor * fabs(copse__load(&args[3], i)));
+    }
+}
+
 /* ---- laws ---- */
 
+static bool pair_loss_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    struct copse_params_pair_loss *p = COPSE_SPLIT_PARAMS(pair_loss, o);
+    return copse__split_matrix(o, 4, 2, &p->n, &p->d);
+}
+
+static bool pair_loss_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    struct copse_params_pair_loss_grad *p = COPSE_SPLIT_PARAMS(pair_loss_grad, o);
+    return copse__split_matrix(o, 5, 2, &p->n, &p->d);
+}
+
 const struct copse_law copse_law_pair_loss = {
-    .host = pair_loss_host, .self_test = pair_loss_test,
+    .host = pair_loss_host, .split = pair_loss_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = pair_loss_size }, .self_test = pair_loss_test,
 };
 const struct copse_law copse_law_pair_loss_grad = {
-    .host = pair_loss_grad_host, .self_test = pair_loss_grad_test,
+    .host = pair_loss_grad_host, .split = pair_loss_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = pair_loss_grad_size },
+    .self_test = pair_loss_grad_test,
 };

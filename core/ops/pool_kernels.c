@@ -251,17 +251,18 @@ static struct copse_elements pool_grad_wide_elements(const void *params, const i
 }
 
 const struct copse_law copse_law_pool = {
-    .host = pool_host, .at = pool_at, .elements = pool_elements, .self_test = pool_test,
+    .host = pool_host, .at = pool_at, .elements = pool_elements, .limit = { .ulp = 4, .ratio = 4 },
+    .self_test = pool_test,
 };
 const struct copse_law copse_law_pool_grad = {
     .host = pool_grad_host, .at = pool_grad_at, .elements = pool_grad_elements,
-    .self_test = pool_grad_test,
+    .limit = { .ulp = 6, .ratio = 4 }, .self_test = pool_grad_test,
 };
 const struct copse_law copse_law_pool_wide = {
     .host = pool_wide_host, .at = pool_at, .elements = pool_wide_elements,
-    .self_test = pool_wide_test,
+    .limit = { .ulp = 4, .ratio = 4 }, .self_test = pool_wide_test,
 };
 const struct copse_law copse_law_pool_grad_wide = {
     .host = pool_grad_wide_host, .at = pool_grad_at, .elements = pool_grad_wide_elements,
-    .self_test = pool_grad_wide_test,
+    .limit = { .ulp = 6, .ratio = 4 }, .self_test = pool_grad_wide_test,
 };

@@ -2,6 +2,7 @@
 /* Host functions and self-tests of the kernels of recurrent layers. */
 #include <math.h>
 
+#include "core/ops/recurrent_sizes.h"
 #include "core/ops/recurrent_steps.h"
 #include "core/ops/self_tests.h"
 
@@ -177,8 +178,11 @@ static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_
 /* ---- laws ---- */
 
 const struct copse_law copse_law_recurrent = {
-    .host = recurrent_host, .self_test = recurrent_test,
+    .host = recurrent_host, .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_size },
+    .self_test = recurrent_test,
 };
 const struct copse_law copse_law_recurrent_grad = {
-    .host = recurrent_grad_host, .self_test = recurrent_grad_test,
+    .host = recurrent_grad_host,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_grad_size },
+    .self_test = recurrent_grad_test,
 };

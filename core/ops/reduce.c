@@ -271,5 +271,6 @@ static struct copse_elements reduce_elements(const void *params, const int32_t *
 }
 
 const struct copse_law copse_law_reduce = {
-    .host = reduce_host, .at = reduce_at, .elements = reduce_elements, .self_test = reduce_test,
+    .host = reduce_host, .at = reduce_at, .elements = reduce_elements,
+    .limit = { .ulp = 1, .ratio = 4 }, .self_test = reduce_test,
 };

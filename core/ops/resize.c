@@ -261,9 +261,10 @@ static struct copse_elements resize_grad_elements(const void *params, const int3
 }
 
 const struct copse_law copse_law_resize = {
-    .host = resize_host, .at = resize_at, .elements = resize_elements, .self_test = resize_test,
+    .host = resize_host, .at = resize_at, .elements = resize_elements,
+    .limit = { .ulp = 3, .ratio = 4 }, .self_test = resize_test,
 };
 const struct copse_law copse_law_resize_grad = {
     .host = resize_grad_host, .at = resize_grad_at, .elements = resize_grad_elements,
-    .self_test = resize_grad_test,
+    .limit = { .ulp = 3, .ratio = 4 }, .self_test = resize_grad_test,
 };

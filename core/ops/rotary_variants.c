@@ -368,9 +368,17 @@ static void rotary_wide_test(const struct copse_kernel *k, struct copse_self_tes
 
 /* ---- laws ---- */
 
+/* With the last constant the host function adds the magnitudes of its terms. */
+static void rotary_magnitudes(int32_t *spec)
+{
+    spec[5] = 1;
+}
+
 const struct copse_law copse_law_rotary = {
-    .host = rotary_host, .at = rotary_at, .self_test = rotary_test,
+    .host = rotary_host, .at = rotary_at, .limit = { .ulp = 1, .ratio = 4 },
+    .magnitudes = rotary_magnitudes, .self_test = rotary_test,
 };
 const struct copse_law copse_law_rotary_wide = {
-    .host = rotary_host, .at = rotary_at, .self_test = rotary_wide_test,
+    .host = rotary_host, .at = rotary_at, .limit = { .ulp = 1, .ratio = 4 },
+    .magnitudes = rotary_magnitudes, .self_test = rotary_wide_test,
 };

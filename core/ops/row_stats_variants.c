@@ -3,6 +3,7 @@
    the largest element. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
@@ -174,9 +175,24 @@ static void row_stats_wide_test(const struct copse_kernel *k, struct copse_self_
 
 /* ---- laws ---- */
 
+static bool row_stats_split(const struct copse_command *c, struct copse_split *o)
+{
+    const struct copse_params_row_stats *p = COPSE_SPLIT_PARAMS(row_stats, o);
+    const uint64_t words = (c->kernel->spec[0] ? 1 : 2) * (uint64_t)p->count;
+    return COPSE_SPLIT_EACH(o, p->chunks, words, 2 * (uint64_t)p->chunks);
+}
+
+static bool row_stats_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, o->params[1], 2);
+}
+
 const struct copse_law copse_law_row_stats = {
-    .host = row_stats_host, .self_test = row_stats_test,
+    .host = row_stats_host, .split = row_stats_split, .limit = { .ulp = 16 },
+    .self_test = row_stats_test,
 };
 const struct copse_law copse_law_row_stats_wide = {
-    .host = row_stats_wide_host, .self_test = row_stats_wide_test,
+    .host = row_stats_wide_host, .split = row_stats_wide_split, .limit = { .ulp = 16 },
+    .self_test = row_stats_wide_test,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of rows at sorted positions, with kernel gather_grad: see row_sort.h. */
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/row_sort.h"
 #include "core/ops/self_tests.h"
@@ -74,6 +75,22 @@ static void gather_grad_test(const struct copse_kernel *k, struct copse_self_tes
 
 /* ---- laws ---- */
 
+/* Columns of the table; the order of the indices is shared. */
+static bool gather_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_gather_grad *p = COPSE_SPLIT_PARAMS(gather_grad, o);
+    if (p->width == 0)
+        return false;
+    copse__split_pieces(o, 0, copse__split_size(c, 0) / p->width, p->width, 1);
+    copse__split_buffer(o, 1, 0);
+    copse__split_buffer(o, 2, 0);
+    copse__split_pieces(o, 3, p->rows, p->width, 1);
+    o->units = p->width;
+    copse__split_count(o, &p->width, 1);
+    return true;
+}
+
 const struct copse_law copse_law_gather_grad = {
-    .host = gather_grad_host, .self_test = gather_grad_test,
+    .host = gather_grad_host, .split = gather_grad_split, .limit = { .ulp = 1, .ratio = 4 },
+    .self_test = gather_grad_test,
 };

@@ -2,6 +2,7 @@
 /* The derivatives of softmax and of its logarithm over the last axis. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
@@ -164,11 +165,43 @@ static void softmax_grad_wide_test(const struct copse_kernel *k, struct copse_se
     set_y(k, t);
 }
 
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide vectors has the same first
+   parameters. */
+static void softmax_grad_size(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax_grad *p = params;
+    for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
+        double sum = LEAST * p->cols;
+        for (size_t i = first; i < first + p->cols; i++)
+            sum += fabs(copse__load(&args[1], i)) * (spec[0] ? 1 : fabs(copse__load(&args[0], i)));
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double y = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
+            copse__store(&args[2], i, (spec[0] ? dy + exp(y) * sum : fabs(y) * (dy + sum)) + LEAST);
+        }
+    }
+}
+
 /* ---- laws ---- */
 
+static bool softmax_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, cols, cols);
+}
+
 const struct copse_law copse_law_softmax_grad = {
-    .host = softmax_grad_host, .self_test = softmax_grad_test,
+    .host = softmax_grad_host, .split = softmax_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size }, .self_test = softmax_grad_test,
 };
 const struct copse_law copse_law_softmax_grad_wide = {
-    .host = softmax_grad_host, .self_test = softmax_grad_wide_test,
+    .host = softmax_grad_host, .split = softmax_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
+    .self_test = softmax_grad_wide_test,
 };

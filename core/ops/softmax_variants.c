@@ -2,6 +2,7 @@
 /* Softmax and its logarithm over the last axis. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
@@ -200,7 +201,33 @@ static void softmax_wide_test(const struct copse_kernel *k, struct copse_self_te
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_softmax = { .host = softmax_host, .self_test = softmax_test };
+static bool softmax_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, cols, cols, 2, cols);
+}
+
+static bool softmax_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, cols);
+}
+
+/* Of the logarithm: it is small where it is near 0. */
+static void softmax_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[0])
+        limit->floor = 8;
+}
+
+const struct copse_law copse_law_softmax = {
+    .host = softmax_host, .split = softmax_split, .limit = { .ulp = 16 }, .limit_of = softmax_limit,
+    .self_test = softmax_test,
+};
 const struct copse_law copse_law_softmax_wide = {
-    .host = softmax_wide_host, .self_test = softmax_wide_test,
+    .host = softmax_wide_host, .split = softmax_wide_split, .limit = { .ulp = 16 },
+    .limit_of = softmax_limit, .self_test = softmax_wide_test,
 };

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/ops/scan.h"
+#include "core/device/split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -245,10 +246,33 @@ static void top_k_grad_test(const struct copse_kernel *k, struct copse_self_test
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_top_k = { .host = top_k_host, .self_test = top_k_test };
+static bool top_k_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const struct copse_params_top_k *p = COPSE_SPLIT_PARAMS(top_k, o);
+    return COPSE_SPLIT_EACH(o, p->width, p->extent, p->width, p->to_width);
+}
+
+static bool top_k_values_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const struct copse_params_top_k_values *p = COPSE_SPLIT_PARAMS(top_k_values, o);
+    return COPSE_SPLIT_EACH(o, p->k, p->extent, p->k, p->k);
+}
+
+static bool top_k_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const struct copse_params_top_k_grad *p = COPSE_SPLIT_PARAMS(top_k_grad, o);
+    return COPSE_SPLIT_EACH(o, p->k, p->k, p->k, p->extent);
+}
+
+const struct copse_law copse_law_top_k = {
+    .host = top_k_host, .split = top_k_split, .self_test = top_k_test,
+};
 const struct copse_law copse_law_top_k_values = {
-    .host = top_k_values_host, .self_test = top_k_values_test,
+    .host = top_k_values_host, .split = top_k_values_split, .self_test = top_k_values_test,
 };
 const struct copse_law copse_law_top_k_grad = {
-    .host = top_k_grad_host, .self_test = top_k_grad_test,
+    .host = top_k_grad_host, .split = top_k_grad_split, .self_test = top_k_grad_test,
 };

@@ -5,6 +5,12 @@
 
 #include "core/graph/variant.h"
 
+/* The largest errors of a function and of its derivative, in ULPs. False: no row has this number. */
+struct copse_unary_ulps {
+    double ulp, ulp_grad;
+};
+bool copse__unary_ulps(int32_t number, struct copse_unary_ulps *out);
+
 struct copse_unary_attr {
     int32_t id; /* the number of the row */
     float alpha, beta;

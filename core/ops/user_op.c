@@ -77,7 +77,8 @@ static copse_status make_row(copse_user_op *op)
     struct copse_kernel_row *row = &op->kernel.row;
     char *text;
     uint32_t *words;
-    op->kernel.law = (struct copse_law){ .host = p->reference, .self_test = copse__user_self_test };
+    op->kernel.law = (struct copse_law){ .host = p->reference, .limit = { .ulp = p->ulp, .ratio = p->ratio },
+                                          .self_test = copse__user_self_test };
     *row = (struct copse_kernel_row){
         .name = p->name, .arg_count = (uint8_t)(p->operands + 1), .spec_count = (uint8_t)p->specs,
         .param_words = (uint16_t)p->params, .group_x = (uint16_t)(p->group_size ? p->group_size : 256), .group_y = 1,
@@ -106,8 +107,6 @@ static copse_status make_row(copse_user_op *op)
              (unsigned)(row->source_hash ^ row->source_hash >> 32));
     row->name = op->kernel.name;
     op->kernel.ctx = op->ctx;
-    op->kernel.ulp = p->ulp;
-    op->kernel.ratio = p->ratio;
     return COPSE_OK;
 }
 

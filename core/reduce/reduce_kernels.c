@@ -2,6 +2,7 @@
 /* Host functions of the reduction kernels, in stepwise single precision: every device gives these bits. No
    graph contains these kernels, so their arguments are f32 or i32. */
 #include "core/device/mean.h"
+#include "core/device/split.h"
 #include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
 
@@ -100,9 +101,40 @@ static void mean_test(const struct copse_kernel *k, struct copse_self_test *t)
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_tree_sum = { .host = tree_sum_host, .self_test = tree_sum_test };
-const struct copse_law copse_law_sum_i32 = { .host = sum_i32_host, .self_test = sum_i32_test };
-const struct copse_law copse_law_accumulate = {
-    .host = accumulate_host, .self_test = accumulate_test,
+/* The first parameter counts elements; rows of ranks are *stride words apart. */
+static bool split_ranks(const struct copse_command *c, struct copse_split *o, uint32_t *stride)
+{
+    copse__split_pieces(o, 0, (uint64_t)c->kernel->spec[2], *stride, 1);
+    copse__split_buffer(o, 1, 1);
+    o->units = o->params[0];
+    copse__split_count(o, &o->params[0], 1);
+    copse__split_count(o, stride, 1);
+    return true;
+}
+
+static bool tree_sum_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_tree_sum *p = COPSE_SPLIT_PARAMS(tree_sum, o);
+    split_ranks(c, o, &p->stride);
+    o->buffers[0].first = p->base;
+    p->base = 0;
+    return true;
+}
+
+static bool sum_i32_split(const struct copse_command *c, struct copse_split *o)
+{
+    return split_ranks(c, o, &COPSE_SPLIT_PARAMS(sum_i32, o)->stride);
+}
+
+const struct copse_law copse_law_tree_sum = {
+    .host = tree_sum_host, .split = tree_sum_split, .self_test = tree_sum_test,
 };
-const struct copse_law copse_law_mean = { .host = mean_host, .self_test = mean_test };
+const struct copse_law copse_law_sum_i32 = {
+    .host = sum_i32_host, .split = sum_i32_split, .self_test = sum_i32_test,
+};
+const struct copse_law copse_law_accumulate = {
+    .host = accumulate_host, .split = copse__split_elements, .self_test = accumulate_test,
+};
+const struct copse_law copse_law_mean = {
+    .host = mean_host, .split = copse__split_elements, .self_test = mean_test,
+};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Host function and self-test of kernel `adaptive`: the operations of the kernel in single precision. */
+#include "core/device/split.h"
 #include "core/rule/host.h"
 #include "core/rule/rows.h"
+#include "core/rule/rule_sizes.h"
 #include "core/rule/self_tests.h"
 
 /* What all elements of a launch share. */
@@ -151,6 +153,16 @@ static void adaptive_host(const void *params, const int32_t *spec,
 
 /* ---- laws ---- */
 
+static bool adaptive_split(const struct copse_command *c, struct copse_split *o)
+{
+    const uint64_t n = o->params[0];
+    COPSE_SPLIT_EACH(o, 1, 1, 1, 1, 0);
+    copse__split_pieces(o, 2, n > 0 ? copse__split_size(c, 2) / n : 0, n, 1); /* the slots */
+    return true;
+}
+
 const struct copse_law copse_law_adaptive = {
-    .host = adaptive_host, .self_test = copse__adaptive_test,
+    .host = adaptive_host, .split = adaptive_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__adaptive_size, .is_single = true },
+    .self_test = copse__adaptive_test,
 };

@@ -5,6 +5,7 @@
 #include "core/rule/eight_bit.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_sizes.h"
 #include "core/rule/self_tests.h"
 
 /* What the elements of a launch share. */
@@ -71,4 +72,9 @@ static void adam8_host(const void *params, const int32_t *spec, const struct cop
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_adam8 = { .host = adam8_host, .self_test = copse__adam8_test };
+/* It does not split: its slots are of several kinds. */
+const struct copse_law copse_law_adam8 = {
+    .host = adam8_host,
+    .limit = { .ulp = 1, .ratio = 8, .size = copse__adam8_size, .is_single = true },
+    .self_test = copse__adam8_test,
+};

@@ -3,8 +3,10 @@
    host has the same values as the devices. They are never nodes of a graph: arguments are float. */
 #include <math.h>
 
+#include "core/device/split.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_sizes.h"
 #include "core/rule/self_tests.h"
 
 static void sgd_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -156,18 +158,74 @@ static void block_scale_host(const void *params, const int32_t *spec,
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_sgd = { .host = sgd_host, .self_test = copse__sgd_test };
+static bool sgd_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, 1, 1, 0);
+}
+
+static bool momentum_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, 1, 1, 1, 0);
+}
+
+static bool adam_split(const struct copse_command *c, struct copse_split *o)
+{
+    const uint64_t n = o->params[0];
+    COPSE_SPLIT_EACH(o, 1, 1, 1, 1, 0);
+    copse__split_pieces(o, 2, n > 0 ? copse__split_size(c, 2) / n : 0, n, 1); /* the slots */
+    return true;
+}
+
+static bool average_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    struct copse_params_average *p = COPSE_SPLIT_PARAMS(average, o);
+    COPSE_SPLIT_EACH(o, 1, 1, 1, 0);
+    o->buffers[1].first = p->at;
+    p->at = 0;
+    return true;
+}
+
+static bool clip_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, 1, 0, 1);
+}
+
+static bool square_sum_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 2);
+}
+
+static bool block_scale_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    return COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK);
+}
+
+const struct copse_law copse_law_sgd = {
+    .host = sgd_host, .split = sgd_split, .self_test = copse__sgd_test,
+};
 const struct copse_law copse_law_momentum = {
-    .host = momentum_host, .self_test = copse__momentum_test,
+    .host = momentum_host, .split = momentum_split, .self_test = copse__momentum_test,
 };
-const struct copse_law copse_law_adam = { .host = adam_host, .self_test = copse__adam_test };
+const struct copse_law copse_law_adam = {
+    .host = adam_host, .split = adam_split,
+    .limit = { .ulp = 1, .ratio = 8, .size = copse__adam_size, .is_single = true },
+    .self_test = copse__adam_test,
+};
 const struct copse_law copse_law_average = {
-    .host = average_host, .self_test = copse__average_test,
+    .host = average_host, .split = average_split, .self_test = copse__average_test,
 };
-const struct copse_law copse_law_clip = { .host = clip_host, .self_test = copse__clip_test };
+const struct copse_law copse_law_clip = {
+    .host = clip_host, .split = clip_split, .self_test = copse__clip_test,
+};
 const struct copse_law copse_law_square_sum = {
-    .host = square_sum_host, .self_test = copse__square_sum_test,
+    .host = square_sum_host, .split = square_sum_split, .self_test = copse__square_sum_test,
 };
 const struct copse_law copse_law_block_scale = {
-    .host = block_scale_host, .self_test = copse__block_scale_test,
+    .host = block_scale_host, .split = block_scale_split, .self_test = copse__block_scale_test,
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single precision. */
+#include "core/device/split.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_sizes.h"
 #include "core/rule/self_tests.h"
 
 static void lars(const struct copse_params_trust *p, float rate, float scale, const struct copse_host_arg *args)
@@ -85,7 +87,33 @@ static void lamb_sum_host(const void *params, const int32_t *spec,
 
 /* ---- laws ---- */
 
-const struct copse_law copse_law_trust = { .host = trust_host, .self_test = copse__trust_test };
+/* Buffer `i` is slots of the elements, a unit is a block of each. The last block of a slot must be whole. */
+static bool split_slots(const struct copse_command *c, struct copse_split *o, uint32_t i)
+{
+    const uint64_t n = o->params[0];
+    copse__split_pieces(o, i, n > 0 ? copse__split_size(c, i) / n : 0, n, COPSE_RULE_BLOCK);
+    return n % COPSE_RULE_BLOCK == 0;
+}
+
+static bool trust_split(const struct copse_command *c, struct copse_split *o)
+{
+    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0);
+    return split_slots(c, o, 3);
+}
+
+static bool lamb_sum_split(const struct copse_command *c, struct copse_split *o)
+{
+    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0, 2);
+    return split_slots(c, o, 2);
+}
+
+const struct copse_law copse_law_trust = {
+    .host = trust_host, .split = trust_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__trust_size, .is_single = true },
+    .self_test = copse__trust_test,
+};
 const struct copse_law copse_law_lamb_sum = {
-    .host = lamb_sum_host, .self_test = copse__lamb_sum_test,
+    .host = lamb_sum_host, .split = lamb_sum_split,
+    .limit = { .ulp = 1, .ratio = 32, .size = copse__lamb_sum_size, .is_single = true },
+    .self_test = copse__lamb_sum_test,
 };

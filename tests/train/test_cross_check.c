@@ -336,27 +336,27 @@ static void it_can_be_switched_off(void **state)
     close_job(&j);
 }
 
-/* A kernel whose results may be rounded in conformance has limits in core/audit/bound.c, too. */
 /* The kernel of abs has other functions that round. */
 static void functions_that_do_not_round_are_compared_as_words(void **state)
 {
     static const int32_t spec[COPSE_MAX_SPECS] = { 1 }; /* abs in unary.def */
-    struct copse_bound b;
+    struct copse_limit limit;
     (void)state;
-    copse__bound_limits(COPSE_KERNEL_unary, spec, &b);
-    assert_true(copse__bound_is_exact(&b) && b.is_single);
+    copse__law_limit(&copse_law_unary, NULL, spec, &limit);
+    assert_true(copse__limit_is_exact(&limit) && limit.is_single);
 }
 
+/* A kernel whose results may be rounded in conformance has limits in its law, too. */
 static void bounds_are_those_of_conformance(void **state)
 {
     (void)state;
     for (size_t i = 0; copse_launch_lists[i]; i++)
         for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
             const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
-            struct copse_bound b;
-            copse__bound_limits(f->kernel, f->spec, &b);
-            if (f->limit.ulp > COPSE_BOUND_MARGIN * b.ulp || f->limit.ratio > COPSE_BOUND_MARGIN * b.ratio)
-                fail_msg("%s, %s: the limits of core/audit/bound.c are smaller than those of mode launch",
+            struct copse_limit limit;
+            copse__law_limit(copse_kernel_table[f->kernel].law, NULL, f->spec, &limit);
+            if (f->limit.ulp > COPSE_BOUND_MARGIN * limit.ulp || f->limit.ratio > COPSE_BOUND_MARGIN * limit.ratio)
+                fail_msg("%s, %s: the limits of its law are smaller than those of mode launch",
                          copse_kernel_table[f->kernel].name, f->name);
         }
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of attention: see bound.h. A score s of magnitude sum A has an error of A, so that exp(s - m) has a
-   relative one of 1 + A + |s - m|. */
+/* The bases of tolerances of attention: see struct copse_limit. A score s of magnitude sum A has an error of A, so that
+   exp(s - m) has a relative one of 1 + A + |s - m|. */
+#include "core/ops/attention_sizes.h"
+
 #include <math.h>
 
-#include "core/audit/bound.h"
-#include "core/device/attention_map.h"
+#include "core/ops/attention_map.h"
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
@@ -35,7 +36,7 @@ static bool score_of(const struct copse_attention_map *m, const struct copse_hos
     return bias != -INFINITY;
 }
 
-void copse__size_attention(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
@@ -96,7 +97,7 @@ static double share_size(const struct copse_host_arg *state, size_t row, struct 
     return exp(x) * fabs(copse__load(state, STATE * row + 1)) * (1 + s.a + fabs(x)) + LEAST;
 }
 
-void copse__size_attention_grad_query(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
@@ -125,7 +126,7 @@ void copse__size_attention_grad_query(const void *params, const int32_t *spec, c
     }
 }
 
-void copse__size_attention_grad_key(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
@@ -162,58 +163,41 @@ void copse__size_attention_grad_key(const void *params, const int32_t *spec, con
 
 /* ---- the wide kernels ---- */
 
-#define LANES 16u /* queries or keys of an invocation */
-
-static uint32_t rows_of(uint32_t blocks, uint32_t length)
+void copse__attention_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    return blocks / ((length + LANES - 1) / LANES) * length;
+    const struct copse_params_attention p = copse__attention_of_wide(params);
+    copse__attention_size(&p, spec, args);
 }
 
-void copse__size_attention_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_wide *w = params;
-    const struct copse_params_attention p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries) };
-    copse__size_attention(&p, spec, args);
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_wide(params);
+    copse__attention_grad_query_size(&p, spec, args);
 }
 
-void copse__size_attention_grad_query_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_query_wide *w = params;
-    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->queries),
-                                                         .to_first = w->to_first, .to_stride = w->to_stride };
-    copse__size_attention_grad_query(&p, spec, args);
-}
-
-void copse__size_attention_grad_key_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_attention_grad_key_wide *w = params;
-    struct copse_params_attention_grad_key p = { COPSE_ATTENTION_WIDE(w), .rows = rows_of(w->blocks, w->keys),
-                                                 .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
+    struct copse_params_attention_grad_key p = copse__attention_key_of_wide(params);
     for (; p.head < p.share; p.head++)
-        copse__size_attention_grad_key(&p, spec, args);
+        copse__attention_grad_key_size(&p, spec, args);
 }
 
 /* ---- the kernels for fast texels ---- */
 
-void copse__size_attention_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_texel *t = params;
-    const struct copse_params_attention p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
-    copse__size_attention(&p, spec, args);
+    const struct copse_params_attention p = copse__attention_of_texel(params);
+    copse__attention_size(&p, spec, args);
 }
 
-void copse__size_attention_grad_query_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_query_texel *t = params;
-    const struct copse_params_attention_grad_query p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
-                                                         .to_first = t->to_first, .to_stride = t->to_stride };
-    copse__size_attention_grad_query(&p, spec, args);
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_texel(params);
+    copse__attention_grad_query_size(&p, spec, args);
 }
 
-void copse__size_attention_grad_key_texel(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const struct copse_params_attention_grad_key_texel *t = params;
-    const struct copse_params_attention_grad_key p = { COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head,
-                                                       .to_k = t->to_k, .to_v = t->to_v, .to_stride = t->to_stride };
-    copse__size_attention_grad_key(&p, spec, args);
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
+    copse__attention_grad_key_size(&p, spec, args);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Digests in a few launches: the first one reads the range, each further one the words that the launch before it wrote,
    until the rest fits into its place in the row. */
-#include "core/audit/digest.h"
+#include "core/device/digest.h"
 
 #include "core/device/kernel.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of update rules: see bound.h. The sum of the magnitudes of the terms of each result, from words
-   or their magnitudes. Divisors are the least ones: a gradient may cancel with the weight decay. */
+/* The bases of tolerances of update rules: see struct copse_limit. The sum of the magnitudes of the terms of each
+   result, from words or their magnitudes. Divisors are the least ones: a gradient may cancel with the weight decay. */
+#include "core/rule/rule_sizes.h"
+
 #include <math.h>
 
-#include "core/audit/bound.h"
 #include "core/graph/op.h"
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 
 /* ---- Adam ---- */
 
-void copse__size_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__adam_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam *p = params;
     const float *step = args[3].data, *grad = args[0].data;
@@ -142,7 +143,7 @@ static double size_proximal(const struct sizes *c, const struct element *e, floa
 static size_fn *const size_fns[] = { size_adagrad, size_adadelta, size_rmsprop, size_amsgrad, size_adamax,
                                      size_nadam,   size_lion,     size_ftrl,    size_proximal };
 
-void copse__size_adaptive(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__adaptive_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adaptive *p = params;
     const float *step = args[3].data, *grad = args[0].data;
@@ -174,7 +175,7 @@ static double size_lamb(double pace, double epsilon, double decay, const double 
     return pace * m / (sqrt(v) + epsilon) + decay * x;
 }
 
-void copse__size_trust(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__trust_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_trust *p = params;
     const float *step = args[4].data, *factors = args[0].data, *grad = args[1].data;
@@ -191,7 +192,7 @@ void copse__size_trust(const void *params, const int32_t *spec, const struct cop
     }
 }
 
-void copse__size_lamb_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__lamb_sum_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_lamb_sum *p = params;
     const float *step = args[3].data, *grad = args[0].data, *value = args[1].data, *slots = args[2].data;
@@ -213,7 +214,7 @@ void copse__size_lamb_sum(const void *params, const int32_t *spec, const struct 
 }
 
 /* Words of the slots have no tolerance. */
-void copse__size_adam8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__adam8_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam8 *p = params;
     const float *step = args[3].data, *grad = args[0].data;

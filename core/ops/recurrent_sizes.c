@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of recurrent layers: see bound.h. Numbers carry a bound of their error, from which that of a sum, a
-   product or a gate follows. */
+/* The bases of tolerances of recurrent layers: see struct copse_limit. Numbers carry a bound of their error, from which
+   the bound of a sum, a product or a gate follows. */
+#include "core/ops/recurrent_sizes.h"
+
 #include <math.h>
 
-#include "core/audit/bound.h"
+#include "core/device/device.h"
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
@@ -92,7 +94,7 @@ static struct number cell_of(const struct gates *g, double c)
     return sum(product(sigmoid(g->x[1]), exact(c)), product(sigmoid(g->x[0]), hyperbolic(g->x[2])));
 }
 
-void copse__size_recurrent(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__recurrent_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent *p = params;
     const struct copse_host_arg *state = &args[3], *now = &args[4];
@@ -140,7 +142,7 @@ static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, do
     return s;
 }
 
-void copse__size_recurrent_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__recurrent_grad_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent_grad *p = params;
     const struct copse_host_arg *state = &args[3], *slopes = &args[4], *carry = &args[5], *to = &args[6], *now = &args[7];

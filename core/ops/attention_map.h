@@ -3,7 +3,7 @@
 #ifndef COPSE_ATTENTION_MAP_H
 #define COPSE_ATTENTION_MAP_H
 
-#include "core/device/kernel.h"
+#include "core/device/device.h"
 
 #define COPSE_ATTENTION_STATE 4u /* words of a query: kernels/attention/attention.clh */
 
@@ -97,6 +97,53 @@ static inline double copse__attention_dot(const struct copse_host_arg *a, size_t
     for (size_t c = 0; c < width; c++)
         sum += copse__load(a, i + c) * copse__load(b, j + c);
     return sum;
+}
+
+/* ---- parameters of the base kernels, from those of their variants ---- */
+
+#define COPSE_ATTENTION_LANES 16u /* queries or keys of an invocation of the wide kernels */
+
+static inline uint32_t copse__attention_rows(uint32_t blocks, uint32_t length)
+{
+    return blocks / ((length + COPSE_ATTENTION_LANES - 1) / COPSE_ATTENTION_LANES) * length;
+}
+static inline struct copse_params_attention copse__attention_of_wide(const void *params)
+{
+    const struct copse_params_attention_wide *w = params;
+    return (struct copse_params_attention){ COPSE_ATTENTION_WIDE(w), .rows = copse__attention_rows(w->blocks, w->queries) };
+}
+static inline struct copse_params_attention_grad_query copse__attention_query_of_wide(const void *params)
+{
+    const struct copse_params_attention_grad_query_wide *w = params;
+    return (struct copse_params_attention_grad_query){ COPSE_ATTENTION_WIDE(w),
+                                                       .rows = copse__attention_rows(w->blocks, w->queries),
+                                                       .to_first = w->to_first, .to_stride = w->to_stride };
+}
+/* Of the first head; the wide kernel computes p.share of them. */
+static inline struct copse_params_attention_grad_key copse__attention_key_of_wide(const void *params)
+{
+    const struct copse_params_attention_grad_key_wide *w = params;
+    return (struct copse_params_attention_grad_key){ COPSE_ATTENTION_WIDE(w),
+                                                     .rows = copse__attention_rows(w->blocks, w->keys),
+                                                     .to_k = w->to_k, .to_v = w->to_v, .to_stride = w->to_stride };
+}
+static inline struct copse_params_attention copse__attention_of_texel(const void *params)
+{
+    const struct copse_params_attention_texel *t = params;
+    return (struct copse_params_attention){ COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries };
+}
+static inline struct copse_params_attention_grad_query copse__attention_query_of_texel(const void *params)
+{
+    const struct copse_params_attention_grad_query_texel *t = params;
+    return (struct copse_params_attention_grad_query){ COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->queries,
+                                                       .to_first = t->to_first, .to_stride = t->to_stride };
+}
+static inline struct copse_params_attention_grad_key copse__attention_key_of_texel(const void *params)
+{
+    const struct copse_params_attention_grad_key_texel *t = params;
+    return (struct copse_params_attention_grad_key){ COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys,
+                                                     .head = t->head, .to_k = t->to_k, .to_v = t->to_v,
+                                                     .to_stride = t->to_stride };
 }
 
 #endif
