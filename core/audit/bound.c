@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/audit/bound.h"
 
+#include "core/audit/sum_bound.h"
+
 /* ---- limits ---- */
 
 /* A kernel without a row promises the bits of its host function. */
@@ -159,9 +161,15 @@ void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], s
         out->floor = 8;
 }
 
+void copse__bound_allow(struct copse_bound *b, double proven)
+{
+    b->ratio = COPSE_MAX(b->ratio, proven / COPSE_BOUND_MARGIN);
+}
+
 copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out)
 {
     copse__bound_limits(c->kernel->id, c->kernel->spec, out);
+    copse__bound_allow(out, copse__launch_bound(c->kernel->id, c->params, c->kernel->spec, c->kernel->dev->limits));
     return find_truth(c->kernel, out);
 }
 

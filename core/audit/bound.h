@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a launch must compute: the host function of its kernel, and how far the results of a device may be from it.
    The limits are those of mode launch of conformance, times COPSE_BOUND_MARGIN, because a training step has any numbers
-   and conformance has chosen ones. */
+   and conformance has chosen ones. Sums of products may err by what is proven for any numbers (sum_bound.h), where that is more. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H
 
@@ -27,6 +27,8 @@ static inline bool copse__bound_is_exact(const struct copse_bound *b)
 
 /* The limits of a kernel, without its truth. */
 void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], struct copse_bound *out);
+/* Allow an error of `proven` u S. */
+void copse__bound_allow(struct copse_bound *b, double proven);
 /* The bound of a dispatch; *out has no truth where the kernel has no host function. */
 copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out);
 /* Multiplications and additions of the host function, or words that it reads and writes, roughly. */

@@ -5,6 +5,7 @@
 #include "core/audit/bound.h"
 #include "core/audit/part.h"
 #include "core/audit/probe.h"
+#include "core/audit/sum_bound.h"
 
 #define UNIT     0x1p-24 /* u */
 #define TINY     0x1p-100 /* devices may flush subnormal numbers, and products of these */
@@ -205,9 +206,11 @@ static void compare_real(const struct copse_probe *p, uint32_t i, const struct c
 }
 
 /* A library's product may add its terms in one chain. */
-static struct copse_bound bound_of_library(const struct copse_command *c)
+static struct copse_bound bound_of_library(const struct copse_probe *p)
 {
-    return (struct copse_bound){ .ulp = 1, .ratio = 16 + 2 * sqrt((double)c->gemm.k) };
+    struct copse_bound b = { .ulp = 1, .ratio = 16 + 2 * sqrt((double)p->command.gemm.k) };
+    copse__bound_allow(&b, copse__sum_bound(COPSE_KERNEL_COUNT, p->command.gemm.k, p->dev->limits));
+    return b;
 }
 
 static copse_status compare(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
@@ -333,7 +336,7 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
         return COPSE_OK;
     }
     if (c->kind == COPSE_COMMAND_GEMM)
-        b = bound_of_library(c);
+        b = bound_of_library(p);
     else
         COPSE_TRY(copse__bound_of(c, &b));
     if (p->is_sampled && copse__sample_of(c, &sample))

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/audit/sum_bound.h"
 #include "core/conformance/launch.h"
 
 #define SMALLEST 0x1p-126
@@ -203,6 +204,9 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
     double *room;
     COPSE_TRY(copse__conform_memory(r, count, (exact ? 1 : 3) * sizeof *room, &room));
     const struct columns n = { room, room + count, room + 2 * count };
+    struct copse_case_limit limit = f->limit;
+    if (limit.is_proven)
+        limit.ratio = copse__launch_bound(f->kernel, x->launch->params, x->launch->spec, r->dev->limits);
     for (size_t i = 0; i < count; i++)
         n.expected[i] = value_at(e, arg, i);
     for (size_t w = 0; w < flushed_count; w++)
@@ -216,7 +220,7 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
     if (exact)
         compare_bits(n.expected, x->after[arg], count, flushes, c);
     else
-        copse__compare(&f->limit, n.expected, n.size, n.got, count, flushes, c);
+        copse__compare(&limit, n.expected, n.size, n.got, count, flushes, c);
     copse__free(&r->ctx->base.mem, room);
     return COPSE_OK;
 }
