@@ -28,10 +28,8 @@ typedef enum copse_activation {
  * @param b  f32 [.., k, n], or [.., n, k] when `transpose_b`.
  * @param y  [.., m, n]; zeros where k is 0. Leading axes broadcast by NumPy's rule.
  *
- * The error of an element is at most n u / (1 - n u) sum |a| |b| with u = 2^-24 and n = min(k, 256) +
- * min((k - 1) / 256, 255) + (k - 1) / 8192, quotients rounded down: chains of additions have at most 256 terms. Equal
- * terms can err that much; docs/conformance.md, "Sums of products", has the proof, the variants with a larger n, and the
- * limit for numbers as they are drawn there, 16 u sum |a| |b|.
+ * The error is at most n u/(1-n u) sum |a||b|: u = 2^-24, n = min(k,256)+min((k-1)/256,255)+(k-1)/8192, rounded down.
+ * docs/conformance.md, "Sums of products", has exceptions.
  */
 COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                   bool transpose_a, bool transpose_b,
@@ -44,8 +42,6 @@ COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *
  * @param w     f32 [k, n].
  * @param bias  f32 [n], or NULL for none.
  * @param y     [.., n].
- *
- * The product errs as in copse_matmul, with n + 1 for the bias.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w,
                                                  copse_tensor *bias, copse_activation activation,
