@@ -89,6 +89,7 @@ struct copse_launch_form {
     bool is_rare;      /* one special value spoils many results: fewer of them */
     bool is_poor;      /* equal results are meant */
     bool has_squares;  /* a device that flushes may flush the square of an operand and so change the result */
+    bool underflows;   /* a product of several operands may be too small for f32, on every device; times infinity it is NaN */
     bool keeps_subnormals; /* the kernel computes with integers: exact also on devices that flush */
     copse_conformance_tier tier;
     unsigned apart;    /* classes that are not mixed with others: a launch of their own in every regime */
