@@ -106,6 +106,17 @@ static uint64_t terms_of(uint32_t kernel, const void *params, bool *adds)
     }
 }
 
+/* Sums without products: c - 1 roundings in a chain of c terms. 0: the kernel has none whose chains are long. */
+static uint64_t plain_roundings(uint32_t kernel, const void *params)
+{
+    if (kernel == COPSE_KERNEL_column_sum_wide)
+        return 63 + 2 + 7 + 7; /* rows, four chains, 8 sums of 64 rows, 8 of those */
+    if (kernel != COPSE_KERNEL_gather_grad)
+        return 0;
+    const struct copse_params_gather_grad *p = params; /* chunks of 64 positions, runs of 256 chunks, earlier content */
+    return COPSE_MIN(p->count, 64) + COPSE_MIN(up(p->count, 64), 256) + up(p->count, 64 * 256);
+}
+
 static bool ends_with_bias(uint32_t kernel)
 {
     return kernel != COPSE_KERNEL_conv_weight && kernel != COPSE_KERNEL_conv_weight_wide &&
@@ -115,6 +126,8 @@ static bool ends_with_bias(uint32_t kernel)
 double copse__launch_bound(uint32_t kernel, const void *params, const int32_t *spec, const struct copse_limits *limits)
 {
     bool adds = false;
+    if (plain_roundings(kernel, params) > 0)
+        return bound_of(plain_roundings(kernel, params), limits);
     const uint64_t terms = terms_of(kernel, params, &adds);
     uint64_t n = copse__sum_roundings(kernel, terms);
     if (n == 0)

@@ -27,7 +27,8 @@
 uint64_t copse__sum_roundings(uint32_t kernel, uint64_t terms);
 /* The bound in u S, of such a sum and a bias. */
 double copse__sum_bound(uint32_t kernel, uint64_t terms, const struct copse_limits *limits);
-/* The bound in u S of the elements of one launch, with its bias and activation; 0: none is proven. */
+/* The bound in u S of the elements of one launch, with its bias and activation, also of kernels that add gradients of rows
+   and columns; 0: none is proven. */
 double copse__launch_bound(uint32_t kernel, const void *params, const int32_t *spec, const struct copse_limits *limits);
 
 #endif
