@@ -184,11 +184,14 @@ static void a_sum_that_loses_its_terms_is_no_fault(void **state)
 static copse_status sum_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     copse_variable *const *v = user;
-    copse_tensor *slope, *row, *y;
+    copse_tensor *slope, *row, *y, *none, *z;
     COPSE_TRY(copse_input(in, "slope", &slope));
     COPSE_TRY(copse_input(in, "row", &row));
     COPSE_TRY(copse_gather(g, copse_variable_tensor(v[0]), row, &y));
-    COPSE_TRY(copse_add(g, y, copse_variable_tensor(v[1]), &y));
+    const copse_shape s = copse_tensor_shape(y);
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(s.dims[1], s.dims[1]), 0.0, &none));
+    COPSE_TRY(copse_dense(g, y, none, copse_variable_tensor(v[1]), COPSE_LINEAR, &z));
+    COPSE_TRY(copse_add(g, y, z, &y));
     COPSE_TRY(copse_mul(g, y, slope, &y));
     return copse_sum(g, y, NULL, 0, false, out);
 }
