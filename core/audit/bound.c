@@ -2,12 +2,15 @@
 #include "core/audit/bound.h"
 
 #include "core/audit/sample.h"
+#include "core/device/sum_bound.h"
 
-void copse__bound_of(const struct copse_command *c, struct copse_bound *out)
+void copse__bound_of(const struct copse_command *c, const struct copse_limits *limits, struct copse_bound *out)
 {
     const int32_t *spec = copse__law_spec(c);
     *out = (struct copse_bound){ .law = copse__law_of(c) };
     copse__law_limit(out->law, copse__law_params(c), spec, &out->limit);
+    const double proven = copse__launch_bound(out->law, copse__law_params(c), spec, limits);
+    out->limit.ratio = COPSE_MAX(out->limit.ratio, proven / COPSE_BOUND_MARGIN);
     if (spec)
         memcpy(out->spec, spec, sizeof out->spec);
     if (out->law->magnitudes)

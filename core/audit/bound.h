@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far the results of a launch may be from those of its host function, while training: the limit of its law
-   times COPSE_BOUND_MARGIN, because a training step has any numbers and conformance has chosen ones. */
+   times COPSE_BOUND_MARGIN, because a training step has any numbers and conformance has chosen ones. Sums of products may err by what is proven
+   for any numbers (core/device/sum_bound.h), where that is more. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H
 
@@ -14,8 +15,8 @@ struct copse_bound {
     int32_t spec[COPSE_MAX_SPECS]; /* with which the host function computes the basis */
 };
 
-/* The bound of a command that copse__probe_can takes. */
-void copse__bound_of(const struct copse_command *c, struct copse_bound *out);
+/* The bound of a command that copse__probe_can takes, on a device with these limits. */
+void copse__bound_of(const struct copse_command *c, const struct copse_limits *limits, struct copse_bound *out);
 /* Multiplications and additions of the host function, or words that it reads and writes, roughly. */
 uint64_t copse__bound_work(const struct copse_command *c);
 

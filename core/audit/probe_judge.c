@@ -289,7 +289,7 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
     struct copse_sample sample;
     struct copse_part part;
     *out = (struct copse_probe_fault){ .is_found = false };
-    copse__bound_of(c, &b);
+    copse__bound_of(c, p->dev->limits, &b);
     if (p->is_sampled && copse__sample_of(c, &sample))
         return compare_sample(p, &b, &sample, out);
     if (p->is_sampled && copse__part_of(c, &part))

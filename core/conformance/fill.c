@@ -118,6 +118,16 @@ static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_
     return parity % 2 && index % 2 == 0 ? -v : v;
 }
 
+/* One number for each row. Half of a ULP of it is at least 2^-24, so a sum that it begins loses the others, in a chain. */
+static double of_row(const struct copse_case_input *in, uint32_t index, uint64_t seed, size_t i)
+{
+    const size_t length = in->shape.rank ? in->shape.dims[in->shape.rank - 1] : 1, row = i / COPSE_MAX(length, 1);
+    const uint64_t key[2] = { index, row };
+    if (in->fill == COPSE_FILL_LOST && i % length > 0)
+        return 0x1.fffffep-25;
+    return 1 + (double)(copse__hash(seed, key, sizeof key) >> 41) * 0x1p-23;
+}
+
 /* ---- a value ---- */
 
 static double away(double x)
@@ -193,6 +203,10 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
         }
         case COPSE_FILL_CANCELLING:
             v = cancelling(in.shape, index, seed, i, (double)copse__stream_unit(&s));
+            break;
+        case COPSE_FILL_ROWS:
+        case COPSE_FILL_LOST:
+            v = of_row(&in, index, seed, i);
             break;
         default:
             v = draw(&s, &in, a);

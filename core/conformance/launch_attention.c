@@ -288,11 +288,11 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                           \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,    \
-    LIMITS
+    .underflows = true, LIMITS
 #define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                             \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,            \
-    LIMITS
+    .underflows = true, LIMITS
 #define QUERY(label, plan_, ...)      { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) }
 #define QUERY_LATER(label, plan_, ...) { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define QUERY_WIDE(label, plan_, ...) { QUERY_FORM(attention_grad_query_wide, arrange_query_wide, label, plan_, RESULT, __VA_ARGS__) }

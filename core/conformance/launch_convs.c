@@ -249,6 +249,45 @@ static void plan_resize_grad(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner, p.count);
 }
 
+/* ---- equal and lost terms ---- */
+
+static void any_conv(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv *p = (const void *)l->params;
+    copse__launch_any(l, words, p->in_c, p->out_c);
+}
+
+static void any_wide(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_wide *p = (const void *)l->params;
+    copse__launch_any(l, words, p->in_c, p->step);
+}
+
+static void any_texel(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_texel *p = (const void *)l->params;
+    copse__launch_any(l, words, 4 * (size_t)p->in_t, 4 * (size_t)p->out_t);
+}
+
+/* The terms of a sum are pixels. */
+static void any_weight(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_weight *p = (const void *)l->params;
+    copse__launch_any(l, words, l->counts[0], p->out_c);
+}
+
+static void any_weight_wide(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_weight_wide *p = (const void *)l->params;
+    copse__launch_any(l, words, l->counts[0], p->out_c);
+}
+
+static void any_weight_texel(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_weight_texel *p = (const void *)l->params;
+    copse__launch_any(l, words, l->counts[0], 4 * (size_t)p->out_t);
+}
+
 /* ---- the forms ---- */
 
 #define TWO_GROUPS                                                                                          \
@@ -268,6 +307,13 @@ static void plan_resize_grad(struct copse_launch *l)
 #define RESIZE(kernel_, plan_, label, kind)                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
       .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p50f, .spec = { kind } }
+
+#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                                   \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = "any terms", .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
+      .arrange = arrange_, .limit = { .ulp = 4, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
+      .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                                            \
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                                       \
+      .why = "launches of few groups have the longest sums", .spec = { __VA_ARGS__ } }
 
 static const struct copse_launch_form forms[] = {
     FORM(conv, "", plan_conv, VALUES, RESULT, 0),
@@ -307,6 +353,11 @@ static const struct copse_launch_form forms[] = {
     TEXEL(conv_texel, "16 outputs, gaps", plan_texel, VALUES, RESULT, 0, 0, 1, 1),
     TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
     TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
+    ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1), ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),
+    ANY(conv_texel, plan_texel, any_texel, VALUES, RESULT, 8, 1, 0, 0, 2),
+    ANY(conv_weight, plan_weight, any_weight, RESULT, 0, 0, 0),
+    ANY(conv_weight_wide, plan_weight_wide, any_weight_wide, RESULT, 0, 0, 0),
+    ANY(conv_weight_texel, plan_weight_texel, any_weight_texel, RESULT, 0, 8, 0),
 };
 
 const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms) };

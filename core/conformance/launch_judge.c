@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/conformance/launch.h"
+#include "core/device/sum_bound.h"
 
 #define SMALLEST 0x1p-126
 #define FLUSHED  128.0 /* subnormal terms of a sum that a device may have flushed */
@@ -101,13 +102,14 @@ static bool is_flushed(double got, double expected)
     return fabs(got - expected) <= NEAR && fabs(got) <= NEAR;
 }
 
-/* A device that flushes may flush operands: the nearest of the results is expected. */
+/* A device that flushes may flush operands: the nearest of the results is expected. On the others a form that underflows may
+   have NaN for infinity. */
 static void take_nearest(double *expected, const struct evaluation *other, uint32_t arg, const uint32_t *got,
-                         size_t count)
+                         size_t count, bool flushes)
 {
     for (size_t i = 0; i < count; i++) {
         const double y = value_at(other, arg, i), g = (double)real_of(got[i]);
-        if (is_same(g, expected[i]))
+        if (is_same(g, expected[i]) || (!flushes && !(isnan(y) && isinf(expected[i]))))
             continue;
         if (is_same(g, y) || (!isnan(y) && !(fabs(g - y) >= fabs(g - expected[i]))))
             expected[i] = y;
@@ -186,10 +188,13 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
     double *room;
     COPSE_TRY(copse__conform_memory(r, count, (exact ? 1 : 3) * sizeof *room, &room));
     const struct columns n = { room, room + count, room + 2 * count };
+    struct copse_case_limit limit = f->limit;
+    if (limit.is_proven)
+        limit.ratio = copse__launch_bound(x->row->law, x->launch->params, x->launch->spec, r->dev->limits);
     for (size_t i = 0; i < count; i++)
         n.expected[i] = value_at(e, arg, i);
     for (size_t w = 0; w < flushed_count; w++)
-        take_nearest(n.expected, &flushed[w], arg, x->after[arg], count);
+        take_nearest(n.expected, &flushed[w], arg, x->after[arg], count, flushes);
     for (size_t i = 0; i < count && !exact; i++) {
         n.got[i] = (double)real_of(x->after[arg][i]);
         if (flushes && is_flushed(n.got[i], n.expected[i]))
@@ -199,7 +204,7 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
     if (exact)
         compare_bits(n.expected, x->after[arg], count, flushes, c);
     else
-        copse__compare(&f->limit, n.expected, n.size, n.got, count, flushes, c);
+        copse__compare(&limit, n.expected, n.size, n.got, count, flushes, c);
     copse__free(&r->ctx->base.mem, room);
     return COPSE_OK;
 }
@@ -231,7 +236,7 @@ static void report(const struct copse_launch_image *x, uint32_t arg, const struc
 struct truths {
     struct evaluation as_is, size, flushed[FLUSHES + 2 * COPSE_MAX_BINDINGS];
     size_t flushed_count;
-    bool flushes, has_small; /* the device flushes; operands may be small enough for that */
+    bool flushes, has_small; /* the device flushes; operands may be so small that they or products of them are flushed */
 };
 
 /* Way w to flush. */
@@ -259,7 +264,7 @@ static copse_status compare(struct copse_conform_run *r, const struct copse_laun
 {
     if (copse__content_is_real(x->launch->form->contents[arg]))
         return compare_real(r, x, arg, &t->as_is, t->flushed, t->flushed_count, &t->size, t->flushes, c);
-    compare_whole(&t->as_is, t->flushed, t->flushed_count, arg, x->after[arg], x->launch->counts[arg], c);
+    compare_whole(&t->as_is, t->flushed, t->flushes ? t->flushed_count : 0, arg, x->after[arg], x->launch->counts[arg], c);
     return COPSE_OK;
 }
 
@@ -276,7 +281,7 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
         if (!x->row->args[a].is_written)
             continue;
         COPSE_TRY(compare(r, x, a, t, &c));
-        while (!c.is_within && t->flushes && t->has_small && t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
+        while (!c.is_within && (t->flushes || f->underflows) && t->has_small && t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
             COPSE_TRY(flush_more(r, x, truth, t));
             COPSE_TRY(compare(r, x, a, t, &c));
         }

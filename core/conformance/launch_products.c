@@ -132,6 +132,31 @@ static void arrange_halves(const struct copse_launch *l, uint32_t *const *words)
     copse__launch_halves(l, 1, l->spec[4] != 0, words[1]);
 }
 
+static void any_matmul(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul *p = (const void *)l->params;
+    copse__launch_any(l, words, p->k, p->n);
+}
+
+static void any_texel(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_texel *p = (const void *)l->params;
+    copse__launch_any(l, words, 4 * (size_t)p->a_row, 4 * (size_t)p->b_row);
+}
+
+static void any_wide(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_wide *p = (const void *)l->params;
+    copse__launch_any(l, words, p->k, p->b_step);
+}
+
+/* The parameters of matmul_cooperative are those of matmul_half. */
+static void any_halves(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_half *p = (const void *)l->params;
+    copse__launch_any_halves(l, l->spec[4] != 0, words, p->k, p->n);
+}
+
 /* Sums of magnitudes. */
 static void size_halves(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
@@ -268,6 +293,14 @@ static void plan_pad(struct copse_launch *l)
 #define BFLOAT(label, plan_, c, ...)                                                                        \
     OF_HALVES(matmul_half, 16, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
 #define COOPERATIVE(label, plan_, c, ...) OF_HALVES(matmul_cooperative, 64, 128, 0, label, plan_, c, __VA_ARGS__)
+/* Equal and lost terms, in sums of 300. */
+#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                                         \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                                \
+      .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT }, .plan = plan_,  \
+      .arrange = arrange_, .size = size_, .limit = { .ulp = 0.5, .ratio = 16, .is_proven = true },          \
+      .cap = 0x1p15f, .is_rare = true, .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,           \
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                                       \
+      .why = "launches of few groups have the longest sums", .spec = { __VA_ARGS__ } }
 #define MOVE(kernel_, label, plan_, ...)                                                                    \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
       .is_single = true, .no_regimes = __VA_ARGS__ }
@@ -295,6 +328,11 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_long, .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch" },
+    ANY(matmul, plan_matmul, any_matmul, VALUES, NULL, 0, 1),
+    ANY(matmul_texel, plan_texel, any_texel, VALUES, NULL, TEXEL_LANES, 1),
+    ANY(matmul_wide, plan_wide, any_wide, VALUES, NULL, 0, 1),
+    ANY(matmul_half, plan_half, any_halves, ARRANGED, size_halves, 0, 1),
+    ANY(matmul_cooperative, plan_cooperative, any_halves, ARRANGED, size_halves, 128, 1),
     MOVE(matmul_pad, "", plan_pad, 0), MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
     MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),
          .why = "panels of 16 columns have as many groups"),

@@ -148,6 +148,32 @@ void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bf
     }
 }
 
+/* From 1 to 2, with bits at random. */
+static float one_to_two(const struct copse_launch *l, uint32_t arg, size_t i)
+{
+    return 1.0f + (float)(mix(l->seed, arg, i) >> 9) * 0x1p-23f;
+}
+
+void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row, size_t columns)
+{
+    for (size_t i = 0; i < l->counts[0]; i++)
+        words[0][i] = word_of(i / row % 2 == 0 || i % row == 0 ? 1.0f : 0x1.fffffep-25f);
+    for (size_t i = 0; i < l->counts[1]; i++)
+        words[1][i] = word_of(one_to_two(l, 1, i % columns));
+}
+
+void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row, size_t columns)
+{
+    for (uint32_t arg = 0; arg < 2; arg++)
+        for (size_t i = 0; i < l->counts[arg]; i++)
+            for (size_t h = 0; h < 2; h++) {
+                const size_t at = 2 * i + h;
+                const float x = one_to_two(l, arg, arg == 0 ? at / row : at % columns);
+                words[arg][i] = (h ? words[arg][i] : 0) |
+                                (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * h);
+            }
+}
+
 int32_t copse__launch_whole(const struct copse_launch *l)
 {
     return whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values, mix(l->seed, 0, 0));

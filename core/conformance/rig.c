@@ -234,7 +234,7 @@ copse_status copse__rig_expect(struct copse_rig *rig)
     for (size_t i = 0; i < rig->out_count; i++)
         COPSE_TRY(numbers(rig, rig->out[i], &rig->expected[i]));
     COPSE_TRY(copse__rig_evaluate(rig, rig->values, rig->out_count, rig->expected));
-    if (c->forward.ratio > 0 || c->backward.ratio > 0)
+    if (c->forward.ratio > 0 || c->backward.ratio > 0 || c->terms > 0)
         COPSE_TRY(evaluate_magnitudes(rig));
     COPSE_TRY(check_stated(rig));
     return evaluate_flushed(rig);

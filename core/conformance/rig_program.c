@@ -6,6 +6,7 @@
 
 #include "core/conformance/fence.h"
 #include "core/conformance/rig.h"
+#include "core/device/sum_bound.h"
 #include "core/graph/recording.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
@@ -33,6 +34,7 @@ struct copse_rig_program {
     struct copse_recording recording;
     bool is_library; /* a variant of a vendor's library, without a kernel of ours */
     double ratio;    /* the bound of a variant that does not take f32, which may be larger than that of the cases; or 0 */
+    double proven;   /* what the sums of the result may err for any numbers, in u S; 0: the case does not ask */
 };
 
 /* ---- making it ---- */
@@ -122,6 +124,20 @@ static double ratio_of(const char *family, const char *variant)
     return limit.ratio;
 }
 
+/* Of the forced variant, or of any that is chosen without measurements. */
+static double proven_of(const struct copse_case *c, const char *variant, const struct copse_limits *limits)
+{
+    const struct copse_family *f = c->family ? copse__family(c->family) : NULL;
+    double most = 0;
+    for (size_t i = 0; c->terms > 0 && f && i < f->count; i++) {
+        const struct copse_variant *v = &f->variants[i];
+        const struct copse_law *law = v->kernel < COPSE_KERNEL_COUNT ? copse_kernel_table[v->kernel].law : &copse__law_product;
+        if (*variant ? strcmp(copse__variant_kernel(v), variant) == 0 : v->prior[0] != COPSE_NO_PRIOR)
+            most = fmax(most, copse__sum_bound(law, c->terms, limits));
+    }
+    return most;
+}
+
 /* Whether the device has the features that all shared kernels need, and the usual group sizes of GPUs. */
 static bool is_complete(const copse_device *dev)
 {
@@ -159,6 +175,7 @@ copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, c
     p->rig = rig;
     p->is_library = *variant && kernel_of(variant) == copse_kernel_count;
     p->ratio = ratio_of(rig->c->family, variant);
+    p->proven = proven_of(rig->c, variant, dev->limits);
     p->dev = copse_device_retain(dev);
     COPSE_TRY_OR(fail, s, copse_queue_create(dev, &p->queue));
     COPSE_TRY_OR(fail, s, copse__buffer_acquire(dev, sizeof rig->step, &p->step));
@@ -337,6 +354,10 @@ static void compare_real(const struct copse_rig_program *p, size_t i, const doub
         limit.ratio = fmax(limit.ratio, p->ratio);
     if (p->is_library && limit.ratio > 0)
         limit.ratio = fmax(limit.ratio, 2 * sqrt((double)rig->c->chain));
+    if (i == 0 && p->proven > 0) {
+        limit.ratio = p->proven;
+        limit.is_proven = true;
+    }
     for (size_t k = 0; k < count; k++) {
         expected[k] = rig->expected[i][k];
         for (size_t w = 0; flushes && w < COPSE_RIG_FLUSHES && rig->flushed[w][i]; w++)

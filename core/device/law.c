@@ -41,9 +41,21 @@ static void product_limit(const void *params, const int32_t *spec, struct copse_
     limit->ratio = 16 + 2 * sqrt((double)g->k);
 }
 
-static const struct copse_law law_product = {
+static uint64_t product_roundings(uint64_t terms)
+{
+    return terms;
+}
+
+static struct copse_sum product_sum(const void *params, const int32_t *spec)
+{
+    (void)spec;
+    return (struct copse_sum){ ((const struct copse_gemm *)params)->k, 1 };
+}
+
+const struct copse_law copse__law_product = {
     .host = product_host, .at = product_at, .elements = product_elements,
     .limit = { .ulp = 1 }, .limit_of = product_limit,
+    .roundings = product_roundings, .sum = product_sum,
 };
 
 /* ---- copies and fills ---- */
@@ -86,7 +98,7 @@ const struct copse_law *copse__law_of(const struct copse_command *c)
     case COPSE_COMMAND_FILL:
         return &law_fill;
     case COPSE_COMMAND_GEMM:
-        return &law_product;
+        return &copse__law_product;
     case COPSE_COMMAND_DISPATCH:
         break;
     }

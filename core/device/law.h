@@ -53,6 +53,15 @@ typedef void copse_limit_fn(const void *params, const int32_t *spec, struct cops
 /* Set the constants with which the host function computes S: without activation. */
 typedef void copse_magnitudes_fn(int32_t *spec);
 
+/* The largest number of roundings that a term takes part in (sum_bound.h): of a sum of so many products, in all launches
+   that it takes; and of the sums of one launch, with the largest slope of the function that follows. */
+typedef uint64_t copse_roundings_fn(uint64_t terms);
+struct copse_sum {
+    uint64_t roundings;
+    double slope;
+};
+typedef struct copse_sum copse_sum_fn(const void *params, const int32_t *spec);
+
 /* Multiplications and additions of a launch, roughly. */
 typedef uint64_t copse_work_fn(const void *params, const int32_t *spec);
 
@@ -82,6 +91,8 @@ struct copse_law {
     struct copse_limit limit;         /*                                    [the same bits] */
     copse_limit_fn *limit_of;         /*                                    [the same limit for all constants] */
     copse_magnitudes_fn *magnitudes;  /* constants for S                    [those of the launch] */
+    copse_roundings_fn *roundings;    /*                                    [no sums of products] */
+    copse_sum_fn *sum;                /*                                    [none is counted] */
     copse_self_test_fn *self_test;
 };
 
@@ -95,6 +106,7 @@ void copse__law_limit(const struct copse_law *law, const void *params, const int
 
 /* The law of a command: of its kernel, or of a product of a vendor's library, a copy or a fill; and the parameters and
    constants for its functions. `c` must outlive them. */
+extern const struct copse_law copse__law_product; /* of a vendor's library */
 const struct copse_law *copse__law_of(const struct copse_command *c);
 const void *copse__law_params(const struct copse_command *c);
 const int32_t *copse__law_spec(const struct copse_command *c);

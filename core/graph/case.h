@@ -21,6 +21,8 @@ enum copse_fill_kind {
     COPSE_FILL_PATTERNS,   /* bit patterns with a prime stride, over all of f32 */
     COPSE_FILL_VALUES,     /* `values`, repeated */
     COPSE_FILL_LAST,       /* uniform in [low, high]; the last element of the innermost axis is high + 2 */
+    COPSE_FILL_ROWS,       /* one number of [1, 2) for each row of the innermost axis: sums of equal terms */
+    COPSE_FILL_LOST,       /* the same numbers, followed by those that they lose when they are added one by one */
 };
 
 struct copse_case_input {
@@ -41,6 +43,7 @@ struct copse_case_limit {
     double floor;  /* smallest magnitude whose ULP counts: for zeros of a derivative */
     double ratio;  /* times u times the same graph of |inputs|: componentwise ratio R of sums */
     double of_max; /* times the largest magnitude in the tensor */
+    bool is_proven; /* the ratio holds for any numbers, and all elements may need it */
 };
 
 /* The accuracy class of an op. Largest limits of each class: tests/ops/test_cases.c; in words:
@@ -102,6 +105,8 @@ struct copse_case {
     const char *family;     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     bool family_is_of_gradient; /* variants are forced in mode grad only */
     copse_type operands;    /* of the work of its family, for variants that take some types only [f32] */
+    uint32_t terms;         /* of the sums of the result, which may be any numbers: its ratio is the bound that is proven
+                               for the variant (core/device/sum_bound.h)                              [0 = forward] */
     uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to
                                2 sqrt(chain) [0 = the limits' ratio] */
     const uint32_t *step;   /* COPSE_STEP_WORDS words                           [NULL = share 1] */

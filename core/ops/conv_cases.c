@@ -166,6 +166,12 @@ static void refusals(struct copse_refusals *r)
          VALUES(conv_w, DIMS(UNWRAP CONV_W_##number)), ONES(DIMS(1)), EXACT, PLAIN, .backward = { .ratio = 16 }, \
          .want = conv_wanted_##number, __VA_ARGS__)
 
+static const double one[] = { 1 };
+/* Sums whose roundings all go the same way, of any numbers: `k` terms. */
+#define ANY(label, k, layer_, x, w, ...)                                                                   \
+    CASE("conv", label ", k " #k, build, layer_, x, w, ONES(DIMS(1)), PLAIN, .has_no_gradient = true, .terms = k, __VA_ARGS__)
+static const double outputs[] = { 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
+
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 static const struct copse_case cases[] = {
@@ -237,6 +243,16 @@ static const struct copse_case cases[] = {
     ROW("rows of 300", (DIMS(2, 3, 300, 2)), (DIMS(1, 3, 2, 3)), LAYER(false, .groups = 1), STANDARD)
     ROW("sequence", (DIMS(3, 20, 4)), (DIMS(5, 4, 6)), LAYER(false, .stride = { 2 }, .before = { 2 }, .after = { 1 }), STANDARD)
     ROW("sequence, dilation", (DIMS(3, 20, 4)), (DIMS(3, 2, 6)), LAYER(false, .dilation = { 4 }, .groups = 2), STANDARD)
+    ANY("equal terms of each output", 144, LAYER(false, .padding = COPSE_PADDING_SAME), VALUES(one, DIMS(2, 4, 5, 16)),
+        VALUES(outputs, DIMS(3, 3, 16, 17)), QUICK)
+    ANY("equal terms of each output, chains of a tap", 1161, LAYER(false, .padding = COPSE_PADDING_SAME),
+        VALUES(one, DIMS(1, 3, 3, 129)), VALUES(outputs, DIMS(3, 3, 129, 17)), STANDARD)
+    ANY("equal terms of each output, one tap", 1000, LAYER(false, .groups = 1), VALUES(one, DIMS(1, 3, 3, 1000)),
+        VALUES(outputs, DIMS(1, 1, 1000, 17)), STANDARD)
+    ANY("equal terms of each output, many taps", 37281, LAYER(false, .groups = 1), VALUES(one, DIMS(1, 18, 18, 129)),
+        VALUES(outputs, DIMS(17, 17, 129, 17)), STANDARD)
+    ANY("one and numbers that it loses", 256, LAYER(false, .groups = 1), FILL(LOST, DIMS(2, 3, 3, 256)),
+        VALUES(one, DIMS(1, 1, 256, 17)), STANDARD)
     EMPTY("conv", build, "no images", LAYER(false, .groups = 1), (DIMS(0, 4, 4, 3)), (DIMS(3, 3, 3, 4)))
     EMPTY("conv", build, "no outputs", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 3)), (DIMS(3, 3, 3, 0)))
     EMPTY("conv", build, "no channels: zeros", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 0)), (DIMS(3, 3, 0, 2)))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
+#include "core/device/sum_bound.h"
 #include "core/ops/conv.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
@@ -324,28 +325,104 @@ static void conv_magnitudes(int32_t *spec)
     spec[1] = COPSE_LINEAR;
 }
 
+/* ---- roundings ---- */
+
+/* A chain ends where the next terms, which are of one tap, would make it longer than 256: two chains that follow each
+   other have more terms together. */
+static uint64_t conv_wide_roundings(uint64_t terms)
+{
+    return COPSE_MIN(terms, COPSE_SUM_CHAIN) + 2 * (terms / (COPSE_SUM_CHAIN + 1));
+}
+
+/* A launch has at least 27,232 terms, if there are so many. */
+static uint64_t conv_roundings(uint64_t terms)
+{
+    return conv_wide_roundings(terms) + terms / 27232;
+}
+
+/* Texels that are not full: a chain has at least 64 terms. */
+static uint64_t conv_texel_roundings(uint64_t terms)
+{
+    if (terms == 0)
+        return 0;
+    return COPSE_MIN(terms, COPSE_SUM_CHAIN) + (terms + COPSE_SUM_CHAIN / 4 - 1) / (COPSE_SUM_CHAIN / 4) - 1;
+}
+
+static uint64_t conv_weight_roundings(uint64_t terms)
+{
+    return copse__sum_levels(terms, UINT64_MAX, terms);
+}
+
+static struct copse_sum conv_sum(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv *p = params;
+    return copse__sum_of(conv_roundings((uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin)), p->c_begin > 0, spec);
+}
+
+static struct copse_sum conv_wide_sum(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_wide *p = params;
+    return copse__sum_of(conv_wide_roundings((uint64_t)p->taps_h * p->taps_w * p->group_in), false, spec);
+}
+
+/* Chains of whole taps, or of 64 texels of one. */
+static struct copse_sum conv_texel_sum(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_texel *p = params;
+    const uint64_t taps = (uint64_t)p->taps_h * p->taps_w, terms = taps * 4 * p->in_t, most = COPSE_SUM_CHAIN / 4;
+    if (terms == 0)
+        return (struct copse_sum){ 0, 1 };
+    const uint64_t chains = (taps + p->taps_each - 1) / p->taps_each * ((p->in_t + most - 1) / most);
+    return copse__sum_of(COPSE_MIN(terms, COPSE_SUM_CHAIN) + chains - 1, false, spec);
+}
+
+static struct copse_sum conv_weight_sum(const void *params, const int32_t *spec)
+{
+    (void)spec;
+    return (struct copse_sum){ conv_weight_roundings(((const struct copse_params_conv_weight *)params)->part), 1 };
+}
+
+static struct copse_sum conv_weight_wide_sum(const void *params, const int32_t *spec)
+{
+    (void)spec;
+    return (struct copse_sum){ conv_weight_roundings(((const struct copse_params_conv_weight_wide *)params)->part), 1 };
+}
+
+static struct copse_sum conv_weight_texel_sum(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight_texel *p = params;
+    (void)spec;
+    return (struct copse_sum){ conv_texel_roundings((uint64_t)p->part * p->out_w), 1 };
+}
+
 const struct copse_law copse_law_conv = {
     .host = conv_host, .at = conv_at, .elements = conv_elements, .limit = { .ulp = 1, .ratio = 16 },
-    .magnitudes = conv_magnitudes, .self_test = conv_test,
+    .magnitudes = conv_magnitudes, .roundings = conv_roundings, .sum = conv_sum,
+    .self_test = conv_test,
 };
 const struct copse_law copse_law_conv_weight = {
     .host = conv_weight_host, .at = conv_weight_at, .elements = conv_weight_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .self_test = conv_weight_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .roundings = conv_weight_roundings, .sum = conv_weight_sum,
+    .self_test = conv_weight_test,
 };
 const struct copse_law copse_law_conv_wide = {
     .host = conv_wide_host, .at = conv_wide_at, .elements = conv_wide_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .self_test = conv_wide_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .roundings = conv_wide_roundings, .sum = conv_wide_sum,
+    .self_test = conv_wide_test,
 };
 const struct copse_law copse_law_conv_weight_wide = {
     .host = conv_weight_wide_host, .at = conv_weight_wide_at, .elements = conv_weight_wide_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .self_test = conv_weight_wide_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .roundings = conv_weight_roundings, .sum = conv_weight_wide_sum,
+    .self_test = conv_weight_wide_test,
 };
 const struct copse_law copse_law_conv_texel = {
     .host = conv_texel_host, .at = conv_texel_at, .elements = conv_texel_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .self_test = conv_texel_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .roundings = conv_texel_roundings, .sum = conv_texel_sum,
+    .self_test = conv_texel_test,
 };
 const struct copse_law copse_law_conv_weight_texel = {
     .host = conv_weight_texel_host, .at = conv_weight_texel_at,
     .elements = conv_weight_texel_elements, .limit = { .ulp = 1, .ratio = 16 },
+    .roundings = conv_texel_roundings, .sum = conv_weight_texel_sum,
     .self_test = conv_weight_texel_test,
 };

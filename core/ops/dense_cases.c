@@ -110,6 +110,8 @@ static const double nan_at_the_end[] = { 1, 1, 1, 1, 1, NAN };
         FILL(POSITIVE, DIMS(3, 5)), ONES(DIMS(5)), .forward = { .ulp = 16 },                       \
         .has_no_gradient = true, STANDARD)
 
+static const double one[] = { 1 };
+
 static const struct copse_case cases[] = {
     NAN_ROW("linear", COPSE_LINEAR) NAN_ROW("relu", COPSE_RELU) NAN_ROW("sigmoid", COPSE_SIGMOID)
     NAN_ROW("tanh", COPSE_TANH) NAN_ROW("gelu", COPSE_GELU) NAN_ROW("silu", COPSE_SILU)
@@ -127,6 +129,10 @@ static const struct copse_case cases[] = {
         .forward = { .ulp = 4, .of_max = 1e-6 }, .backward = { .ulp = 4, .of_max = 1e-6 }, STANDARD)
     ROW("nothing to add: the bias", COPSE_RELU, true, ONES(DIMS(3, 0)), ONES(DIMS(0, 5)),
         ONES(DIMS(5)), EXACT, STANDARD)
+    ROW("one number in each row, k 1000, relu", COPSE_RELU, true, FILL(ROWS, DIMS(64, 1000)), VALUES(one, DIMS(1000, 33)),
+        FILL(NORMAL, DIMS(33)), .has_no_gradient = true, .terms = 1000, STANDARD)
+    ROW("one and numbers that it loses, k 256", COPSE_LINEAR, true, FILL(LOST, DIMS(7, 256)), VALUES(one, DIMS(256, 17)),
+        FILL(LOST, DIMS(17)), .has_no_gradient = true, .terms = 256, QUICK)
     COLUMNS("one element", 1, 1, STANDARD)
     COLUMNS("63 x 31", 63, 31, STANDARD)
     COLUMNS("64 x 32", 64, 32, STANDARD)

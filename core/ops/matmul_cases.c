@@ -135,6 +135,22 @@ static void refusals(struct copse_refusals *r)
 #define LONG(k)                                                                                    \
     TWO_WAYS("positive numbers, k " #k, POSITIVE, 20, 40, k, WITHIN(16), FORWARD, .chain = k)
 
+static const double one[] = { 1 }, third[] = { 1.0 / 3 }, most[] = { 1.7 }, signs[] = { 1, 0x1.fffffep-25, -1, 0x1.fffffep-25 },
+                    columns[] = { 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
+
+/* Sums whose roundings all go the same way: of equal terms, and of terms that the first one loses. */
+#define ANY(label, way, a, b, k, ...) ROW(label ", k " #k, way, a, b, FORWARD, .terms = k, __VA_ARGS__)
+#define ANY_ROWS(k, ...)                                                                                              \
+    ANY("one number in each row", nn, FILL(ROWS, DIMS(64, k)), VALUES(one, DIMS(k, 33)), k, __VA_ARGS__)
+#define ANY_NUMBERS(k, ...)                                                                                           \
+    ANY_ROWS(k, __VA_ARGS__)                                                                                          \
+    ANY("one number in each column", tn, VALUES(columns, DIMS(k, 17)), VALUES(one, DIMS(k, 9)), k, __VA_ARGS__)       \
+    ANY("equal numbers", nt, VALUES(third, DIMS(7, k)), VALUES(most, DIMS(17, k)), k, .is_poor = true, __VA_ARGS__)   \
+    ANY("one and numbers that it loses", nn, FILL(LOST, DIMS(9, k)), VALUES(one, DIMS(k, 17)), k, __VA_ARGS__)        \
+    ANY("signs that cancel", nt, VALUES(signs, DIMS(7, k)), FILL(ROWS, DIMS(17, k)), k, __VA_ARGS__)
+#define ANY_16(type, ta, tb, a_, b_, k, ...)                                                                          \
+    SIXTEEN("one number in each row, " #type ", k " #k, type, ta, tb, a_, b_, FORWARD, .terms = k, __VA_ARGS__)
+
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7,  0.5, -0.25, 0.125, 3,
                                         0.3,    0.2, 0.1, 0.7, -0.1, 0.25, 0.5, 0.75,  -3,    1 };
 
@@ -234,6 +250,13 @@ static const struct copse_case cases[] = {
              .skips_differences = true, .chain = 300)
     ROW("one huge number among tiny ones", nn, VALUES(huge_and_tiny, DIMS(21, 303)),
         FILL(NORMAL, DIMS(303, 19)), WITHIN(16), .skips_differences = true, .chain = 303, STANDARD)
+
+    ANY_NUMBERS(256, QUICK) ANY_NUMBERS(257, STANDARD) ANY_NUMBERS(1000, STANDARD) ANY_NUMBERS(4096, STANDARD)
+    ANY_ROWS(8201, STANDARD) ANY_NUMBERS(70001, FULL)
+    ANY("a batch with one number in each row", nt, FILL(ROWS, DIMS(3, 7, 300)), VALUES(one, DIMS(3, 17, 300)), 300, STANDARD)
+    ANY_16(F16, false, true, FILL(ROWS, DIMS(64, 256)), FILL(ROWS, DIMS(33, 256)), 256, QUICK)
+    ANY_16(BF16, false, true, FILL(ROWS, DIMS(64, 4096)), FILL(ROWS, DIMS(33, 4096)), 4096, STANDARD)
+    ANY_16(F16, true, true, VALUES(columns, DIMS(8201, 17)), FILL(ROWS, DIMS(33, 8201)), 8201, STANDARD)
 
     DEPTH(1) DEPTH(2) DEPTH(3) DEPTH(5) DEPTH(6) DEPTH(7) DEPTH(13) DEPTH(15) DEPTH(16) DEPTH(17)
     DEPTH(31) DEPTH(32) DEPTH(33) DEPTH(61) DEPTH(63) DEPTH(64) DEPTH(65) DEPTH(129) DEPTH(255)

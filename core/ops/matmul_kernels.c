@@ -4,6 +4,7 @@
 
 #include "core/base/half.h"
 #include "core/device/split.h"
+#include "core/device/sum_bound.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -481,18 +482,63 @@ static void matmul_half_magnitudes(int32_t *spec)
     spec[5] = 1;
 }
 
+/* ---- roundings ---- */
+
+/* Chains, parts of 32 of them, launches of 8,192 terms. */
+static uint64_t matmul_roundings(uint64_t terms)
+{
+    return copse__sum_levels(terms, 32, 8192);
+}
+
+static uint64_t matmul_texel_roundings(uint64_t terms)
+{
+    return copse__sum_levels(terms, 256, 65536);
+}
+
+/* One launch; parts of 64 chains. */
+static uint64_t matmul_wide_roundings(uint64_t terms)
+{
+    return copse__sum_levels(terms, 64, (uint64_t)64 * COPSE_SUM_CHAIN);
+}
+
+/* A matrix unit may cut off addends: three roundings more of each term of a chain. */
+static uint64_t matmul_cooperative_roundings(uint64_t terms)
+{
+    return matmul_roundings(terms) + 3 * COPSE_MIN(terms, COPSE_SUM_CHAIN);
+}
+
+#define SUM_OF_PARTS(kernel_)                                                                              \
+    static struct copse_sum kernel_##_sum(const void *params, const int32_t *spec)                          \
+    {                                                                                                       \
+        const struct copse_params_##kernel_ *p = params;                                                    \
+        return copse__sum_of(kernel_##_roundings(p->k_end - p->k_begin), p->k_begin > 0, spec);                    \
+    }
+#define matmul_half_roundings matmul_roundings
+SUM_OF_PARTS(matmul)
+SUM_OF_PARTS(matmul_half)
+SUM_OF_PARTS(matmul_texel)
+SUM_OF_PARTS(matmul_cooperative)
+
+static struct copse_sum matmul_wide_sum(const void *params, const int32_t *spec)
+{
+    return copse__sum_of(matmul_wide_roundings(((const struct copse_params_matmul_wide *)params)->k), false, spec);
+}
+
 const struct copse_law copse_law_matmul = {
     .host = matmul_host, .at = matmul_at, .elements = matmul_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes, .self_test = matmul_test,
+    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes, .roundings = matmul_roundings, .sum = matmul_sum,
+    .self_test = matmul_test,
 };
 const struct copse_law copse_law_matmul_half = {
     .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_half_elements,
     .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_half_magnitudes,
+    .roundings = matmul_half_roundings, .sum = matmul_half_sum,
     .self_test = matmul_half_test,
 };
 const struct copse_law copse_law_matmul_cooperative = {
     .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_cooperative_elements,
     .limit = { .ulp = 1, .ratio = 64 }, .magnitudes = matmul_half_magnitudes,
+    .roundings = matmul_cooperative_roundings, .sum = matmul_cooperative_sum,
     .self_test = matmul_cooperative_test,
 };
 const struct copse_law copse_law_matmul_pad = {
@@ -506,6 +552,7 @@ const struct copse_law copse_law_bias_activation = {
 const struct copse_law copse_law_matmul_wide = {
     .host = matmul_wide_host, .at = matmul_wide_at, .elements = matmul_wide_elements,
     .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
+    .roundings = matmul_wide_roundings, .sum = matmul_wide_sum,
     .self_test = matmul_wide_test,
 };
 const struct copse_law copse_law_matmul_wide_pack = {
@@ -519,5 +566,6 @@ const struct copse_law copse_law_matmul_wide_turn = {
 const struct copse_law copse_law_matmul_texel = {
     .host = matmul_texel_host, .at = matmul_texel_at, .elements = matmul_texel_elements,
     .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
+    .roundings = matmul_texel_roundings, .sum = matmul_texel_sum,
     .self_test = matmul_texel_test,
 };

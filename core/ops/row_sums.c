@@ -90,7 +90,16 @@ static bool gather_grad_split(const struct copse_command *c, struct copse_split 
     return true;
 }
 
+/* Chunks of 64 positions, runs of 256 chunks, earlier content. */
+static struct copse_sum gather_grad_sum(const void *params, const int32_t *spec)
+{
+    const uint64_t count = ((const struct copse_params_gather_grad *)params)->count;
+    const uint64_t chunks = (count + 63) / 64, runs = (chunks + 255) / 256;
+    (void)spec;
+    return (struct copse_sum){ COPSE_MIN(count, 64) + COPSE_MIN(chunks, 256) + runs, 1 };
+}
+
 const struct copse_law copse_law_gather_grad = {
     .host = gather_grad_host, .split = gather_grad_split, .limit = { .ulp = 1, .ratio = 4 },
-    .self_test = gather_grad_test,
+    .sum = gather_grad_sum, .self_test = gather_grad_test,
 };

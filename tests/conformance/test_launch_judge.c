@@ -156,6 +156,42 @@ static void flushed_squares(void **state)
     drop(&m);
 }
 
+static uint32_t bits_of(float f)
+{
+    uint32_t word;
+    memcpy(&word, &f, sizeof word);
+    return word;
+}
+
+/* The share of a key, exp(s - m) / sum, may be too small for f32 where the reference has it in double. An infinite slope times 0
+   is NaN then, also on a device that keeps subnormal numbers. */
+static void an_underflow_times_infinity(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, COPSE_KERNEL_attention_grad_query, "causal", COPSE_VALUES_EXTREMES);
+    const struct copse_params_attention_grad_query *p = (const void *)m.launch.params;
+    m.image.before[6][1] = bits_of(0x1p-126f);       /* 1 / sum of the first query */
+    m.image.before[2][p->v_first] = bits_of(INFINITY); /* v of the first key, the only one that it sees */
+    uint32_t *const slope = &m.image.after[7][p->to_first];
+    run_on(&m, 0.0);
+    for (uint32_t c = 0; c < p->width; c++)
+        assert_true((slope[c] & 0x7fffffffu) == bits_of(INFINITY));
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_PASS);
+    for (uint32_t c = 0; c < p->width; c++)
+        slope[c] = bits_of(NAN);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_PASS);
+    assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    slope[0] = bits_of(0.0f); /* no number is */
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+    run_on(&m, 0.0);
+    m.image.before[6][1] = bits_of(1.0f); /* nothing underflows */
+    for (uint32_t c = 0; c < p->width; c++)
+        slope[c] = bits_of(NAN);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+    drop(&m);
+}
+
 /* The update of the smallest normal number is subnormal. */
 static void flushed_updates(void **state)
 {
@@ -213,6 +249,7 @@ int main(void)
         cmocka_unit_test(flushed_products),
         cmocka_unit_test(one_flushed_operand),
         cmocka_unit_test(flushed_squares),
+        cmocka_unit_test(an_underflow_times_infinity),
         cmocka_unit_test(flushed_updates),
         cmocka_unit_test(wrong_words_fail),
     };

@@ -46,7 +46,8 @@ struct copse_conv_params {
  *                rounded down. COPSE_ERR_SHAPE if the padded image is smaller than the kernel.
  *
  * With groups = c the convolution is depthwise. Zeros of the padding are not multiplied: NaN in `w` gives NaN only where
- * a tap is inside of x. No chain of additions is longer than 256.
+ * a tap is inside of x. With k terms, taps times channels of a group, the error is at most n u / (1 - n u) sum |x| |w|
+ * with u = 2^-24 and n = min(k, 256) + k / 64, and 1 for a bias; see copse_matmul.
  */
 COPSE_API COPSE_CHECKED copse_status copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
                                                 const struct copse_conv_params *params, copse_tensor **y);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what copse/matmul.h states;
+   numbers that need the bound are no fault of a device. */
+#include "copse/copse.h"
+#include "copse/train/audit.h"
+#include "core/device/kernel.h"
+#include "core/device/sum_bound.h"
+#include "tests/rig/found.h"
+#include "tests/rig/one_context.h"
+
+#define CHAIN 256u
+
+/* The largest number of roundings that a term of a sum takes part in. */
+struct sum {
+    uint64_t roundings;
+    bool has_terms;
+};
+
+static void add_term(struct sum *s)
+{
+    s->roundings++;
+    s->has_terms = true;
+}
+
+/* Zero plus a sum is exact. */
+static void add_sum(struct sum *to, struct sum *from)
+{
+    if (!from->has_terms)
+        return;
+    to->roundings = to->has_terms ? COPSE_MAX(to->roundings, from->roundings) + 1 : from->roundings;
+    to->has_terms = true;
+    *from = (struct sum){ 0, false };
+}
+
+/* Chains; parts of `chains` of them; launches of `most` terms. */
+static uint64_t count_product(uint64_t terms, uint64_t chains, uint64_t most)
+{
+    struct sum all = { 0, false }, part = all, chain = all;
+    for (uint64_t i = 0; i < terms; i++) {
+        if (i > 0 && i % CHAIN == 0)
+            add_sum(&part, &chain);
+        if (i > 0 && (i % (chains * CHAIN) == 0 || i % most == 0))
+            add_sum(&all, &part);
+        add_term(&chain);
+    }
+    add_sum(&part, &chain);
+    add_sum(&all, &part);
+    return all.roundings;
+}
+
+static void products_have_the_roundings_of_their_loops(void **state)
+{
+    static const uint64_t terms[] = { 1, 2, 255, 256, 257, 512, 513, 1000, 8191, 8192, 8193, 16384, 16385, 65536, 65537, 140000 };
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(terms); i++) {
+        const uint64_t k = terms[i];
+        const struct {
+            const struct copse_law *law;
+            uint64_t counted;
+        } rows[] = {
+            { &copse_law_matmul, count_product(k, 32, 8192) },
+            { &copse_law_matmul_half, count_product(k, 32, 8192) },
+            { &copse_law_matmul_texel, count_product(k, 256, 65536) },
+            { &copse_law_matmul_wide, count_product(k, 64, k) },
+            { &copse_law_conv_weight, count_product(k, k, k) },
+            { &copse__law_product, k },
+        };
+        for (size_t r = 0; r < COPSE_COUNT(rows); r++)
+            assert_int_equal(rows[r].law->roundings(k), rows[r].counted);
+        /* copse/matmul.h */
+        const uint64_t stated = COPSE_MIN(k, 256) + COPSE_MIN((k - 1) / 256, 255) + (k - 1) / 8192;
+        for (size_t r = 0; r < 4; r++)
+            assert_true(rows[r].counted <= stated);
+    }
+    assert_int_equal(copse_law_matmul.roundings(0), 0);
+    assert_int_equal(copse_law_matmul_cooperative.roundings(257), 4 * 256 + 1);
+}
+
+/* Launches of parts of the channels; a chain ends where those of the next tap do not fit. */
+static uint64_t count_conv(uint32_t taps, uint32_t channels)
+{
+    const uint32_t most = (60000 - 3 * taps) / taps;
+    struct sum all = { 0, false }, launch = all, chain = all;
+    for (uint32_t begin = 0; begin < channels; begin += most) {
+        const uint32_t end = COPSE_MIN(begin + most, channels);
+        uint32_t terms = 0;
+        for (uint32_t t = 0; t < taps; t++)
+            for (uint32_t c0 = begin; c0 < end; c0 += CHAIN) {
+                const uint32_t c1 = COPSE_MIN(c0 + CHAIN, end);
+                if (terms + c1 - c0 > CHAIN) {
+                    add_sum(&launch, &chain);
+                    terms = 0;
+                }
+                terms += c1 - c0;
+                for (uint32_t c = c0; c < c1; c++)
+                    add_term(&chain);
+            }
+        add_sum(&launch, &chain);
+        add_sum(&all, &launch);
+    }
+    return all.roundings;
+}
+
+/* Texels of four channels; chains of whole taps, or of 64 texels of one. */
+static uint64_t count_texels(uint32_t taps, uint32_t channels)
+{
+    const uint32_t texels = (channels + 3) / 4, each = texels < 64 ? 64 / texels : 1;
+    struct sum all = { 0, false }, chain = all;
+    for (uint32_t t0 = 0; t0 < taps; t0 += each)
+        for (uint32_t c0 = 0; c0 < texels; c0 += 64) {
+            for (uint32_t t = t0; t < COPSE_MIN(t0 + each, taps); t++)
+                for (uint32_t c = 4 * c0; c < COPSE_MIN(4 * (c0 + 64), channels); c++)
+                    add_term(&chain);
+            add_sum(&all, &chain);
+        }
+    return all.roundings;
+}
+
+static void convolutions_have_at_most_the_roundings_of_the_bound(void **state)
+{
+    static const uint32_t taps[] = { 1, 2, 9, 49, 289, 1000, 8192 };
+    static const uint32_t channels[] = { 1, 2, 3, 4, 5, 16, 64, 127, 128, 129, 130, 253, 255, 256, 257, 300, 600, 1000 };
+    (void)state;
+    for (size_t t = 0; t < COPSE_COUNT(taps); t++)
+        for (size_t c = 0; c < COPSE_COUNT(channels); c++) {
+            const uint64_t k = (uint64_t)taps[t] * channels[c];
+            assert_true(count_conv(taps[t], channels[c]) <= copse_law_conv.roundings(k));
+            assert_true(count_texels(taps[t], channels[c]) <= copse_law_conv_texel.roundings(k));
+            /* copse/ops/conv.h */
+            assert_true(copse_law_conv.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
+            assert_true(copse_law_conv_wide.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
+            assert_true(copse_law_conv_texel.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
+        }
+}
+
+static void a_device_that_does_not_round_to_nearest_has_twice_the_bound(void **state)
+{
+    const struct copse_limits nearest = { .rounds_to_nearest = true }, other = { .rounds_to_nearest = false };
+    (void)state;
+    const double n = 256 + 3 + 1; /* with a bias */
+    assert_true(copse__sum_bound(&copse_law_matmul, 1000, &nearest) == n / (1 - n * 0x1p-24));
+    assert_true(copse__sum_bound(&copse_law_matmul, 1000, &other) == 2 * n / (1 - 2 * n * 0x1p-24));
+}
+
+/* ---- training ---- */
+
+enum { ROWS = 4, TERMS = 256, OUTPUTS = 16 };
+
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    copse_tensor *x, *y;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(user), false, false, &y));
+    return copse_mean(g, y, NULL, 0, false, out);
+}
+
+/* A sum that begins with 1 loses 255 terms below half of its ULP, one by one. */
+static void a_sum_that_loses_its_terms_is_no_fault(void **state)
+{
+    static float x[ROWS][TERMS];
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < TERMS; k++)
+            x[i][k] = k == 0 ? 1.0f : 0x1.fffffep-25f;
+    for (uint32_t d = 0; d < found_count; d++) {
+        const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(TERMS), x }), .count = ROWS };
+        struct copse_step_result result;
+        copse_strategy *st;
+        copse_variable *w;
+        copse_trainer *t;
+        OK(copse_one_device_create(ctx, found[d], NULL, &st));
+        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(TERMS, OUTPUTS),
+                                                                      .initializer = COPSE_INIT_ONES }, &w));
+        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = w }, &t));
+        OK(copse_trainer_step(t, &batch));
+        OK(copse_trainer_result(t, true, &result));
+        assert_true(copse_trainer_cross_checked(t) > 0 || strncmp(found[d], "host", 4) == 0);
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+}
+
+/* The same terms as gradients of a row of a table that all examples look up, and of a bias. */
+static copse_status sum_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    copse_variable *const *v = user;
+    copse_tensor *slope, *row, *y, *none, *z;
+    COPSE_TRY(copse_input(in, "slope", &slope));
+    COPSE_TRY(copse_input(in, "row", &row));
+    COPSE_TRY(copse_gather(g, copse_variable_tensor(v[0]), row, &y));
+    const copse_shape s = copse_tensor_shape(y);
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(s.dims[1], s.dims[1]), 0.0, &none));
+    COPSE_TRY(copse_dense(g, y, none, copse_variable_tensor(v[1]), COPSE_LINEAR, &z));
+    COPSE_TRY(copse_add(g, y, z, &y));
+    COPSE_TRY(copse_mul(g, y, slope, &y));
+    return copse_sum(g, y, NULL, 0, false, out);
+}
+
+static void gradients_that_lose_their_terms_are_no_fault(void **state)
+{
+    enum { EXAMPLES = 64, WIDTH = 10 };
+    static float slopes[EXAMPLES][WIDTH];
+    static int32_t rows[EXAMPLES];
+    (void)state;
+    for (int i = 0; i < EXAMPLES; i++)
+        for (int k = 0; k < WIDTH; k++)
+            slopes[i][k] = i == 0 ? 1.0f : 0x1.fffffep-25f;
+    for (uint32_t d = 0; d < found_count; d++) {
+        const struct copse_host_batch batch = { COPSE_COLUMNS({ "slope", COPSE_F32, COPSE_SHAPE(WIDTH), slopes },
+                                                              { "row", COPSE_I32, COPSE_SCALAR, rows }), .count = EXAMPLES };
+        struct copse_step_result result;
+        copse_strategy *st;
+        copse_variable *v[2];
+        copse_trainer *t;
+        OK(copse_one_device_create(ctx, found[d], NULL, &st));
+        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "table", .shape = COPSE_SHAPE(3, WIDTH) }, &v[0]));
+        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "bias", .shape = COPSE_SHAPE(WIDTH) }, &v[1]));
+        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = sum_loss, .user = v,
+                                                                    .reduction = COPSE_LOSS_SUM }, &t));
+        OK(copse_trainer_step(t, &batch));
+        OK(copse_trainer_result(t, true, &result));
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+}
+
+static int open_all(void **state)
+{
+    if (open_context(state))
+        return -1;
+    find_devices(ctx);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_have_the_roundings_of_their_loops),
+        cmocka_unit_test(convolutions_have_at_most_the_roundings_of_the_bound),
+        cmocka_unit_test(a_device_that_does_not_round_to_nearest_has_twice_the_bound),
+        cmocka_unit_test(a_sum_that_loses_its_terms_is_no_fault),
+        cmocka_unit_test(gradients_that_lose_their_terms_are_no_fault),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_context);
+}
