@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a launch must compute: the host function of its kernel, and how far the results of a device may be from it.
    The limits are those of mode launch of conformance, times COPSE_BOUND_MARGIN, because a training step has any numbers
-   and conformance has chosen ones. Sums of products may err by what is proven for any numbers (sum_bound.h), where that is more. */
+   and conformance has chosen ones. Sums may err by what is proven for any numbers (sum_bound.h), where that is more. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H
 
