@@ -118,7 +118,7 @@ static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_
     return parity % 2 && index % 2 == 0 ? -v : v;
 }
 
-/* One number for each row. Half of a ULP of it is at least 2^-24, so a sum that it begins loses the others, in a chain. */
+/* One number for each row. Half of a ULP of it is 2^-24, so a chain that it begins loses the others. */
 static double of_row(const struct copse_case_input *in, uint32_t index, uint64_t seed, size_t i)
 {
     const size_t length = in->shape.rank ? in->shape.dims[in->shape.rank - 1] : 1, row = i / COPSE_MAX(length, 1);

@@ -80,8 +80,8 @@ struct copse_launch_form {
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
     copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [that of the law] */
-    struct copse_case_limit limit; /* all zero: the same bits, including the sign of zero; is_proven: the ratio is that of
-                                      core/device/sum_bound.h */
+    struct copse_case_limit limit; /* all zero: the same bits, including the sign of zero; is_proven: the ratio is that
+                                      of core/device/sum_bound.h */
     float cap;         /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     uint32_t least_group; /* invocations that a group needs                                         [1] */
     bool is_stream;    /* spec[0] and spec[1] are PER and RUNS of kernels/stream.clh */
@@ -89,7 +89,7 @@ struct copse_launch_form {
     bool is_rare;      /* one special value spoils many results: fewer of them */
     bool is_poor;      /* equal results are meant */
     bool has_squares;  /* a device that flushes may flush the square of an operand and so change the result */
-    bool underflows;   /* a product of several operands may be too small for f32, on every device; times infinity it is NaN */
+    bool underflows;   /* a product of operands may be too small for f32, on every device; times infinity it is NaN */
     bool keeps_subnormals; /* the kernel computes with integers: exact also on devices that flush */
     copse_conformance_tier tier;
     unsigned apart;    /* classes that are not mixed with others: a launch of their own in every regime */
@@ -108,11 +108,12 @@ static inline uint32_t copse__launch_group(const struct copse_launch *l)
 float copse__launch_number(const struct copse_launch *l);
 /* Set the words of buffer `arg` to numbers of the class of 16 bits, two in a word. */
 void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat, uint32_t *words);
-/* Terms of sums of products whose roundings go the same way. Rows of operand 0 have `row` elements: those of every other
-   row are 1, the others are 1 and numbers that are lost when they are added to it. Operand 1 has one number for each of
-   `columns`. With halves, two in a word, the elements of each row are equal. */
+/* Terms of sums of products whose roundings go the same way. Rows of operand 0 have `row` elements: those of every
+   other row are 1, the others are 1 and numbers that are lost when they are added to it. Operand 1 has one number for
+   each of `columns`. With halves, two in a word, the elements of each row are equal. */
 void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row, size_t columns);
-void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row, size_t columns);
+void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row,
+                              size_t columns);
 int32_t copse__launch_whole(const struct copse_launch *l);
 
 /* Plan a launch with regime and values set. Where many groups are too large, there are fewer of them; where an axis of

@@ -102,8 +102,8 @@ static bool is_flushed(double got, double expected)
     return fabs(got - expected) <= NEAR && fabs(got) <= NEAR;
 }
 
-/* A device that flushes may flush operands: the nearest of the results is expected. On the others a form that underflows may
-   have NaN for infinity. */
+/* A device that flushes may flush operands: the nearest of the results is expected. On the others a form that underflows
+   may have NaN for infinity. */
 static void take_nearest(double *expected, const struct evaluation *other, uint32_t arg, const uint32_t *got,
                          size_t count, bool flushes)
 {
@@ -236,7 +236,7 @@ static void report(const struct copse_launch_image *x, uint32_t arg, const struc
 struct truths {
     struct evaluation as_is, size, flushed[FLUSHES + 2 * COPSE_MAX_BINDINGS];
     size_t flushed_count;
-    bool flushes, has_small; /* the device flushes; operands may be so small that they or products of them are flushed */
+    bool flushes, has_small; /* the device flushes; operands or products of them may be small enough for that */
 };
 
 /* Way w to flush. */
@@ -264,7 +264,8 @@ static copse_status compare(struct copse_conform_run *r, const struct copse_laun
 {
     if (copse__content_is_real(x->launch->form->contents[arg]))
         return compare_real(r, x, arg, &t->as_is, t->flushed, t->flushed_count, &t->size, t->flushes, c);
-    compare_whole(&t->as_is, t->flushed, t->flushes ? t->flushed_count : 0, arg, x->after[arg], x->launch->counts[arg], c);
+    compare_whole(&t->as_is, t->flushed, t->flushes ? t->flushed_count : 0, arg, x->after[arg], x->launch->counts[arg],
+                  c);
     return COPSE_OK;
 }
 
@@ -281,7 +282,8 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
         if (!x->row->args[a].is_written)
             continue;
         COPSE_TRY(compare(r, x, a, t, &c));
-        while (!c.is_within && (t->flushes || f->underflows) && t->has_small && t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
+        while (!c.is_within && (t->flushes || f->underflows) && t->has_small &&
+               t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
             COPSE_TRY(flush_more(r, x, truth, t));
             COPSE_TRY(compare(r, x, a, t, &c));
         }

@@ -162,7 +162,8 @@ void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, siz
         words[1][i] = word_of(one_to_two(l, 1, i % columns));
 }
 
-void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row, size_t columns)
+void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row,
+                              size_t columns)
 {
     for (uint32_t arg = 0; arg < 2; arg++)
         for (size_t i = 0; i < l->counts[arg]; i++)

@@ -105,8 +105,8 @@ struct copse_case {
     const char *family;     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     bool family_is_of_gradient; /* variants are forced in mode grad only */
     copse_type operands;    /* of the work of its family, for variants that take some types only [f32] */
-    uint32_t terms;         /* of the sums of the result, which may be any numbers: its ratio is the bound that is proven
-                               for the variant (core/device/sum_bound.h)                              [0 = forward] */
+    uint32_t terms;         /* of the sums of the result, which may be any numbers: its ratio is the bound that is
+                               proven for the variant (core/device/sum_bound.h)                       [0 = forward] */
     uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to
                                2 sqrt(chain) [0 = the limits' ratio] */
     const uint32_t *step;   /* COPSE_STEP_WORDS words                           [NULL = share 1] */

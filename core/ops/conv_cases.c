@@ -169,8 +169,10 @@ static void refusals(struct copse_refusals *r)
 static const double one[] = { 1 };
 /* Sums whose roundings all go the same way, of any numbers: `k` terms. */
 #define ANY(label, k, layer_, x, w, ...)                                                                   \
-    CASE("conv", label ", k " #k, build, layer_, x, w, ONES(DIMS(1)), PLAIN, .has_no_gradient = true, .terms = k, __VA_ARGS__)
-static const double outputs[] = { 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
+    CASE("conv", label ", k " #k, build, layer_, x, w, ONES(DIMS(1)), PLAIN, .has_no_gradient = true, .terms = k, \
+         __VA_ARGS__)
+static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8, 1.9,
+                                  1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
 
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 

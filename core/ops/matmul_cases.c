@@ -135,8 +135,10 @@ static void refusals(struct copse_refusals *r)
 #define LONG(k)                                                                                    \
     TWO_WAYS("positive numbers, k " #k, POSITIVE, 20, 40, k, WITHIN(16), FORWARD, .chain = k)
 
-static const double one[] = { 1 }, third[] = { 1.0 / 3 }, most[] = { 1.7 }, signs[] = { 1, 0x1.fffffep-25, -1, 0x1.fffffep-25 },
-                    columns[] = { 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
+static const double one[] = { 1 }, third[] = { 1.0 / 3 }, most[] = { 1.7 };
+static const double signs[] = { 1, 0x1.fffffep-25, -1, 0x1.fffffep-25 };
+static const double columns[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8, 1.9,
+                                  1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
 
 /* Sums whose roundings all go the same way: of equal terms, and of terms that the first one loses. */
 #define ANY(label, way, a, b, k, ...) ROW(label ", k " #k, way, a, b, FORWARD, .terms = k, __VA_ARGS__)
@@ -253,7 +255,8 @@ static const struct copse_case cases[] = {
 
     ANY_NUMBERS(256, QUICK) ANY_NUMBERS(257, STANDARD) ANY_NUMBERS(1000, STANDARD) ANY_NUMBERS(4096, STANDARD)
     ANY_ROWS(8201, STANDARD) ANY_NUMBERS(70001, FULL)
-    ANY("a batch with one number in each row", nt, FILL(ROWS, DIMS(3, 7, 300)), VALUES(one, DIMS(3, 17, 300)), 300, STANDARD)
+    ANY("a batch with one number in each row", nt, FILL(ROWS, DIMS(3, 7, 300)), VALUES(one, DIMS(3, 17, 300)), 300,
+        STANDARD)
     ANY_16(F16, false, true, FILL(ROWS, DIMS(64, 256)), FILL(ROWS, DIMS(33, 256)), 256, QUICK)
     ANY_16(BF16, false, true, FILL(ROWS, DIMS(64, 4096)), FILL(ROWS, DIMS(33, 4096)), 4096, STANDARD)
     ANY_16(F16, true, true, VALUES(columns, DIMS(8201, 17)), FILL(ROWS, DIMS(33, 8201)), 8201, STANDARD)

@@ -163,8 +163,8 @@ static uint32_t bits_of(float f)
     return word;
 }
 
-/* The share of a key, exp(s - m) / sum, may be too small for f32 where the reference has it in double. An infinite slope times 0
-   is NaN then, also on a device that keeps subnormal numbers. */
+/* The share of a key, exp(s - m) / sum, may be too small for f32 where the reference has it in double. An infinite slope
+   times 0 is NaN then, also on a device that keeps subnormal numbers. */
 static void an_underflow_times_infinity(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what copse/matmul.h states;
-   numbers that need the bound are no fault of a device. */
+/* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what copse/matmul.h
+   states; numbers that need the bound are no fault of a device. */
 #include "copse/copse.h"
 #include "copse/train/audit.h"
 #include "core/device/kernel.h"
@@ -50,7 +50,8 @@ static uint64_t count_product(uint64_t terms, uint64_t chains, uint64_t most)
 
 static void products_have_the_roundings_of_their_loops(void **state)
 {
-    static const uint64_t terms[] = { 1, 2, 255, 256, 257, 512, 513, 1000, 8191, 8192, 8193, 16384, 16385, 65536, 65537, 140000 };
+    static const uint64_t terms[] = { 1,    2,    255,  256,   257,   512,   513,   1000,
+                                      8191, 8192, 8193, 16384, 16385, 65536, 65537, 140000 };
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(terms); i++) {
         const uint64_t k = terms[i];
@@ -213,8 +214,10 @@ static void gradients_that_lose_their_terms_are_no_fault(void **state)
         copse_variable *v[2];
         copse_trainer *t;
         OK(copse_one_device_create(ctx, found[d], NULL, &st));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "table", .shape = COPSE_SHAPE(3, WIDTH) }, &v[0]));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "bias", .shape = COPSE_SHAPE(WIDTH) }, &v[1]));
+        const struct copse_variable_params table = { .name = "table", .shape = COPSE_SHAPE(3, WIDTH) };
+        const struct copse_variable_params bias = { .name = "bias", .shape = COPSE_SHAPE(WIDTH) };
+        OK(copse_variable_create(st, &table, &v[0]));
+        OK(copse_variable_create(st, &bias, &v[1]));
         OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = sum_loss, .user = v,
                                                                     .reduction = COPSE_LOSS_SUM }, &t));
         OK(copse_trainer_step(t, &batch));
