@@ -25,8 +25,9 @@ copse_status copse__queue_result(copse_queue *q, copse_status s)
     if (s == COPSE_OK || s == COPSE_ERR_TIMEOUT || !uses_host(q) || !dev->backend->settle)
         return s;
     memcpy(text, copse_last_error(), sizeof text);
+    const uint64_t most = atomic_load(&dev->is_lost) ? LOST_WAIT_NS : copse__device_wait_ns(dev);
     if (!q->is_unsettled)
-        q->is_unsettled = dev->backend->settle(q, atomic_load(&dev->is_lost) ? LOST_WAIT_NS : copse__device_wait_ns(dev));
+        q->is_unsettled = dev->backend->settle(q, most) != COPSE_OK;
     if (q->is_unsettled)
         return copse_fail(COPSE_ERR_TIMEOUT, "%.*s; %s may still use host memory, which is not freed",
                           (int)sizeof text - 100, text, dev->info.id);

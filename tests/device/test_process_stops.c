@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Time in which the process was stopped does not count in a wait for a device. A child process stops itself in the middle
-   of a wait; its parent lets it go on when more time has passed than the wait has. */
+/* Time in which the process was stopped does not count in a wait for a device. A child process stops itself in the
+   middle of a wait; its parent lets it go on when more time has passed than the wait has. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -116,7 +116,8 @@ static void a_wait_still_ends(void **unused)
     copse_fake.devices[0].delay_polls = FAKE_NEVER;
     OK(copse_queue_create(dev, &q));
     OK(copse_queue_submit(q, &ticket));
-    FAILS(COPSE_ERR_TIMEOUT, copse_queue_wait(q, ticket, 50000000), "ticket 1 of fake:0 was not reached within 0.050 s");
+    FAILS(COPSE_ERR_TIMEOUT, copse_queue_wait(q, ticket, 50000000),
+          "ticket 1 of fake:0 was not reached within 0.050 s");
     assert_int_equal(copse_queue_wait(q, ticket, 0), COPSE_ERR_TIMEOUT);
     atomic_store(&dev->is_lost, true); /* so that nobody waits for it at the end */
     copse_queue_release(&q);

@@ -73,7 +73,7 @@ static void freed_memory_is_not_written(void **unused)
                 copse_fake.devices[0].faults[calls[c]].at = 0;
                 if (!atomic_load(&w.dev->is_lost))
                     OK(copse_queue_finish(w.q));
-                assert_memory_equal(got, after, sizeof after); /* the checker of addresses would see it too, were it freed */
+                assert_memory_equal(got, after, sizeof after); /* its owner could have freed it */
                 free(got);
                 end_work(&w);
             }
@@ -90,7 +90,8 @@ static void memory_of_unknown_use_is_kept(void **unused)
             begin_work(&w);
             copse_fake.devices[0].never_settles = true;
             break_call(calls[c], failures[f], false);
-            FAILS(COPSE_ERR_TIMEOUT, read_and_more(w.q, w.buf, kept), "fake:0 may still use host memory, which is not freed");
+            FAILS(COPSE_ERR_TIMEOUT, read_and_more(w.q, w.buf, kept),
+                  "fake:0 may still use host memory, which is not freed");
             if (atomic_load(&w.dev->is_lost)) /* every other call says so, too */
                 FAILS(COPSE_ERR_TIMEOUT, copse_queue_fill(w.q, w.buf, 0, 4, 1), "may still use host memory");
             end_work(&w);
