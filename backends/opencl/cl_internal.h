@@ -145,6 +145,7 @@ struct copse_cl_queue {
         cl_event last;
     } blocks[COPSE_CL_BLOCKS];
     size_t block;
+    cl_event read; /* the newest read into host memory, or NULL */
 };
 
 struct copse_cl_segment {
@@ -231,6 +232,7 @@ copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, con
 copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst);
 copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns);
 copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
 /* COPSE_ERR_TIMEOUT without text if `event` does not complete in time. */
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,

@@ -307,5 +307,6 @@ const struct copse_backend copse_backend_opencl = {
     .replay = copse_cl_replay,
     .submit = copse_cl_submit,
     .wait = copse_cl_wait,
+    .settle = copse_cl_settle,
     .wait_queue = copse_cl_wait_queue,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenCL queues: host copies through pinned staging memory, tickets, waits with deadlines. */
 #include "backends/opencl/cl_internal.h"
+#include "core/base/deadline.h"
 
 /* ---- events ---- */
 
@@ -11,6 +12,7 @@ copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
        elapsed time, so that a long wait costs little time and no core. */
     enum { SPIN_NS = 20000, LEAST_SLEEP_NS = 10000, LONGEST_SLEEP_NS = 1000000 };
     const uint64_t start = copse__now_ns();
+    struct copse_deadline d = copse__deadline(timeout_ns);
     for (;;) {
         cl_int state = CL_QUEUED;
         const cl_int e = cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
@@ -26,14 +28,14 @@ copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
             return copse_fail(s, "opencl: queued work failed: %s (%d)", copse_cl_error_name(state),
                               (int)state);
         }
-        const uint64_t elapsed = copse__now_ns() - start;
-        if (elapsed >= timeout_ns)
+        const uint64_t elapsed = copse__now_ns() - start, left = copse__deadline_left(&d);
+        if (left == 0)
             return COPSE_ERR_TIMEOUT;
         if (elapsed < SPIN_NS)
             continue;
         uint64_t nap = COPSE_MAX(elapsed / 32, LEAST_SLEEP_NS);
         nap = COPSE_MIN(nap, LONGEST_SLEEP_NS);
-        copse__sleep_ns(COPSE_MIN(nap, timeout_ns - elapsed));
+        copse__sleep_ns(COPSE_MIN(nap, left));
     }
 }
 
@@ -162,16 +164,39 @@ copse_status copse_cl_queue_init(copse_queue *q)
     return s;
 }
 
-/* COPSE_ERR_TIMEOUT if the queue is stuck. */
-static copse_status drain(copse_queue *q)
+/* Whether the work up to the event has ended, well or not. A driver that fails once is asked again. */
+static bool has_ended(const struct copse_cl_api *cl, cl_event event, struct copse_deadline *d)
+{
+    enum { NAP_NS = 1000000, REFUSALS = 3 };
+    for (int refusals = 0; refusals < REFUSALS; copse__sleep_ns(NAP_NS)) {
+        cl_int state = CL_QUEUED;
+        if (cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS)
+            refusals++;
+        else if (state <= CL_COMPLETE)
+            return true;
+        else if (copse__deadline_left(d) == 0)
+            return false;
+    }
+    return false;
+}
+
+/* A marker ends when all work of the queue has. Where the driver takes none, the newest read tells of all reads. */
+copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
 {
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
-    cl_event marker;
-    COPSE_TRY(mark(d, p->queue, &marker));
-    const copse_status s = copse_cl_wait_event(&d->cl, marker, copse__device_wait_ns(q->dev));
-    d->cl.ReleaseEvent(marker);
-    return s;
+    struct copse_deadline left = copse__deadline(timeout_ns);
+    bool is_over = false;
+    for (int i = 0; i < 2 && !is_over; i++) {
+        cl_event marker;
+        if (mark(d, p->queue, &marker) != COPSE_OK)
+            continue;
+        is_over = has_ended(&d->cl, marker, &left);
+        d->cl.ReleaseEvent(marker);
+    }
+    if (!is_over && atomic_load(&q->dev->imports) == 0)
+        is_over = p->read == NULL || has_ended(&d->cl, p->read, &left);
+    return is_over ? COPSE_OK : copse_fail(COPSE_ERR_TIMEOUT, "opencl: it is not known whether %s works", q->dev->info.id);
 }
 
 void copse_cl_queue_fini(copse_queue *q)
@@ -185,7 +210,7 @@ void copse_cl_queue_fini(copse_queue *q)
         d->cl.EnqueueUnmapMemObject(p->queue, p->staging, p->mapped, 0, NULL, NULL);
         copse_cl_unlock(d);
     }
-    if (drain(q) == COPSE_ERR_TIMEOUT) {
+    if (copse_cl_settle(q, copse__device_wait_ns(q->dev)) != COPSE_OK) {
         /* In some drivers, releasing objects of a stuck queue blocks forever. */
         atomic_store(&d->is_stuck, true);
         copse__log(&q->dev->base->log, COPSE_LOG_ERROR,
@@ -199,6 +224,8 @@ void copse_cl_queue_fini(copse_queue *q)
     for (size_t i = 0; i < COPSE_CL_BLOCKS; i++)
         if (p->blocks[i].last != NULL)
             d->cl.ReleaseEvent(p->blocks[i].last);
+    if (p->read != NULL)
+        d->cl.ReleaseEvent(p->read);
     if (p->staging != NULL)
         d->cl.ReleaseMemObject(p->staging);
     d->cl.ReleaseCommandQueue(p->queue);
@@ -270,9 +297,14 @@ copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
     struct copse_cl_buffer *b = src->buffer->priv;
+    cl_event read = NULL;
     copse_cl_lock(d);
     const cl_int e = d->cl.EnqueueReadBuffer(p->queue, b->mem, CL_FALSE, src->offset, src->size,
-                                             dst, 0, NULL, NULL);
+                                             dst, 0, NULL, &read);
     copse_cl_unlock(d);
-    return copse_cl_check(e, "clEnqueueReadBuffer");
+    COPSE_TRY(copse_cl_check(e, "clEnqueueReadBuffer"));
+    if (p->read != NULL)
+        d->cl.ReleaseEvent(p->read);
+    p->read = read;
+    return COPSE_OK;
 }

@@ -226,5 +226,6 @@ const struct copse_backend copse_backend_vulkan = {
     .replay = copse_vk_replay,
     .submit = copse_vk_submit,
     .wait = copse_vk_wait,
+    .settle = copse_vk_settle,
     .wait_queue = copse_vk_wait_queue,
 };

@@ -27,8 +27,9 @@ static copse_status open_frame(copse_queue *q)
     struct vk_queue *vq = q->priv;
     if (vq->open)
         return COPSE_OK;
+    struct copse_deadline d = copse__deadline(copse__device_wait_ns(q->dev));
     if (vq->in_flight == VK_FRAMES)
-        COPSE_TRY(copse_vk_retire(q, copse__now_ns() + copse__device_wait_ns(q->dev)));
+        COPSE_TRY(copse_vk_retire(q, &d));
     struct vk_frame *f = vq->frames;
     while (f->is_busy)
         f++;
@@ -61,14 +62,15 @@ static void frame_fini(struct vk_device *vd, struct vk_frame *f)
     copse__free(mem, f->reads.at);
 }
 
-copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns)
+copse_status copse_vk_retire(copse_queue *q, struct copse_deadline *d)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
     struct vk_frame *f = vq->flying[vq->first];
-    const uint64_t now = copse__now_ns();
-    VkResult r = vd->vk.WaitForFences(vd->device, 1, &f->fence, VK_TRUE,
-                                      deadline_ns > now ? deadline_ns - now : 0);
+    VkResult r;
+    do
+        r = vd->vk.WaitForFences(vd->device, 1, &f->fence, VK_TRUE, copse__deadline_tick(d));
+    while (r == VK_TIMEOUT && copse__deadline_left(d) > 0);
     if (r == VK_TIMEOUT)
         return copse_fail(COPSE_ERR_TIMEOUT, "vulkan: submitted work has not ended yet");
     if (r != VK_SUCCESS)
@@ -224,10 +226,31 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket)
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
 {
     struct vk_queue *vq = q->priv;
-    const uint64_t now = copse__now_ns();
-    const uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    struct copse_deadline d = copse__deadline(timeout_ns);
     while (vq->reached < ticket && vq->in_flight)
-        COPSE_TRY(copse_vk_retire(q, deadline));
+        COPSE_TRY(copse_vk_retire(q, &d));
+    return COPSE_OK;
+}
+
+/* Reads land, or never will. */
+copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns)
+{
+    struct vk_queue *vq = q->priv;
+    struct copse_deadline d = copse__deadline(timeout_ns);
+    copse_status s = copse_vk_flush(q);
+    if (vq->open) /* a driver that fails once is asked again */
+        s = copse_vk_flush(q);
+    while (vq->in_flight && (s == COPSE_OK || s == COPSE_ERR_DEVICE_LOST)) {
+        const copse_status oldest = copse_vk_retire(q, &d);
+        s = oldest ? oldest : s;
+        if (oldest)
+            break;
+    }
+    if (s != COPSE_ERR_DEVICE_LOST)
+        return s ? COPSE_ERR_TIMEOUT : COPSE_OK;
+    /* Work of a lost device has ended, and core makes no call that would let a read land. */
+    for (size_t i = 0; i < VK_FRAMES; i++)
+        vq->frames[i].reads.count = 0;
     return COPSE_OK;
 }
 
@@ -261,11 +284,12 @@ void copse_vk_queue_fini(copse_queue *q)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
-    const uint64_t most = copse__device_wait_ns(q->dev), deadline = copse__now_ns() + most;
+    const uint64_t most = copse__device_wait_ns(q->dev);
+    struct copse_deadline d = copse__deadline(most);
     copse_status s = COPSE_OK;
     while (vq->in_flight && s == COPSE_OK) {
         vq->flying[vq->first]->reads.count = 0; /* their waiters have returned */
-        s = copse_vk_retire(q, deadline);
+        s = copse_vk_retire(q, &d);
     }
     if (s == COPSE_ERR_TIMEOUT) {
         atomic_store(&vd->is_abandoned, true);

@@ -81,7 +81,7 @@ void copse_vk_staging_fini(copse_queue *q)
 static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
 {
     struct vk_queue *vq = q->priv;
-    const uint64_t deadline = copse__now_ns() + copse__device_wait_ns(q->dev);
+    struct copse_deadline d = copse__deadline(copse__device_wait_ns(q->dev));
     size = copse__round_up(size, (size_t)vq->ring.align);
     for (;;) {
         const uint64_t at = vq->ring.head % VK_RING_BYTES;
@@ -92,7 +92,7 @@ static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
             return COPSE_OK;
         }
         if (vq->in_flight)
-            COPSE_TRY(copse_vk_retire(q, deadline));
+            COPSE_TRY(copse_vk_retire(q, &d));
         else if (vq->open)
             COPSE_TRY(copse_vk_flush(q));
         else

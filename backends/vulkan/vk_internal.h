@@ -9,6 +9,7 @@
 
 #include "copse/device/queue.h"
 
+#include "core/base/deadline.h"
 #include "core/device/backend.h"
 
 extern const struct copse_backend copse_backend_vulkan;
@@ -336,14 +337,15 @@ copse_status copse_vk_encode(copse_queue *q, const struct copse_command *c);
 copse_status copse_vk_replay(struct copse_segment *seg);
 copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns);
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
 
 /* The recorder of the open command buffer; opens one if necessary. */
 copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);
 /* Submit the recorded commands without a ticket. */
 copse_status copse_vk_flush(copse_queue *q);
-/* Wait for the oldest frame in flight until `deadline_ns` and reclaim it. */
-copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns);
+/* Wait for the oldest frame in flight and reclaim it. */
+copse_status copse_vk_retire(copse_queue *q, struct copse_deadline *d);
 
 copse_status copse_vk_staging_init(copse_queue *q);
 void copse_vk_staging_fini(copse_queue *q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches ahead. */
 #include "core/base/callback.h"
-#include "core/base/platform.h"
+#include "core/base/deadline.h"
 #include "core/data/dataset.h"
 #include "core/pictures/augment.h"
 
@@ -261,10 +261,17 @@ void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_
         *index = batches != NULL ? batches->next : 0;
 }
 
+/* False when the wait is over. */
+static bool wait_for_change(copse_batches *b, struct copse_deadline *d)
+{
+    (void)copse__cond_wait(&b->changed, &b->lock, copse__now_ns() + copse__deadline_tick(d));
+    return copse__deadline_left(d) > 0;
+}
+
 copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
 {
     COPSE_TRY(copse_need("batches", b));
-    uint64_t deadline = copse__now_ns() + DEADLINE_NS;
+    struct copse_deadline d = copse__deadline(DEADLINE_NS);
 
     if (epoch == COPSE_STREAM_SPLIT || index > b->count)
         return copse_fail(COPSE_ERR_ARGUMENT, "batches: no batch %zu in epoch %u, there are %zu",
@@ -273,7 +280,7 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
         copse__mutex_lock(&b->lock);
         b->is_paused = true;
         while (b->is_busy)
-            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->is_busy) {
+            if (!wait_for_change(b, &d) && b->is_busy) {
                 b->is_paused = false;
                 copse__mutex_unlock(&b->lock);
                 return copse_fail(COPSE_ERR_TIMEOUT, "batches: the prefetch thread does not stop");
@@ -296,7 +303,7 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
 copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
 {
     COPSE_TRY(copse_need("batches", b, out));
-    uint64_t deadline = copse__now_ns() + DEADLINE_NS;
+    struct copse_deadline d = copse__deadline(DEADLINE_NS);
     size_t index = b->next;
 
     memset(out, 0, sizeof *out);
@@ -305,7 +312,7 @@ copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
         while (b->made <= index && b->status == COPSE_OK)
-            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->made <= index && b->status == COPSE_OK) {
+            if (!wait_for_change(b, &d) && b->made <= index && b->status == COPSE_OK) {
                 copse__mutex_unlock(&b->lock);
                 return copse_fail(COPSE_ERR_TIMEOUT,
                                   "batches: the prefetch thread does not deliver");

@@ -74,6 +74,7 @@ struct copse_device {
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     atomic_size_t bytes;          /* of all buffers, those of the pool among them */
+    atomic_uint imports;          /* buffers of imported host memory */
     struct copse_queue *queues;   /* all queues of the device */
     void *priv;
 };
@@ -106,6 +107,8 @@ struct copse_queue {
     uint64_t submitted; /* newest ticket given out */
     uint64_t reached;   /* newest ticket known to have completed */
     bool has_open_work; /* commands since the last submit */
+    uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
+    bool is_unsettled;    /* a call has failed, and work may use host memory for good */
     uint32_t slot;      /* index into copse_buffer.after */
     struct copse_queue *next;
     void *priv;
@@ -239,6 +242,11 @@ struct copse_backend {
     /* COPSE_OK when `ticket` is reached (reads are complete), COPSE_ERR_TIMEOUT if not within `timeout_ns` (0 = only
        ask). */
     copse_status (*wait)(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+
+    /* Optional (NULL = a call that fails leaves nothing under way): called after a failed call, of a lost device too.
+       COPSE_OK when no work of the queue uses host memory any more or will: neither destinations of reads nor buffers with
+       `host`. COPSE_ERR_TIMEOUT when that is not known after `timeout_ns`. */
+    copse_status (*settle)(copse_queue *q, uint64_t timeout_ns);
 
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
        belong to the same device. */

@@ -30,6 +30,7 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
     buf->priv = priv;
 
     atomic_fetch_add(&dev->bytes, host ? 0 : size);
+    atomic_fetch_add(&dev->imports, host != NULL);
     atomic_fetch_add_explicit(&mem->device_calls, 1, memory_order_relaxed);
     const copse_status s = copse__device_result(dev, dev->backend->buffer_init(buf));
     if (s) {

@@ -7,6 +7,7 @@ void copse__buffer_destroy(copse_device *dev, copse_buffer *buf)
     dev->backend->buffer_fini(buf);
     copse__import_give(dev->import, buf->host ? 0 : buf->size);
     atomic_fetch_sub(&dev->bytes, buf->host ? 0 : buf->size);
+    atomic_fetch_sub(&dev->imports, buf->host != NULL);
     copse__free(&dev->base->mem, buf);
 }
 

@@ -253,6 +253,10 @@ bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room);
 copse_status copse__device_result(copse_device *dev, copse_status s);
 /* Start of every queue operation: check that the device works, and note that the queue has work. */
 copse_status copse__queue_begin(copse_queue *q);
+/* The result of a call of the backend on the queue. After a failure other than COPSE_ERR_TIMEOUT no work of the queue uses
+   host memory any more: not the destinations of reads, not imported memory. Where that cannot be known the result is
+   COPSE_ERR_TIMEOUT, after which such memory is never freed (copse__free_read). */
+copse_status copse__queue_result(copse_queue *q, copse_status s);
 /* Ticket that the next submit will return. */
 static inline uint64_t copse__queue_next(const copse_queue *q)
 {

@@ -34,7 +34,7 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c)
         return copse__device_check(q->dev);
     COPSE_TRY(copse__queue_begin(q));
     if (!copse__is_on_host(c))
-        return copse__device_result(q->dev, q->dev->backend->encode(q, c));
+        return copse__queue_result(q, q->dev->backend->encode(q, c));
     struct copse_host_launch *launch;
     COPSE_TRY(copse__host_launch_create(q->dev, c, &launch));
     const copse_status s = copse__host_launch_run(q, launch);

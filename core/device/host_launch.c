@@ -55,7 +55,12 @@ copse_status copse__host_launch_run(copse_queue *q, struct copse_host_launch *l)
 {
     const struct copse_kernel *k = l->command.kernel;
     struct copse_host_arg args[COPSE_MAX_BINDINGS];
-    COPSE_TRY(copse_note(read_all(q, l, args), "while the host computes %s", k->row->name));
+    if (!l->memory)
+        return copse_fail(COPSE_ERR_TIMEOUT, "kernel: %s hangs since the host computed %s", q->dev->info.id, k->row->name);
+    const copse_status s = read_all(q, l, args);
+    if (s == COPSE_ERR_TIMEOUT) /* the device may still write there */
+        l->memory = NULL;
+    COPSE_TRY(copse_note(s, "while the host computes %s", k->row->name));
     k->row->law->host(l->command.params, k->spec, args);
     for (uint32_t i = 0; i < l->command.binding_count; i++) {
         const struct copse_binding *b = &l->command.bindings[i];

@@ -160,7 +160,7 @@ static copse_status run_trial(copse_device *dev, struct trial *t, char *reason, 
         compare(t, image, image + size, scratch, reason, room);
 done:
     copse__free(&dev->base->mem, scratch);
-    copse__free(&dev->base->mem, image);
+    copse__free_read(&dev->base->mem, image, s);
     return s;
 }
 

@@ -3,15 +3,49 @@
 
    One thread uses a queue, but any thread may release a buffer and then reads the queue's ticket numbers: they are
    written under the device's lock. */
+#include "core/base/deadline.h"
 #include "core/device/device.h"
 
 #define MAX_QUEUES COPSE_COUNT(((copse_buffer *)NULL)->after)
+
+#define LOST_WAIT_NS 5000000000u /* until the work of a lost device has ended */
+
+/* ---- failures ---- */
+
+static bool uses_host(const copse_queue *q)
+{
+    return q->read_ticket > q->reached || atomic_load(&q->dev->imports) > 0;
+}
+
+copse_status copse__queue_result(copse_queue *q, copse_status s)
+{
+    copse_device *dev = q->dev;
+    char text[COPSE_ERROR_BYTES];
+    s = copse__device_result(dev, s);
+    if (s == COPSE_OK || s == COPSE_ERR_TIMEOUT || !uses_host(q) || !dev->backend->settle)
+        return s;
+    memcpy(text, copse_last_error(), sizeof text);
+    const uint64_t most = atomic_load(&dev->is_lost) ? LOST_WAIT_NS : copse__device_wait_ns(dev);
+    if (!q->is_unsettled)
+        q->is_unsettled = dev->backend->settle(q, most) != COPSE_OK;
+    if (q->is_unsettled)
+        return copse_fail(COPSE_ERR_TIMEOUT, "%.*s; %s may still use host memory, which is not freed",
+                          (int)sizeof text - 100, text, dev->info.id);
+    q->read_ticket = 0;
+    copse__fail_again(text);
+    return s;
+}
+
+static copse_status check_device(copse_queue *q)
+{
+    return copse__queue_result(q, copse__device_check(q->dev));
+}
 
 /* ---- tickets ---- */
 
 copse_status copse__queue_begin(copse_queue *q)
 {
-    COPSE_TRY(copse__device_check(q->dev));
+    COPSE_TRY(check_device(q));
     if (!q->has_open_work) {
         copse__mutex_lock(&q->dev->lock);
         q->has_open_work = true;
@@ -154,7 +188,7 @@ copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst, size_t off
         return copse__device_check(queue->dev);
     COPSE_TRY(copse__queue_begin(queue));
     const struct copse_binding to = { dst, offset, size };
-    return copse__device_result(queue->dev, queue->dev->backend->write(queue, &to, src));
+    return copse__queue_result(queue, queue->dev->backend->write(queue, &to, src));
 }
 
 copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size)
@@ -179,7 +213,8 @@ copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offs
         return copse__device_check(queue->dev);
     COPSE_TRY(copse__queue_begin(queue));
     const struct copse_binding from = { src, offset, size };
-    return copse__device_result(queue->dev, queue->dev->backend->read(queue, &from, dst));
+    queue->read_ticket = copse__queue_next(queue);
+    return copse__queue_result(queue, queue->dev->backend->read(queue, &from, dst));
 }
 
 /* ---- submit and wait ---- */
@@ -190,8 +225,8 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     copse_device *dev = queue->dev;
     uint64_t number = 0;
 
-    COPSE_TRY(copse__device_check(dev));
-    COPSE_TRY(copse__device_result(dev, dev->backend->submit(queue, &number)));
+    COPSE_TRY(check_device(queue));
+    COPSE_TRY(copse__queue_result(queue, dev->backend->submit(queue, &number)));
 
     copse__mutex_lock(&dev->lock);
     queue->submitted = number;
@@ -203,7 +238,7 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
 
     /* Reclaim released buffers also for a caller that seldom waits. */
     if (oldest && oldest < number) {
-        const copse_status s = copse__device_result(dev, dev->backend->wait(queue, oldest, 0));
+        const copse_status s = copse__queue_result(queue, dev->backend->wait(queue, oldest, 0));
         if (s == COPSE_OK)
             set_reached(queue, oldest);
         else if (s != COPSE_ERR_TIMEOUT)
@@ -217,18 +252,33 @@ uint64_t copse_queue_submissions(const copse_queue *queue)
     return queue ? queue->submitted : 0; /* tickets are numbered without a gap */
 }
 
+/* Tick by tick, so that time in which the process was stopped does not count. */
+static copse_status wait_for(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
+{
+    copse_device *dev = q->dev;
+    struct copse_deadline d = copse__deadline(timeout_ns);
+    copse_status s;
+    do
+        s = dev->backend->wait(q, ticket, copse__deadline_tick(&d));
+    while (s == COPSE_ERR_TIMEOUT && copse__deadline_spend(&d) > 0);
+    return s == COPSE_ERR_TIMEOUT && timeout_ns > 0
+               ? copse_fail(s, "queue: ticket %llu of %s was not reached within %.3f s", (unsigned long long)ticket,
+                            dev->info.id, (double)timeout_ns * 1e-9)
+               : copse__queue_result(q, s);
+}
+
 copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t timeout_ns)
 {
     COPSE_TRY(copse_need("queue: wait", queue));
     if (ticket > queue->submitted)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: ticket %llu was not given out yet",
                           (unsigned long long)ticket);
-    COPSE_TRY(copse__device_check(queue->dev));
+    COPSE_TRY(check_device(queue));
     if (ticket <= queue->reached)
         return COPSE_OK;
-    COPSE_TRY(copse__device_result(queue->dev,
-                                   queue->dev->backend->wait(queue, ticket, timeout_ns)));
+    COPSE_TRY(wait_for(queue, ticket, timeout_ns));
     set_reached(queue, ticket);
+    queue->is_unsettled = queue->is_unsettled && ticket < queue->read_ticket;
     return COPSE_OK;
 }
 
@@ -240,7 +290,7 @@ uint64_t copse__device_wait_ns(const copse_device *dev)
 
 static copse_status explain(copse_status s, const copse_queue *q, uint64_t ns)
 {
-    if (s != COPSE_ERR_TIMEOUT)
+    if (s != COPSE_ERR_TIMEOUT || q->is_unsettled)
         return s;
     return copse_fail(s, "queue: %s did not answer within %llu s", q->dev->info.id,
                       (unsigned long long)(ns / 1000000000u));
@@ -254,16 +304,17 @@ copse_status copse__queue_await(copse_queue *q, uint64_t ticket)
 
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop)
 {
-    const uint64_t start = copse__now_ns(), most = copse__device_wait_ns(q->dev);
+    const uint64_t most = copse__device_wait_ns(q->dev);
+    struct copse_deadline d = copse__deadline(most);
     if (!stop)
         return copse__queue_await(q, ticket);
     for (;;) {
         const copse_status s = copse_queue_wait(q, ticket, COPSE_STOP_NS);
-        if (s != COPSE_ERR_TIMEOUT)
+        if (s != COPSE_ERR_TIMEOUT || q->is_unsettled)
             return s;
         if (atomic_load(stop))
             return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes", q->dev->info.id);
-        if (copse__now_ns() - start >= most)
+        if (copse__deadline_left(&d) == 0)
             return explain(s, q, most);
     }
 }

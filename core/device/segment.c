@@ -102,7 +102,7 @@ static copse_status replay_part(struct copse_segment *seg)
     if (seg->count > 0) {
         COPSE_TRY(copse__queue_begin(q));
         seg->last = copse__queue_next(q);
-        COPSE_TRY(copse__device_result(q->dev, q->dev->backend->replay(seg)));
+        COPSE_TRY(copse__queue_result(q, q->dev->backend->replay(seg)));
     }
     return seg->host ? copse__host_launch_run(q, seg->host) : COPSE_OK;
 }

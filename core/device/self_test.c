@@ -158,7 +158,7 @@ static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse
     copse_status s = run_on_device(dev, k, t, &l, images, got, &was_run);
     if (s == COPSE_OK && was_run)
         compare(k->row, t, &l, expected, got, reason, room);
-    copse__free(&dev->base->mem, images);
+    copse__free_read(&dev->base->mem, images, s);
     return copse_note(s, "in the self-test of %s", k->row->name);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "copse/copse.h"
+#include "core/base/deadline.h"
 #include "core/isolation/isolation.h"
 #include "core/isolation/process.h"
 
@@ -109,30 +110,31 @@ static double deadline_of(const struct listener *l)
     return l->has_begun ? l->how->deadline : fmax(l->how->deadline, OPEN_SECONDS);
 }
 
-static bool is_late(const struct listener *l, uint64_t last)
+/* From the newest line on. */
+static struct copse_deadline begin_wait(const struct listener *l)
 {
-    return copse__now_ns() >= last + nanoseconds(deadline_of(l));
+    return copse__deadline(nanoseconds(deadline_of(l)));
 }
 
 /* Until the pipe ends, the deadline passes or the job is cancelled. */
 static enum copse_ended_how listen_to(struct listener *l, const struct copse_process *p)
 {
-    uint64_t last = copse__now_ns();
+    struct copse_deadline d = begin_wait(l);
     while (!atomic_load(l->how->is_cancelled)) {
-        if (is_late(l, last))
+        if (copse__deadline_left(&d) == 0)
             return COPSE_ENDED_LATE;
         if (!make_room(l)) {
             l->is_broken = true;
             return COPSE_ENDED_CRASHED;
         }
-        const uint64_t until = COPSE_MIN(copse__now_ns() + LOOK_NS, last + nanoseconds(deadline_of(l)));
+        const uint64_t until = copse__now_ns() + COPSE_MIN(LOOK_NS, copse__deadline_tick(&d));
         const int n = copse__process_read(p, l->bytes + l->size, l->room - l->size, until);
         if (n == 0)
             return COPSE_ENDED_DONE;
         if (n > 0) {
             l->size += (size_t)n;
             if (hear_lines(l))
-                last = copse__now_ns();
+                d = begin_wait(l);
             if (l->is_broken)
                 return COPSE_ENDED_CRASHED;
         }

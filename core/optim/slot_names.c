@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of slots in checkpoints: "<variable>/<slot>" of a trainer's optimizer, "<variable>/<optimizer>/<slot>" of a named
-   one. No other array may have one of them: the file could not hold both. */
+/* Names of slots in checkpoints: "<variable>/<slot>" of a trainer's optimizer, "<variable>/<optimizer>/<slot>" of a
+   named one. No other array may have one of them: the file could not hold both. */
 #include "core/optim/optimizer.h"
 
 #include <stdio.h>
@@ -30,9 +30,9 @@ static const copse_variable *owner_of(const struct copse_optimizer *o, const cha
     const copse_strategy *st = o->strategy;
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
-        const size_t length = strlen(v->whole ? v->whole->name : v->name); /* a part's name begins with that of the whole */
-        if (strncmp(name, v->name, length) == 0 && name[length] == '/' && copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET &&
-            has_slot(o, v, name, slot))
+        const size_t length = strlen(v->whole ? v->whole->name : v->name); /* with which a part's name begins */
+        if (strncmp(name, v->name, length) == 0 && name[length] == '/' &&
+            copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET && has_slot(o, v, name, slot))
             return v;
     }
     return NULL;
@@ -44,14 +44,16 @@ copse_status copse__slots_check_name(const copse_strategy *st, const char *name)
     for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) {
         const copse_variable *v = owner_of(o, name, &slot);
         if (v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': slot '%s' of variable '%s' has this name in checkpoints: "
-                                                  "choose another one", name, o->rule.slot_names[slot], v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': slot '%s' of variable '%s' has this name in "
+                                                  "checkpoints: choose another one",
+                              name, o->rule.slot_names[slot], v->name);
     }
     return COPSE_OK;
 }
 
 /* No variable has the name, and no slot that is in the same files. */
-static copse_status check_slot(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot, const char *name)
+static copse_status check_slot(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                               const char *name)
 {
     const copse_strategy *st = o->strategy;
     const char *other = NULL;
@@ -62,10 +64,10 @@ static copse_status check_slot(const struct copse_optimizer *o, const copse_vari
             other = "a variable";
     }
     for (const struct copse_optimizer *p = NULL; !other && (p = copse__optimizer_next(st, p));)
-        if (p != o && (p->name[0] || o->name[0]) && owner_of(p, name, &unused)) /* of two trainers only one is in a file */
+        if (p != o && (p->name[0] || o->name[0]) && owner_of(p, name, &unused)) /* a file is of one trainer */
             other = "a slot of another optimizer";
-    return other ? copse_fail(COPSE_ERR_ARGUMENT, "optimizer: slot '%s' of variable '%s' is '%s' in checkpoints, and %s has "
-                                                  "this name: choose another name for the variable%s",
+    return other ? copse_fail(COPSE_ERR_ARGUMENT, "optimizer: slot '%s' of variable '%s' is '%s' in checkpoints, and %s "
+                                                  "has this name: choose another name for the variable%s",
                               o->rule.slot_names[slot], v->name, name, other, o->name[0] ? " or the optimizer" : "")
                  : COPSE_OK;
 }

@@ -92,16 +92,8 @@ void copse__exchange_release(copse_exchange **at)
     const bool is_idle = !x->reducer || copse__reducer_drain(x->reducer);
     for (size_t i = 0; i < x->buckets.count; i++)
         copse__bucket_fini(x, &x->buckets.at[i]);
-    for (size_t i = 0; i < x->pieces.count; i++) {
-        struct copse_piece *p = &x->pieces.at[i];
-        if (!is_idle && p->is_shared) {
-            /* A device that does not answer may still write to it. */
-            copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR,
-                       "exchange: a device hangs, its shared memory is not freed");
-            p->host[0] = p->host[1] = NULL;
-        }
-        copse__piece_fini(x, p);
-    }
+    for (size_t i = 0; i < x->pieces.count; i++)
+        copse__piece_fini(x, &x->pieces.at[i], is_idle);
     for (uint32_t r = 0; r < x->rank_count; r++)
         copse_buffer_release(&x->ranks[r].step.buffer);
     copse__reducer_release(&x->reducer);

@@ -118,7 +118,7 @@ static inline bool copse__is_same_queue(const copse_exchange *x, uint32_t a, uin
 
 /* pieces.c */
 copse_status copse__exchange_check_sharing(copse_exchange *x);
-void copse__piece_fini(copse_exchange *x, struct copse_piece *p);
+void copse__piece_fini(copse_exchange *x, struct copse_piece *p, bool is_idle);
 /* Elements [first, first + count) of rank's row. */
 struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
                                         uint32_t rank, uint64_t first, uint64_t count);

@@ -102,14 +102,17 @@ static copse_status make_private(copse_exchange *x, struct copse_piece *p)
     return COPSE_OK;
 }
 
-void copse__piece_fini(copse_exchange *x, struct copse_piece *p)
+/* Work of a queue may use the memory until the queue is drained; a device that hangs for good keeps it. */
+void copse__piece_fini(copse_exchange *x, struct copse_piece *p, bool is_idle)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         copse_buffer_release(&p->values[r]);
         copse_buffer_release(&p->gradients[r]);
     }
-    copse__free_aligned(x->mem, p->host[0]);
-    copse__free_aligned(x->mem, p->host[1]);
+    if (!is_idle && p->is_shared)
+        copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR, "exchange: a device hangs, its shared memory is not freed");
+    for (int i = 0; is_idle && i < 2; i++)
+        copse__free_aligned(x->mem, p->host[i]);
 }
 
 copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_t *piece)
@@ -121,8 +124,8 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
                           "exchange: a piece of %llu elements: a multiple of %d is needed",
                           (unsigned long long)elements, COPSE_UNIT);
     p.is_shared = x->can_share && too_large_for(x, bytes) == x->rank_count;
+    char why[COPSE_ERROR_BYTES];
     if (x->can_share && !p.is_shared) {
-        char why[96];
         snprintf(why, sizeof why, "cannot bind the %zu bytes of %u ranks at once", bytes,
                  x->rank_count);
         COPSE_TRY(cannot(x, copse__rank_device(x, too_large_for(x, bytes))->info.id, why));
@@ -150,16 +153,16 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
     return COPSE_OK;
 
 fail:
-    copse__piece_fini(x, &p);
+    memcpy(why, copse_last_error(), sizeof why);
+    copse__piece_fini(x, &p, copse__reducer_drain(x->reducer));
+    copse__fail_again(why);
     return s;
 }
 
 void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
 {
     struct copse_piece *p = &x->pieces.at[piece];
-    if (!copse__reducer_drain(x->reducer)) /* a device that does not answer may still write there */
-        p->host[0] = p->host[1] = NULL;
-    copse__piece_fini(x, p);
+    copse__piece_fini(x, p, copse__reducer_drain(x->reducer));
     *p = (struct copse_piece){ .elements = 0 };
 }
 

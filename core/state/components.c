@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Components of replica-local variables: an array "<variable>/replica_<i>" for each replica of the job, beside the variable's
-   aggregate. As many replicas get their own components again, so that a resumed run has the bits of one that was not
-   interrupted; other numbers take the aggregate. */
+/* Components of replica-local variables: an array "<variable>/replica_<i>" for each replica of the job, beside the
+   variable's aggregate. As many replicas get their own components again, so that a resumed run has the bits of one that
+   was not interrupted; other numbers take the aggregate. */
 #include "core/state/state.h"
 
 #include <stdio.h>
@@ -102,8 +102,8 @@ copse_status copse__state_match_components(struct copse_state *s)
         if (has_components(v) && is_in_file(s, v))
             return copse__state_add_components(s); /* of all: one that is missing is an error */
         copse__log(&st->ctx->base.log, COPSE_LOG_WARN,
-                   "checkpoint: %s has no components of '%s' for %u replicas (it was made with %s replicas): each replica gets "
-                   "its part of the aggregate, and steps have other bits than without the interruption",
+                   "checkpoint: %s has no components of '%s' for %u replicas (it was made with %s replicas): each replica "
+                   "gets its part of the aggregate, and steps have other bits than without the interruption",
                    s->path, v->name, st->group.ranks, replicas ? replicas : "unknown");
         return COPSE_OK;
     }

@@ -34,6 +34,7 @@ struct copse_layout_update {
     uint32_t all_reduce; /* number of that one */
     copse_buffer *values[COPSE_MAX_REPLICAS]; /* else: what each replica has computed */
     void *host;          /* memory for the values, where the variable has no memory on replicas; else NULL */
+    bool is_stuck;       /* a device may still write to it: it is not freed */
 };
 
 /* What is exchanged between the segments of a pass; the same on every replica and for every shard. The first recording

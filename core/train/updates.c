@@ -130,7 +130,8 @@ void copse__updates_fini(copse_trainer *t, struct copse_layout *l)
     for (size_t i = 0; i < l->updates.count; i++) {
         for (uint32_t r = 0; r < t->strategy->replica_count; r++)
             copse_buffer_release(&l->updates.at[i].values[r]);
-        copse__free(mem, l->updates.at[i].host);
+        if (!l->updates.at[i].is_stuck)
+            copse__free(mem, l->updates.at[i].host);
     }
     copse__free(mem, l->updates.at);
 }
@@ -146,15 +147,23 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
 }
 
 /* A server has the only copy: the value of one replica is sent. */
-static copse_status assign_value(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
+static copse_status read_value(copse_queue *q, struct copse_binding from, struct copse_layout_update *u)
+{
+    copse_status s = copse_queue_read(q, from.buffer, from.offset, u->host, copse__variable_bytes(u->variable));
+    if (!s)
+        s = copse_queue_finish(q);
+    u->is_stuck |= s == COPSE_ERR_TIMEOUT;
+    return s;
+}
+
+static copse_status assign_value(copse_trainer *t, struct copse_layout_update *u, uint32_t r)
 {
     copse_queue *q = t->strategy->replicas[r].queue;
     const size_t bytes = copse__variable_bytes(u->variable);
     const struct copse_binding from = computed(t, u, r), to = copse__storage(u->variable)->target(u->variable, r);
     if (!u->host)
         return copse_queue_copy(q, from.buffer, from.offset, to.buffer, to.offset, bytes);
-    COPSE_TRY(copse_queue_read(q, from.buffer, from.offset, u->host, bytes));
-    COPSE_TRY(copse_queue_finish(q));
+    COPSE_TRY(read_value(q, from, u));
     return copse__storage(u->variable)->change(u->variable, r, COPSE_CHANGE_SET, u->host);
 }
 
@@ -162,7 +171,7 @@ copse_status copse__updates_commit(copse_trainer *t, const struct copse_shards *
 {
     const struct copse_layout *l = &t->layouts[1];
     for (size_t i = 0; i < l->updates.count; i++) {
-        const struct copse_layout_update *u = &l->updates.at[i];
+        struct copse_layout_update *u = &l->updates.at[i];
         const uint32_t copies = u->host ? 1 : t->strategy->replica_count;
         for (uint32_t r = 0; r < copies; r++)
             if (u->is_shared || s->at[r].count > 0)

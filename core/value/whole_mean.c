@@ -21,8 +21,8 @@ static copse_status sum_here(const struct copse_cross_batch *b, const struct cop
     return s;
 }
 
-/* A sum of at most 2^16 i32, divided by at most 2^16, is a float, the middle of two floats, or 2^-41 of itself away from
-   such a middle: rounding to double first gives the same float. */
+/* A sum of at most 2^16 i32, divided by at most 2^16, is a float, the middle of two floats, or 2^-41 of itself away
+   from such a middle: rounding to double first gives the same float. */
 static copse_status give(const struct copse_cross_batch *b, struct copse_leaf *leaf, const int64_t *sums)
 {
     const copse_shape shape = copse__leaf_first(leaf)->shape;

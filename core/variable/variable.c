@@ -50,7 +50,8 @@ copse_status copse__name_check(const char *name, const char *what)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: its name has %zu bytes, and may have at most %d bytes", what, size,
                           COPSE_VARIABLE_NAME);
     if (strcmp(name, "__metadata__") == 0 || strncmp(name, "application/", strlen("application/")) == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the name '%s' is reserved in checkpoints: choose another one", what, name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the name '%s' is reserved in checkpoints: choose another one", what,
+                          name);
     return COPSE_OK;
 }
 
@@ -68,11 +69,11 @@ static copse_status check_components(const copse_strategy *st, const struct cops
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
         if (v->synchronization == COPSE_SYNC_ON_READ && is_component_name(p->name, v->name))
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a component of the replica-local variable '%s' has this name "
-                                                  "in checkpoints: choose another one", p->name, v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a component of the replica-local variable '%s' has "
+                                                  "this name in checkpoints: choose another one", p->name, v->name);
         if (p->synchronization == COPSE_SYNC_ON_READ && is_component_name(v->name, p->name))
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its component has the name of variable '%s' in checkpoints: "
-                                                  "choose another one", p->name, v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its component has the name of variable '%s' in "
+                                                  "checkpoints: choose another one", p->name, v->name);
     }
     return COPSE_OK;
 }

@@ -145,8 +145,8 @@ typedef enum copse_aggregation {
 
 /** How to make a variable. */
 struct copse_variable_params {
-    const char *name;  /**< of the checkpoint entry, unique within the strategy: UTF-8, at most 928 bytes
-                            (docs/checkpoints.md) */
+    const char *name;  /**< unique within the strategy; name of the checkpoint entry,
+                            UTF-8 */
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 is never trained                            [COPSE_F32] */
     copse_initializer initializer; /**< i32: zeros or ones */
@@ -165,7 +165,7 @@ struct copse_variable_params {
  * Make a variable with a component on every replica, all with the same initial values. A trained one is f32 and mirrored.
  * One-device strategies accept every synchronization and aggregation. All replicas in
  * copse_strategy_run and all workers of a collective strategy make the same variables in the same order.
- * @retval COPSE_ERR_ARGUMENT     The name is missing, taken or not possible, the shape is empty, the
+ * @retval COPSE_ERR_ARGUMENT     The name is missing, taken, impossible, the shape is empty, the
  *                                initializer is not for the type, synchronization or aggregation is unknown, NONE on
  *                                several devices, or `colocate_with` is another strategy's.
  * @retval COPSE_ERR_CONTEXT      The thread is in another strategy's context, in a loss function, or in a replica that

@@ -86,13 +86,13 @@ struct copse_trainer_params {
 };
 
 /**
- * Make a trainer. Trainers of one strategy share its variables and have their own slots.
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule; a variable has the name of a slot. With a collective
- *                                strategy also: another worker has other settings or variables; the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy; one that was given cross-device operations; or measured shares
+ * Trainers of one strategy share its variables; each has its slots.
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective strategies also:
+ *                                another worker's settings or variables differ; the text names it.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy, one with cross-device operations; or measured shares
  *                                on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
- * Blocks until all workers of a collective strategy make the call.
+ * Blocks until all collective workers make the call.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_create(
     copse_strategy *st, const struct copse_trainer_params *params, copse_trainer **out);

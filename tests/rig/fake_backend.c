@@ -38,9 +38,12 @@ struct fake_ticket {
 struct fake_queue {
     uint64_t serial;
     atomic_ullong reached;
+    uint64_t hung; /* a wait for this ticket was made to time out: so do all waits for it until the next submit */
     struct fake_read *reads;      /* oldest first */
     struct fake_ticket *tickets;  /* in flight, oldest first */
 };
+
+#define LONG_NS 500000000u /* core waits tick by tick: a tick of the library's deadline is longer */
 
 static atomic_ullong serials;
 
@@ -456,6 +459,7 @@ static copse_status fake_submit(copse_queue *q, uint64_t *ticket)
 
     COPSE_TRY(enter(d, FAKE_SUBMIT));
     use_lock(q->dev);
+    fake_queue(q)->hung = 0;
     struct fake_ticket *t = malloc(sizeof *t);
     if (!t)
         return copse_fail(COPSE_ERR_NO_MEMORY, "fake: submit");
@@ -470,10 +474,12 @@ static copse_status fake_submit(copse_queue *q, uint64_t *ticket)
 }
 
 /* Poll the tickets up to `ticket` once. */
-static void look(struct fake_queue *fq, uint64_t ticket, size_t late_bytes)
+static void look(struct fake_queue *fq, uint64_t ticket, const struct fake_device *d)
 {
     while (fq->tickets && fq->tickets->number <= ticket) {
         struct fake_ticket *t = fq->tickets;
+        if (d->polled)
+            d->polled();
         if (t->polls) {
             t->polls -= t->polls != FAKE_NEVER;
             return;
@@ -482,7 +488,7 @@ static void look(struct fake_queue *fq, uint64_t ticket, size_t late_bytes)
             return;
         for (struct fake_read **at = &fq->reads; *at && (*at)->ticket <= t->number;) {
             struct fake_read *r = *at;
-            if (r->ticket == t->number && r->size <= late_bytes) {
+            if (r->ticket == t->number && r->size <= d->late_bytes) {
                 at = &r->next;
                 continue;
             }
@@ -501,9 +507,13 @@ static copse_status fake_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_
     struct fake_queue *fq = fake_queue(q);
     const uint64_t start = copse__now_ns();
 
-    COPSE_TRY(enter(fake(q->dev), FAKE_WAIT));
+    const copse_status s = enter(fake(q->dev), FAKE_WAIT);
+    if (s == COPSE_ERR_TIMEOUT && timeout_ns >= LONG_NS && !fake(q->dev)->faults[FAKE_WAIT].is_persistent)
+        fq->hung = ticket;
+    if (s || fq->hung == ticket)
+        return s ? s : copse_fail(COPSE_ERR_TIMEOUT, "fake: ticket %llu hangs", (unsigned long long)ticket);
     for (;;) {
-        look(fq, ticket, fake(q->dev)->late_bytes);
+        look(fq, ticket, fake(q->dev));
         if (atomic_load(&fq->reached) >= ticket)
             return host->wait(q, ticket, timeout_ns);
         if (copse__now_ns() - start >= timeout_ns)
@@ -511,6 +521,24 @@ static copse_status fake_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_
                               (unsigned long long)ticket);
         copse__sleep_ns(20000);
     }
+}
+
+/* As a driver whose calls fail while its work goes on. */
+static copse_status fake_settle(copse_queue *q, uint64_t timeout_ns)
+{
+    struct fake_queue *fq = fake_queue(q);
+    (void)timeout_ns;
+    for (const struct fake_ticket *t = fq->tickets; t; t = t->next)
+        if (t->polls == FAKE_NEVER)
+            return COPSE_ERR_TIMEOUT;
+    if (fake(q->dev)->never_settles)
+        return COPSE_ERR_TIMEOUT;
+    for (struct fake_read *r; (r = fq->reads);) {
+        memcpy(r->dst, r->bytes, r->size);
+        fq->reads = r->next;
+        free(r);
+    }
+    return COPSE_OK;
 }
 
 /* No wait_queue and no time, so that core's fallbacks are tested. */
@@ -539,6 +567,7 @@ const struct copse_backend copse_backend_fake = {
     .replay = fake_replay,
     .submit = fake_submit,
     .wait = fake_wait,
+    .settle = fake_settle,
 };
 
 const struct copse_backend *const fake_backends[] = { &copse_backend_fake, &copse_backend_host,

@@ -45,6 +45,8 @@ struct fake_device {
 
     uint32_t delay_polls; /* a ticket is reached after this number of polls */
     uint64_t delay_ns;    /* and not earlier than this after its submit */
+    bool never_settles;   /* it is not known when work ends after a call that failed */
+    void (*polled)(void); /* called at each poll of a ticket that is not reached; may be NULL */
 
     const char *perturb;   /* every non-zero float this kernel writes is changed ... */
     uint32_t perturb_bits; /* ... by these bits [0 = the last] */

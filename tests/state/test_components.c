@@ -61,7 +61,8 @@ static copse_status take_steps(copse_trainer *t, uint32_t first)
         for (uint32_t i = 0; i < ROWS; i++)
             x[i] = (float)((7 * i + 3 * s) % 11) * 0.2f - 0.9f;
         const struct copse_column column = { "x", COPSE_F32, { 1, { 1 } }, x };
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ .columns = &column, .column_count = 1, .count = ROWS }));
+        const struct copse_host_batch batch = { .columns = &column, .column_count = 1, .count = ROWS };
+        COPSE_TRY(copse_trainer_step(t, &batch));
     }
     return COPSE_OK;
 }
@@ -247,7 +248,8 @@ static void components_keep_their_names(void **unused)
     copse_variable *v;
     const struct copse_variable_params taken = { .name = "v/replica_1", .shape = COPSE_SCALAR };
     const struct copse_variable_params other = { .name = "u/replica_0", .shape = COPSE_SCALAR };
-    const struct copse_variable_params local = { .name = "u", .shape = COPSE_SCALAR, .synchronization = COPSE_SYNC_ON_READ };
+    const struct copse_variable_params local = { .name = "u", .shape = COPSE_SCALAR,
+                                                 .synchronization = COPSE_SYNC_ON_READ };
     struct net n;
     copse_trainer *t;
     (void)unused;

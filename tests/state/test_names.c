@@ -180,7 +180,8 @@ static void slots_of_tower_optimizers(void **unused)
     copse_tower_optimizer *inner, *outer, *none;
     struct gift g;
     (void)unused;
-    FAILS(COPSE_ERR_ARGUMENT, copse_tower_create(st, &(struct copse_tower_params){ .name = "\xff" }, &none), "not UTF-8");
+    const struct copse_tower_params no_text = { .name = "\xff" };
+    FAILS(COPSE_ERR_ARGUMENT, copse_tower_create(st, &no_text, &none), "not UTF-8");
     make_tower(st, "b", &inner);
     make_tower(st, "a/b", &outer);
     const struct copse_variable_params w = { .name = "w", .shape = COPSE_SHAPE(2) };

@@ -63,7 +63,8 @@ COPSE_API COPSE_CHECKED copse_status copse_queue_write(copse_queue *queue, copse
                                                        size_t offset, const void *src, size_t size);
 
 /** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is reached
-    and must stay until then, after COPSE_ERR_TIMEOUT too. */
+    and must stay until then, after COPSE_ERR_TIMEOUT too. After another failure of a call on the queue no earlier read
+    writes to its `dst` any more. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_read(copse_queue *queue, copse_buffer *src,
                                                       size_t offset, void *dst, size_t size);
 
@@ -88,9 +89,9 @@ COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
 /**
  * Wait until a ticket is reached.
  *
- * @param timeout_ns  Longest wait; 0 only asks.
+ * @param timeout_ns  Longest wait, without time in which the process was stopped (SIGSTOP); 0 only asks.
  *
- * @retval COPSE_ERR_TIMEOUT      Not yet reached.
+ * @retval COPSE_ERR_TIMEOUT      Not yet reached; or a call has failed, and the device may still write to host memory.
  * @retval COPSE_ERR_DEVICE_LOST  The device failed; so will every later call on it.
  */
 COPSE_API COPSE_CHECKED copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket,
