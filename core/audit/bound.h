@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far the results of a launch may be from those of its host function, while training: the limit of its law
+/* How far a device may be from the host function in a launch, while training: the limit of the launch's law
    times COPSE_BOUND_MARGIN, because a training step has any numbers and conformance has chosen ones. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H
