@@ -7,7 +7,7 @@
 #include "core/device/split.h"
 
 struct copse_part {
-    struct copse_split split; /* its parameters are those of the launch of the chosen units */
+    struct copse_split split; /* with the parameters for a launch of the chosen units */
     uint64_t cost;            /* words of a unit */
     struct copse_choice chosen;
 };

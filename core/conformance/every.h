@@ -11,7 +11,8 @@
 struct copse_every {
     const struct copse_launch *launch; /* its form, specialisation and parameters */
     copse_host_fn *truth;
-    bool is_gradient, is_exact, flushes;
+    bool is_gradient, flushes;
+    double ulp; /* the largest error; 0: the same bits */
 };
 
 /* Sines and cosines of multiples of a step (every_angle.c). */

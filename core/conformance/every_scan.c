@@ -262,12 +262,12 @@ static void find_near(struct copse_every_part *p, const struct rule *r, const do
 /* CHUNK expected numbers, without the slopes. */
 static void compare(struct copse_every_part *p, double *y, size_t place, double noise)
 {
-    const double ulp = p->every->launch->form->limit.ulp;
+    const double ulp = p->every->ulp;
     const struct rule r = { .relative = ulp * UNIT, .least = ulp * TINIEST, .noise = (p->slope ? 2 : 1) * noise,
                             .flushed = p->every->flushes ? SMALLEST : 0, .most = p->most };
     for (size_t k = 0; p->slope && k < CHUNK; k++)
         y[k] *= (double)p->slope[place + k];
-    if (p->every->is_exact)
+    if (!(ulp > 0))
         find_exact(p, y, place);
     else
         find_near(p, &r, y, place);

@@ -79,9 +79,10 @@ struct copse_launch_form {
     void (*plan)(struct copse_launch *l);
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
-    copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [that of the law] */
-    struct copse_case_limit limit; /* all zero: the same bits, including the sign of zero; is_proven: the ratio is that
-                                      of core/device/sum_bound.h */
+    copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [the law's] */
+    struct copse_case_limit limit; /* where the kernel's law has another one                  [the law's]; is_proven: the
+                                      ratio is that of core/device/sum_bound.h */
+    bool is_exact;     /* the same bits, including the sign of zero, where the law has a limit */
     float cap;         /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     uint32_t least_group; /* invocations that a group needs                                         [1] */
     bool is_stream;    /* spec[0] and spec[1] are PER and RUNS of kernels/stream.clh */
@@ -100,6 +101,9 @@ struct copse_launch_form {
 
 /* Elements of a launch with `each` elements to a group. */
 uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each); /* launch_values.c */
+/* The limit of a form of a kernel with this law; all zero: the same bits, including the sign of zero. */
+struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f, const struct copse_law *law);
+
 static inline uint32_t copse__launch_group(const struct copse_launch *l)
 {
     return l->group_x * l->group_y;

@@ -265,7 +265,7 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 /* ---- the forms ---- */
 
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
-#define LIMITS .limit = { .ulp = 1, .ratio = 16 }, .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
+#define SOME .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define LATER                                                                                                              \
     .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL),                                                        \
     .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "sums of several launches take one case"
@@ -280,19 +280,19 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define FORWARD(kernel_, label, plan_, ...)                                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
       .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, .arrange = arrange_items,      \
-      LIMITS }
+      SOME }
 #define FORWARD_LAST(kernel_, label, plan_, ...)                                                                           \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                               \
       .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, .arrange = arrange_state,      \
-      LIMITS, LATER }
+      SOME, LATER }
 #define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                           \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,    \
-    .underflows = true, LIMITS
+    .underflows = true, SOME
 #define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                                                             \
     .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
     .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, .arrange = arrange_,            \
-    .underflows = true, LIMITS
+    .underflows = true, SOME
 #define QUERY(label, plan_, ...)      { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) }
 #define QUERY_LATER(label, plan_, ...) { QUERY_FORM(attention_grad_query, arrange_query, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define QUERY_WIDE(label, plan_, ...) { QUERY_FORM(attention_grad_query_wide, arrange_query_wide, label, plan_, RESULT, __VA_ARGS__) }

@@ -111,8 +111,7 @@ static void plan_norm_wide(struct copse_launch *l)
 #define APART .cap = 4, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define SUMS_OF(kernel_, label, op, plan_, ...)                                                             \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
-      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                                \
-      .limit = { .ulp = 1, .ratio = 16 }, APART, __VA_ARGS__ }
+      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_, APART, __VA_ARGS__ }
 #define SUMS(label, op, plan_, ...)      SUMS_OF(channel_sums, label, op, plan_, __VA_ARGS__)
 #define SUMS_WIDE(label, op, plan_, ...) SUMS_OF(channel_sums_wide, label, op, plan_, __VA_ARGS__)
 #define LONG                                                                                                \
@@ -120,11 +119,10 @@ static void plan_norm_wide(struct copse_launch *l)
     .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch"
 #define MERGE(label, op, plan_, ...)                                                                                  \
     { .kernel = COPSE_KERNEL_channel_merge, .name = label, .spec = { op }, .contents = { VALUES, RESULT },  \
-      .plan = plan_, .limit = { .ulp = 4, .ratio = 4 }, APART, __VA_ARGS__ }
+      .plan = plan_, APART, __VA_ARGS__ }
 #define NORM(kernel_, label, op, plan_)                                                                     \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                                      \
-      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                \
-      .limit = { .ulp = 1, .ratio = 16 }, APART }
+      .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .plan = plan_, APART }
 
 static const struct copse_launch_form forms[] = {
     SUMS("mean", MEAN, plan_sums, .why = NULL),

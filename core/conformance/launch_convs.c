@@ -306,7 +306,7 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 
 #define RESIZE(kernel_, plan_, label, kind)                                                                \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
-      .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p50f, .spec = { kind } }
+      .cap = 0x1p50f, .spec = { kind } }
 
 #define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                                   \
     { .kernel = COPSE_KERNEL_##kernel_, .name = "any terms", .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
@@ -322,15 +322,16 @@ static const struct copse_launch_form forms[] = {
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
-    { .kernel = COPSE_KERNEL_pool, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool, .spec = { 0, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool, .spec = { 0, 3, 2 },
+      .is_exact = true },
     { .kernel = COPSE_KERNEL_pool, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool,
-      .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+      .cap = 0x1p50f, .spec = { 1, 3, 2 } },
     FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
     FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
     { .kernel = COPSE_KERNEL_pool_wide, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
-      .spec = { 0, 3, 2 } },
+      .spec = { 0, 3, 2 }, .is_exact = true },
     { .kernel = COPSE_KERNEL_pool_wide, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
-      .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+      .cap = 0x1p50f, .spec = { 1, 3, 2 } },
     FORM(pool_grad_wide, "largest", plan_pool_grad_wide, RESULT, 0, 0, 3, 2),
     FORM(pool_grad_wide, "mean", plan_pool_grad_wide, RESULT, 0, 1, 3, 2),
     RESIZE(resize, plan_resize, "nearest", 0),

@@ -48,8 +48,7 @@ static void size_rotary(const void *params, const int32_t *spec, const struct co
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define ROTARY(kernel_, label, is_interleaved)                                                                             \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_interleaved }, .contents = { VALUES, VALUES, RESULT }, \
-      .plan = plan_##kernel_, .size = size_rotary, .limit = { .ulp = 1, .ratio = 4 }, .cap = 65536,                 \
-      .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
+      .plan = plan_##kernel_, .size = size_rotary, .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
 
 /* ---- gated units ---- */
 

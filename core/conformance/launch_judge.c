@@ -173,6 +173,15 @@ static bool is_exact(const struct copse_case_limit *l)
     return !(l->ulp > 0) && !(l->ratio > 0) && !(l->of_max > 0);
 }
 
+struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f, const struct copse_law *law)
+{
+    struct copse_limit of;
+    if (f->is_exact || !is_exact(&f->limit))
+        return f->limit;
+    copse__law_limit(law, NULL, f->spec, &of);
+    return (struct copse_case_limit){ .ulp = of.ulp, .floor = of.floor, .ratio = of.ratio };
+}
+
 /* Numbers of one result, as doubles: expected, the basis of the ratio, the device's. */
 struct columns {
     double *expected, *size, *got;
@@ -184,11 +193,11 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
 {
     const struct copse_launch_form *f = x->launch->form;
     const size_t count = x->launch->counts[arg];
-    const bool exact = is_exact(&f->limit);
+    struct copse_case_limit limit = copse__launch_limit(f, x->row->law);
+    const bool exact = is_exact(&limit);
     double *room;
     COPSE_TRY(copse__conform_memory(r, count, (exact ? 1 : 3) * sizeof *room, &room));
     const struct columns n = { room, room + count, room + 2 * count };
-    struct copse_case_limit limit = f->limit;
     if (limit.is_proven)
         limit.ratio = copse__launch_bound(x->row->law, x->launch->params, x->launch->spec, r->dev->limits);
     for (size_t i = 0; i < count; i++)
@@ -199,7 +208,7 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
         n.got[i] = (double)real_of(x->after[arg][i]);
         if (flushes && is_flushed(n.got[i], n.expected[i]))
             n.expected[i] = n.got[i];
-        n.size[i] = f->limit.ratio > 0 ? value_at(size, arg, i) : 0.0;
+        n.size[i] = limit.ratio > 0 ? value_at(size, arg, i) : 0.0;
     }
     if (exact)
         compare_bits(n.expected, x->after[arg], count, flushes, c);
@@ -275,7 +284,7 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
     const struct copse_launch_form *f = x->launch->form;
     copse_host_fn *size = f->size ? f->size : x->row->law->limit.size;
     COPSE_TRY(evaluate(r, x, truth, AS_IS, ALL, &t->as_is));
-    if (f->limit.ratio > 0)
+    if (copse__launch_limit(f, x->row->law).ratio > 0)
         COPSE_TRY(evaluate(r, x, size ? size : truth, size ? AS_IS : MAGNITUDES, ALL, &t->size));
     for (uint32_t a = 0; a < x->row->arg_count; a++) {
         struct copse_comparison c;

@@ -274,7 +274,7 @@ static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
       .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ }
 #define DROPOUT(kernel_, label, arrange_)                                                                   \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },  \
-      .plan = plan_##kernel_, .arrange = arrange_, .limit = { .ulp = 1 } }
+      .plan = plan_##kernel_, .arrange = arrange_ }
 
 static const struct copse_launch_form forms[] = {
     COPY_FORM(copy, "1 axis", 1, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),

@@ -52,14 +52,14 @@ static void plan_recurrent_grad_first(struct copse_launch *l)
 
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. The derivative of a gate is not 0 at
    15, nor where one of two sums is. */
-#define LIMITS .limit = { .ulp = 1, .ratio = 16 }, .cap = 15, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
+#define SOME .cap = 15, .is_rare = true, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define FORWARD(label, kind, is_packed)                                                                                    \
     { .kernel = COPSE_KERNEL_recurrent, .name = label, .spec = { COPSE_RECURRENT_##kind, is_packed },                      \
-      .contents = { VALUES, VALUES, INDEX, VALUES, RESULT }, .plan = plan_forward, LIMITS }
+      .contents = { VALUES, VALUES, INDEX, VALUES, RESULT }, .plan = plan_forward, SOME }
 #define GRAD(label, kind, is_packed, is_on, plan_)                                                                         \
     { .kernel = COPSE_KERNEL_recurrent_grad, .name = label, .spec = { COPSE_RECURRENT_##kind, is_packed, is_on },          \
       .contents = { VALUES, VALUES, INDEX, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_,                        \
-      LIMITS }
+      SOME }
 
 static const struct copse_launch_form forms[] = {
     FORWARD("rnn", TANH, 0), FORWARD("rnn, packed", TANH, 1), FORWARD("lstm", LSTM, 0), FORWARD("lstm, packed", LSTM, 1),

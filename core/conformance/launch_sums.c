@@ -244,7 +244,7 @@ static const struct copse_launch_form forms[] = {
     STREAM(mean, "of 65535 whole", .spec = { 0, 0, 1 }, .contents = { WHOLE, RESULT }, .is_single = true, NO_REALS),
     REDUCE("sum", COPSE_AXIS_SUM, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f),
     REDUCE("mean", COPSE_AXIS_MEAN, .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p100f),
-    REDUCE("maximum", COPSE_AXIS_MAX, .cap = 0),
+    REDUCE("maximum", COPSE_AXIS_MAX, .is_exact = true),
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
     SCAN(scan_sums, "", RESULT, 0), SCAN(scan_sums, "reversed", RESULT, 1),
@@ -252,9 +252,9 @@ static const struct copse_launch_form forms[] = {
     SCAN(scan, "reversed, later", VALUES, 1, 0, 1), SCAN(scan, "exclusive, later", VALUES, 0, 1, 1),
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0), GATHER_GRAD_LONG("a long row, shared", 1),
-    DENSE_GRAD("relu", COPSE_RELU, .cap = 0),
-    DENSE_GRAD("sigmoid", COPSE_SIGMOID, .limit = { .ulp = 4 }, .cap = 0x1p40f),
-    DENSE_GRAD("tanh", COPSE_TANH, .limit = { .ulp = 4 }, .cap = 0x1p40f),
+    DENSE_GRAD("relu", COPSE_RELU, .is_exact = true),
+    DENSE_GRAD("sigmoid", COPSE_SIGMOID, .cap = 0x1p40f),
+    DENSE_GRAD("tanh", COPSE_TANH, .cap = 0x1p40f),
 };
 
 const struct copse_launch_list copse_launch_sums = { forms, COPSE_COUNT(forms) };

@@ -43,7 +43,8 @@ static void plan_reference(const struct own_work *w, struct own_pair *out)
     struct copse_limit limit;
     copse__law_limit(row->law, NULL, o->reference_spec, &limit);
     out->reference_form = (struct copse_launch_form){ .kernel = (enum copse_kernel_id)o->reference, .name = "",
-                                                      .limit = o->limit, .is_single = limit.is_single };
+                                                      .limit = o->limit, .is_single = limit.is_single,
+                                                      .is_exact = !(o->limit.ulp > 0) && !(o->limit.ratio > 0) };
     out->reference = out->launch;
     out->reference.form = &out->reference_form;
     memcpy(out->reference.params, o->reference_params, sizeof o->reference_params);

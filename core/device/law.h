@@ -37,7 +37,7 @@ struct copse_elements {
 };
 typedef struct copse_elements copse_host_elements_fn(const void *params, const int32_t *spec);
 
-/* The units of a launch (split.h). out->params are those of the launch. False: there are none. */
+/* The units of a launch (split.h). out->params are the parameters of the launch. False: there are none. */
 typedef bool copse_split_fn(const struct copse_command *c, struct copse_split *out);
 
 /* A result y may be wrong by u (ulp max(|y|, floor) + ratio S); u is 2^-24. All zero: the same bits. Checks while training
@@ -90,7 +90,7 @@ struct copse_law {
     copse_work_fn *work;              /* more than to read and write words  [the operations of all elements, or none] */
     struct copse_limit limit;         /*                                    [the same bits] */
     copse_limit_fn *limit_of;         /*                                    [the same limit for all constants] */
-    copse_magnitudes_fn *magnitudes;  /* constants for S                    [those of the launch] */
+    copse_magnitudes_fn *magnitudes;  /* constants for S                    [the launch's] */
     copse_roundings_fn *roundings;    /*                                    [no sums of products] */
     copse_sum_fn *sum;                /*                                    [none is counted] */
     copse_self_test_fn *self_test;

@@ -13,7 +13,7 @@ struct copse_split_buffer {
 };
 
 struct copse_split {
-    uint32_t params[COPSE_MAX_PARAM_WORDS]; /* the launch's; those of a launch of some units have other counts */
+    uint32_t params[COPSE_MAX_PARAM_WORDS]; /* the launch's; a launch of some units has other counts */
     struct copse_split_buffer buffers[COPSE_MAX_BINDINGS];
     uint64_t units;
     struct {

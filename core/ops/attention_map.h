@@ -99,7 +99,7 @@ static inline double copse__attention_dot(const struct copse_host_arg *a, size_t
     return sum;
 }
 
-/* ---- parameters of the base kernels, from those of their variants ---- */
+/* ---- parameters of base kernels, from the parameters of variants ---- */
 
 #define COPSE_ATTENTION_LANES 16u /* queries or keys of an invocation of the wide kernels */
 

@@ -372,7 +372,7 @@ static void glu_grad_magnitudes(int32_t *spec)
     spec[5] = 1;
 }
 
-/* The ULPs of the products, and those of the gate's function. */
+/* The ULPs of the products and of the gate's function. */
 static void glu_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     struct copse_unary_ulps of;

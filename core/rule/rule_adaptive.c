@@ -161,6 +161,7 @@ static bool adaptive_split(const struct copse_command *c, struct copse_split *o)
     return true;
 }
 
+/* Roots and quotients of roots: twice as many roundings as in Adam. */
 const struct copse_law copse_law_adaptive = {
     .host = adaptive_host, .split = adaptive_split,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__adaptive_size, .is_single = true },

@@ -212,6 +212,7 @@ const struct copse_law copse_law_sgd = {
 const struct copse_law copse_law_momentum = {
     .host = momentum_host, .split = momentum_split, .self_test = copse__momentum_test,
 };
+/* The limit of one step: 8 half-ULPs of the change and the rounding of the result. The host's own errors are in it. */
 const struct copse_law copse_law_adam = {
     .host = adam_host, .split = adam_split,
     .limit = { .ulp = 1, .ratio = 8, .size = copse__adam_size, .is_single = true },

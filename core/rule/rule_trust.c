@@ -112,6 +112,7 @@ const struct copse_law copse_law_trust = {
     .limit = { .ulp = 1, .ratio = 16, .size = copse__trust_size, .is_single = true },
     .self_test = copse__trust_test,
 };
+/* Squares of updates, which have the limit of LAMB, and their sum. */
 const struct copse_law copse_law_lamb_sum = {
     .host = lamb_sum_host, .split = lamb_sum_split,
     .limit = { .ulp = 1, .ratio = 32, .size = copse__lamb_sum_size, .is_single = true },

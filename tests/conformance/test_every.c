@@ -30,6 +30,11 @@ static uint32_t word_of(float x)
     return word;
 }
 
+static double ulp_of(const struct copse_launch_form *f)
+{
+    return copse__launch_limit(f, copse_kernel_table[f->kernel].law).ulp;
+}
+
 static bool is_within(const struct copse_launch_form *f, double y, uint32_t word)
 {
     struct copse_comparison c;
@@ -38,8 +43,8 @@ static bool is_within(const struct copse_launch_form *f, double y, uint32_t word
     const double result = (double)got;
     if (isnan(y) && isnan(result))
         return true;
-    copse__compare(&(struct copse_case_limit){ .ulp = f->limit.ulp }, &y, NULL, &result, 1, false, &c);
-    return c.is_within && (f->limit.ulp > 0 || word == word_of((float)(y + 0.0)));
+    copse__compare(&(struct copse_case_limit){ .ulp = ulp_of(f) }, &y, NULL, &result, 1, false, &c);
+    return c.is_within && (ulp_of(f) > 0 || word == word_of((float)(y + 0.0)));
 }
 
 /* Steps of the word; past infinity it is NaN. */
@@ -56,7 +61,8 @@ static void scan(const struct copse_launch_form *f, const struct copse_launch *l
     static float slopes[COUNT];
     static bool is_found[COUNT];
     const bool is_gradient = f->kernel == COPSE_KERNEL_unary_grad;
-    const struct copse_every e = { l, copse_kernel_table[f->kernel].law->host, is_gradient, !(f->limit.ulp > 0), false };
+    const struct copse_every e = { l, copse_kernel_table[f->kernel].law->host, is_gradient, false,
+                                   ulp_of(f) };
     struct copse_every_part p = { .every = &e, .first = first, .count = COUNT, .slope = is_gradient ? slopes : NULL,
                                   .got = got, .found = found };
     size_t extra = 0;
