@@ -332,7 +332,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
-        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16; f16 scales the loss [f32]" },
+        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16: half-precision.md [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
           "evaluate moving averages of the weights, as 0.999 [0: off]" },
         { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
