@@ -80,8 +80,7 @@ struct copse_trainer_params {
                                          (with `accumulate` up to two). Each has device memory for its values.
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
-    copse_type precision;           /**< of products: docs/half-precision.md. Slower than f32 where no kernel that reads 16
-                                         bits is chosen */
+    copse_type precision;           /**< of products: docs/half-precision.md */
     uint64_t memory_budget;         /**< bytes per device: docs/memory.md [0 = none] */
     uint64_t reserved[6]; /**< 0 */
 };
