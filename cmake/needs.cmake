@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What must be on the machine; one line that names the Debian package for each thing missing.
 
-# The packages are those of a build for this machine. A cross build needs `cross`, a package of Debian for the other system, or
+# `package` is for a build for this machine. A cross build needs `cross`, a package of Debian for the other system, or
 # the library itself.
 function(copse_missing what package option)
     set(cross "${ARGN}")

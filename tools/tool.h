@@ -68,7 +68,7 @@ struct option_row {
     void *to;              /* bool, const char *, uint32_t, uint64_t, float, option_choice or
                               option_words */
     const char *arg;       /* "N" */
-    const char *help;
+    const char *help;      /* NULL: the option is parsed, and offered nowhere */
 };
 
 /* Parse argv[1..] into the rows' targets. Returns -1 to continue, otherwise the exit code: after --help, or after
@@ -101,6 +101,12 @@ enum { SHOWN = 16 };
 const char *session_shown(const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
+
+/* ---- installed files (places.c) ---- */
+
+/* Which of the three can be read: beside the command (a path relative to its folder), in the source tree it was built from, in
+   the install prefix; the last one if none can. `room`: memory of `size` bytes for the first. */
+const char *installed_place(char *room, size_t size, const char *beside, const char *source, const char *installed);
 
 /* ---- drivers that compile kernels (compiling.c) ---- */
 

@@ -54,6 +54,9 @@ for folder in "$work"/pages/*; do
     [ -s "$folder/digits.safetensors" ] || { echo 'FAILED: the example saves no model'; exit 1; }
     echo "example $(basename "$folder"): accuracy $accuracy on held-out digits"
 done
+# The pages that the command's help names.
+pages=$("$work/clean/bin/copse" train --help | sed -n 's/^Pages: //p')
+[ -s "$pages/optimizers.md" ] && case $pages in "$work"/*) ;; *) false ;; esac || { echo "FAILED: no pages in '$pages'"; exit 1; }
 # Another process predicts with the model, by the command of the package, too.
 model=$(grep -l '"network"' "$work"/pages/*/digits.safetensors | head -n 1)
 digits=$("$work/clean/bin/python" -c 'import copse; print(copse.DIGITS)')

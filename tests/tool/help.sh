@@ -94,6 +94,26 @@ fi
 command -v zsh >/dev/null && { zsh -n "$work/made/zsh/_copse" || no 'zsh'; }
 command -v fish >/dev/null && { fish -n "$work/made/fish/copse.fish" || no 'fish'; }
 
+# --patience is for the evaluator of a job: `copse train` without a job does not offer it.
+for place in "$work/made/bash/copse" "$work/made/zsh/_copse"; do
+    sed -n "/^    train)/,/' ;;\$/p" "$place" | grep -q -- --patience && no "$place offers --patience for train"
+    sed -n "/^    worker)/,/\(' ;;\|_files' ;;\)\$/p" "$place" | grep -q -- --patience || no "$place does not offer --patience for worker"
+done
+grep -q "seen_subcommand_from train' -l patience" "$work/made/fish/copse.fish" && no 'fish offers --patience for train'
+"$copse" train --help | grep -q -- --patience && no 'train --help has --patience'
+"$copse" worker --help | grep -q -- '--patience SECONDS' || no 'worker --help has no --patience'
+
+# The pages that the texts name are there.
+pages=$("$copse" train --help | sed -n 's/^Pages: //p')
+[ -d "$pages" ] || no "the folder of the pages is missing: $pages"
+for command in $commands; do
+    "$copse" "$command" --help | sed -n 's/.*: \([a-z-]*\.md\).*/\1/p' | sort -u | while read -r page; do
+        [ -s "$pages/$page" ] || echo "$page"
+    done >"$work/missing"
+    [ ! -s "$work/missing" ] || no "$command --help names $(cat "$work/missing"), and $pages has none"
+    "$copse" "$command" --help | grep -q 'docs/' && no "$command --help names a folder of the source"
+done
+
 # --debug is an option of all commands, and adds the place in the source to errors of the library.
 for arguments in 'train --devices cuda' '--debug train --devices cuda' 'train --devices cuda --debug'; do
     "$copse" $arguments >"$work/stdout" 2>"$work/stderr"

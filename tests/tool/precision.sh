@@ -34,6 +34,23 @@ for type in f16 bf16; do
 done
 [ "$(run $host --epochs 2)" != "$(run $host --epochs 2 --precision bf16)" ] || no 'bf16 has the figures of f32'
 
+# A device without a variant that reads 16 bits does more work than in f32: the command says so, once for each device.
+says() { # COUNT OPTIONS
+    want=$1
+    shift
+    "$copse" train --model mlp:8 --batch 512 --epochs 1 "$@" >"$work/said" 2>&1
+    is=$(grep -c 'slower than f32' "$work/said")
+    [ "$is" -eq "$want" ] && passed=$((passed + 1)) || no "$*: $is lines: $(head -12 "$work/said")"
+}
+says 1 --devices host:0 --precision f16
+grep -q '^         f16 on host:0: no chosen kernel reads 16 bits, so products widen their operands again: slower than f32; ' "$work/said" ||
+    no "f16: $(cat "$work/said")"
+says 1 --devices host:0 --precision bf16
+says 1 --devices host:0,host:0 --precision f16
+says 0 --devices host:0
+says 0 --devices host:0 --precision f16 --quiet
+says 0 --devices host:0 --precision bf16 --kernel matmul=half
+
 # Strategies of one replica have the same bits, with any exchange two replicas have.
 run $host --epochs 2 --precision f16 --save "$work/one" >/dev/null
 for strategy in one_device collective 'accelerator --steps-per-run 7'; do

@@ -434,7 +434,7 @@ cp "$digits" "$work/moved/share/copse/digits/"
 built=$copse
 copse=$work/moved/bin/copse
 if [ -e /proc/self/exe ]; then
-    good 'data beside the tool' '/moved/bin/../share/copse/digits/digits.csv.gz"' train $host --json
+    good 'data beside the tool' '/moved/share/copse/digits/digits.csv.gz"' train $host --json
     untrained 'save over the default data' 'file of --data' train $host \
         --save "$work/moved/share/copse/digits/digits.csv.gz"
 else

@@ -51,7 +51,7 @@ static void bash_command(void *user, const struct option_table *t)
     char words[512];
     fprintf(to, "    %s)\n        case \"$before\" in\n", t->command);
     for (const struct option_row *row = t->rows; row->name; row++) {
-        if (!help_is_option(row) || row->kind == OPTION_FLAG)
+        if (!help_is_offered(row) || row->kind == OPTION_FLAG)
             continue;
         if (words_of(row, words, sizeof words))
             fprintf(to, "        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", row->name, words);
@@ -61,7 +61,7 @@ static void bash_command(void *user, const struct option_table *t)
     }
     fprintf(to, "        esac\n        options='");
     for (const struct option_row *row = t->rows; row->name; row++)
-        if (help_is_option(row))
+        if (help_is_offered(row))
             fprintf(to, "--%s ", row->name);
     fprintf(to, "--debug --help' ;;\n");
 }
@@ -95,7 +95,7 @@ static void zsh_command(void *user, const struct option_table *t)
     char words[512];
     fprintf(to, "    %s)\n        _arguments \\\n", t->command);
     for (const struct option_row *row = t->rows; row->name; row++) {
-        if (!help_is_option(row))
+        if (!help_is_offered(row))
             continue;
         fprintf(to, "            '--%s[", row->name);
         put_quoted(to, row->help);
@@ -136,7 +136,7 @@ static void fish_command(void *user, const struct option_table *t)
     FILE *to = user;
     char words[512];
     for (const struct option_row *row = t->rows; row->name; row++) {
-        if (!help_is_option(row))
+        if (!help_is_offered(row))
             continue;
         fprintf(to, "complete -c copse -n '__fish_seen_subcommand_from %s' -l %s", t->command, row->name);
         if (row->kind != OPTION_FLAG && words_of(row, words, sizeof words))

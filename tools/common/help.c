@@ -43,6 +43,11 @@ bool help_is_option(const struct option_row *row)
     return row->kind < OPTION_WORDS;
 }
 
+bool help_is_offered(const struct option_row *row)
+{
+    return help_is_option(row) && row->help;
+}
+
 const char *help_topic(const struct option_row *row, const struct option_row **group)
 {
     if (row->kind == OPTION_GROUP)
@@ -75,7 +80,7 @@ static void print_options(const struct option_row *rows, const char *wanted)
             continue;
         if (rows->kind == OPTION_GROUP)
             printf("%s%s:\n", is_first ? "" : "\n", rows->help);
-        else if (rows->kind <= OPTION_WORDS)
+        else if (rows->kind <= OPTION_WORDS && rows->help)
             print_option(rows);
         else
             continue;
@@ -108,6 +113,26 @@ static void print_topics(const struct option_row *rows)
         }
 }
 
+/* Whether a text ends a sentence with a page: "budget of each device: memory.md". */
+static bool names_page(const char *text)
+{
+    const char *end = text ? strstr(text, ".md") : NULL, *at = end;
+    while (at && at > text && ((at[-1] >= 'a' && at[-1] <= 'z') || at[-1] == '-'))
+        at--;
+    return at && at < end && at - text >= 2 && at[-2] == ':';
+}
+
+/* The folder of the pages that the texts name. */
+static void print_pages(const struct option_row *rows)
+{
+    static char room[4096 + sizeof COPSE_PAGES_BESIDE];
+    while (rows->name && !names_page(rows->help))
+        rows++;
+    if (!rows->name)
+        return;
+    printf("\nPages: %s\n", installed_place(room, sizeof room, COPSE_PAGES_BESIDE, COPSE_PAGES_SOURCE, COPSE_PAGES_INSTALLED));
+}
+
 void help_print(const struct option_table *t, const char *topic)
 {
     const struct option_row *words = t->rows;
@@ -122,6 +147,8 @@ void help_print(const struct option_table *t, const char *topic)
     print_texts(t->rows, topic);
     if (!topic)
         print_topics(t->rows);
+    if (!topic)
+        print_pages(t->rows);
 }
 
 /* ---- copse help ---- */

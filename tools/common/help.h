@@ -47,8 +47,9 @@ extern const struct option_row common_options[];
 
 /* The topic of a row and, in *group, its group; call it with each row in order. *group is NULL before the first. */
 const char *help_topic(const struct option_row *row, const struct option_row **group);
-/* Whether the row is an option "--name". */
+/* Whether the row is an option "--name"; and whether help, man pages and completion offer it. */
 bool help_is_option(const struct option_row *row);
+bool help_is_offered(const struct option_row *row);
 
 /* Of the words, the one with the fewest edits to `word`, if they are few; otherwise NULL. (similar.c) */
 const char *similar_word(const char *word, const char *const *words, size_t count);

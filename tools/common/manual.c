@@ -80,7 +80,7 @@ static void write_page(void *user, const struct option_table *t)
             fprintf(to, ".SS ");
             put(to, row->help);
             fprintf(to, "\n");
-        } else if (row->kind <= OPTION_WORDS) {
+        } else if (row->kind <= OPTION_WORDS && row->help) {
             put_option(to, row);
         }
     for (const struct option_row *row = common_options; row->name; row++)
@@ -99,7 +99,8 @@ static void write_page(void *user, const struct option_table *t)
             put_lines(to, row->help);
             heading = "";
         }
-    fprintf(to, ".SH SEE ALSO\n\\fBcopse\\fR(1)\n");
+    fprintf(to, ".SH FILES\nPages with names in .md are in the folder share/doc/copse of the installation.\n"
+                ".SH SEE ALSO\n\\fBcopse\\fR(1)\n");
 }
 
 void manual_command(FILE *to, const struct command *c)

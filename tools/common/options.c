@@ -137,7 +137,7 @@ static int unknown(const char *command, const struct option_row *rows, const cha
     char word[64];
     size_t count = 0;
     for (; rows->name && count < sizeof names / sizeof *names; rows++)
-        if (help_is_option(rows))
+        if (help_is_offered(rows))
             names[count++] = rows->name;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     const char *like = similar_word(word + strspn(word, "-"), names, count);

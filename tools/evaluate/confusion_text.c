@@ -22,7 +22,7 @@ static const char *name_of(const struct verdict *v, uint32_t i, char plain[600])
     return session_plain(plain, 600, use_name(&v->use, i));
 }
 
-/* Print a text, with blanks in front or behind up to `width` characters. */
+/* Print a text, with blanks before or after it up to `width` characters. */
 static void put(const char *text, size_t width, bool is_right)
 {
     const size_t n = characters(text), blanks = n < width ? width - n : 0;

@@ -221,7 +221,7 @@ int cmd_info(int argc, char **argv)
     bool is_json = false, is_plan = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "FILE", "a safetensors file: weights, a model or a checkpoint" },
-        { "memory", OPTION_FLAG, &is_plan, NULL, "the memory of a training step instead: docs/memory.md" },
+        { "memory", OPTION_FLAG, &is_plan, NULL, "the memory of a training step instead: memory.md" },
         { "model", OPTION_TEXT, &m.model, "NET", "of this network instead of FILE, as for `copse train`" },
         { "data", OPTION_TEXT, &m.data, "PATH", "its data [of gpt, gru, lstm: bytes; else the digits set]" },
         { "tokens", OPTION_CHOICE, &m.tokens, "NAME", "--data is a text of characters or bytes [none]" },

@@ -95,7 +95,7 @@ static bool outputs_differ(const struct pair *p, char *why, size_t room)
                                                       : classes_differ(p, why, room);
 }
 
-/* The next column that is an input, from *i on; *i is then behind it. */
+/* The next column that is an input, from *i on; *i is then the place after it. */
 static bool next_input(const copse_schema *s, uint32_t columns, uint32_t *i, struct copse_schema_column *out)
 {
     while (*i < columns)

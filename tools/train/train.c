@@ -172,6 +172,7 @@ static copse_status make_trainer(struct run *r)
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u%s%s\n", s->model,
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
                s->schedule, s->batch, is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
+        COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),

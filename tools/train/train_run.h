@@ -84,6 +84,9 @@ copse_status run_results(struct run *r, uint64_t most);
 /* Set the variables from the file of --init, and print which (init.c). */
 copse_status run_init(struct run *r);
 
+/* Say where --precision makes steps slower (train_precision.c). */
+copse_status run_show_precision(const struct run *r);
+
 /* ---- steps (train_steps.c) ---- */
 
 double run_now(void); /* [s] */

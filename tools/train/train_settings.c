@@ -106,17 +106,8 @@ enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 /* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
 const char *settings_default_data(void)
 {
-    static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
-    const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
-    const ssize_t n = readlink("/proc/self/exe", beside, 4096);
-    char *slash = NULL;
-    beside[n > 0 && n < 4096 ? n : 0] = '\0';
-    slash = strrchr(beside, '/');
-    strcpy(slash ? slash + 1 : beside, slash ? COPSE_DIGITS_BESIDE : "");
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (access(places[i], R_OK) == 0)
-            return places[i];
-    return COPSE_DIGITS_INSTALLED;
+    static char room[4096 + sizeof COPSE_DIGITS_BESIDE];
+    return installed_place(room, sizeof room, COPSE_DIGITS_BESIDE, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED);
 }
 
 /* Check that output files can be written, and that none is an input file or another output file. */
@@ -338,17 +329,17 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
-        { "loss", OPTION_TEXT, &s->loss, "SPEC", "\"cross_entropy smoothing=0.1\", huber, ...: docs/optimizers.md [by task]" },
+        { "loss", OPTION_TEXT, &s->loss, "SPEC", "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
-        { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: docs/optimizers.md" },
+        { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: optimizers.md" },
         { "group", OPTION_TEXT, &s->groups, "LIST", "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
-          "constant, \"warmup for 5%; cosine\": docs/optimizers.md [cosine]" },
+          "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
-        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16; f16 scales the loss [f32]" },
+        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16: half-precision.md [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
           "evaluate moving averages of the weights, as 0.999 [0: off]" },
         { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
@@ -364,7 +355,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "prefetch", OPTION_COUNT, &s->prefetch, "N",
           "upload up to N batches while earlier ones are computed; same bits [0]" },
         { "memory", OPTION_BYTES, &s->memory, "BYTES",
-          "budget of each device, as 6GiB: docs/memory.md; same bits [0: none]" },
+          "budget of each device, as 6GiB: memory.md; same bits [0: none]" },
         { "audit", OPTION_COUNT, &s->audit, "N", "steps between audits of the devices; 0: none; same bits [128]" },
         { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
           "do not compare the first step on a new device with the host; same bits" },
@@ -408,8 +399,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "one-sided-bytes", OPTION_U64, &s->one_sided_bytes, "N",
           "with auto: larger variables use messages [512 KiB]" },
         { "window-bytes", OPTION_U64, &s->window_bytes, "N", "window size of each server [16 MiB]" },
-        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
-          "evaluator: exit if no new checkpoint arrives for so long [1800]" },
+        { "patience", OPTION_SECONDS, &s->patience, "SECONDS", /* without a job it is nothing */
+          is_worker ? "evaluator: exit if no new checkpoint arrives for so long [1800]" : NULL },
         { "", OPTION_NOTE, NULL, NULL, train_note_strategies },
         { "", OPTION_NOTE, NULL, NULL, train_note_lines },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --epochs 5" },
