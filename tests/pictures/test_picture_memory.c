@@ -58,7 +58,8 @@ static size_t length;
 static void put(const void *bytes, size_t size)
 {
     assert_true(length + size <= sizeof file);
-    memcpy(file + length, bytes, size);
+    if (size > 0)
+        memcpy(file + length, bytes, size);
     length += size;
 }
 

@@ -44,7 +44,8 @@ class HostBatch:
     @classmethod
     def _copy(cls, batch: Any, names: list[tuple[str, Any]]) -> "HostBatch":
         """Of a batch that the library will overwrite; `names` of its columns for Python and C."""
-        made, arrays, keep = cls.__new__(cls), {}, list[Any]()
+        made, arrays = cls.__new__(cls), {}
+        keep: list = [names]
         described = ffi.new("struct copse_column[]", batch.column_count)
         for i, (name, key) in enumerate(names):
             described[i] = c = batch.columns[i]
