@@ -125,8 +125,8 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
 static void plan_trust(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
-    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f), .beta1 = beta1, .beta2 = beta2,
-                                          .rest1 = REST(beta1), .rest2 = REST(beta2),
+    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f),
+                                          .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1), .rest2 = REST(beta2),
                                           .epsilon = copse__launch_either(l, 1e-6f, 1e-3f), .group = COPSE_STEP_GROUP };
     const size_t slots = l->spec[2] == COPSE_TRUST_LAMB ? 2 : 1;
     COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n, p.n, slots * p.n, COPSE_STEP_WORDS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is compared
-   separately, starting from the device's state (1000 of rules with codes, too): within 8 u of the change plus half a unit of the parameter, 16 u for
-   rules with quotients of roots; so is each of some steps beyond 1000, from the first state of the slots. After 1000 steps of both on the same gradients the norms differ by at most 1e-5. */
+   separately, starting from the device's state (1000 of rules with codes, too): within 8 u of the change plus half a unit
+   of the parameter, 16 u for rules with quotients of roots; so is each of some steps beyond 1000, from the first state of
+   the slots. After 1000 steps of both on the same gradients the norms differ by at most 1e-5. */
 #include <math.h>
 #include <stdio.h>
 
