@@ -68,7 +68,7 @@ macro(bad why) # for copse_parse
 endmacro()
 
 # Read one kernel's declaration; sets K_NAME, K_ARGS, K_ARG_COUNT, K_PARAMS (C fields),
-# K_PARAM_COUNT, K_SPEC_COUNT, K_GROUP_X, K_GROUP_Y, K_GROUP_BYTES, K_COOPERATIVE in the caller.
+# K_PARAM_COUNT, K_PARAM_NAMES, K_SPEC_COUNT, K_SPEC_NAMES, K_GROUP_X, K_GROUP_Y, K_GROUP_BYTES, K_COOPERATIVE in the caller.
 function(copse_parse path)
     get_filename_component(file_name "${path}" NAME_WE)
     file(READ "${path}" text)
@@ -128,12 +128,14 @@ function(copse_parse path)
     endif()
     string(REGEX REPLACE "[ \t\n]+" " " fields "${CMAKE_MATCH_2}")
     set(params "")
+    set(param_names "")
     set(param_count 0)
     while(fields MATCHES "^ ?(uint|int|float) ([A-Za-z_][A-Za-z0-9_]*) ?;")
         set(type "${CMAKE_MATCH_1}")
         set(field "${CMAKE_MATCH_2}")
         string(LENGTH "${CMAKE_MATCH_0}" length)
         string(SUBSTRING "${fields}" ${length} -1 fields)
+        string(APPEND param_names "${type} ${field};")
         if(NOT type STREQUAL "float")
             string(APPEND type "32_t")
         endif()
@@ -154,13 +156,15 @@ function(copse_parse path)
     set(y "${CMAKE_MATCH_3}")
 
     set(spec_count 0)
+    set(spec_names "")
     set(rest "${text}")
-    while(rest MATCHES "(^|\n)SPEC\\([ ]*([0-9]+)[ ]*,[^()\n]*\\)(.*)")
+    while(rest MATCHES "(^|\n)SPEC\\([ ]*([0-9]+)[ ]*,[ ]*([A-Z_]+)[ ]*\\)(.*)")
         if(NOT CMAKE_MATCH_2 EQUAL spec_count OR spec_count GREATER 5)
             bad("SPEC(${CMAKE_MATCH_2}, ...): number them 0, 1, ... 5 in order")
         endif()
         math(EXPR spec_count "${spec_count} + 1")
-        set(rest "${CMAKE_MATCH_3}")
+        string(APPEND spec_names "${CMAKE_MATCH_3} ")
+        set(rest "${CMAKE_MATCH_4}")
     endwhile()
 
     set(bytes 0)
@@ -189,6 +193,8 @@ function(copse_parse path)
     set(K_ARG_COUNT ${count} PARENT_SCOPE)
     set(K_PARAMS "${params}" PARENT_SCOPE)
     set(K_PARAM_COUNT ${param_count} PARENT_SCOPE)
+    set(K_PARAM_NAMES "${param_names}" PARENT_SCOPE)
+    set(K_SPEC_NAMES "${spec_names}" PARENT_SCOPE)
     set(K_SPEC_COUNT ${spec_count} PARENT_SCOPE)
     set(K_GROUP_X ${x} PARENT_SCOPE)
     set(K_GROUP_Y ${y} PARENT_SCOPE)
@@ -245,6 +251,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
     set(blobs "")
     set(rows "")
     set(laws "")
+    set(words "")
     set(products "")
     set(names "")
     foreach(path IN LISTS shared variants)
@@ -337,6 +344,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
                "    { \"${K_NAME}\", ${K_ARG_COUNT}, ${K_SPEC_COUNT}, { ${K_ARGS}}, ${K_PARAM_COUNT},\n"
                "      ${K_GROUP_X}, ${K_GROUP_Y}, ${K_GROUP_BYTES}, 0x${hash}ull,\n"
                "      ${cl}, ${spirv},\n      &copse_law_${K_NAME}, ${variant}, ${K_COOPERATIVE} },\n")
+        string(APPEND words "    { \"${K_PARAM_NAMES}\", \"${K_SPEC_NAMES}\" },\n")
     endforeach()
 
     list(LENGTH names count)
@@ -358,14 +366,18 @@ ${laws}
 ")
     if(count EQUAL 0)
         set(rows "    { .name = NULL },\n")
+        set(words "    { NULL, NULL },\n")
     endif()
     copse_write("${gen}/kernel_table.c" "${made}#include \"core/device/kernel.h\"
+#include \"core/device/kernel_words.h\"
 #include \"kernel_ids.h\"
 
 ${blobs}
 const struct copse_kernel_row copse_kernel_table[] = {
 ${rows}};
 const size_t copse_kernel_count = ${count};
+const struct copse_kernel_words copse_kernel_words[] = {
+${words}};
 ")
 
     # The dialect itself, for kernels that are compiled at run time to be checked.

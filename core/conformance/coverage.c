@@ -43,14 +43,34 @@ static const char *reason(const struct copse_launch_list *const *lists, const st
     return why;
 }
 
+/* The cells of what the cases must have besides. */
+static void visit_classes(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel, copse_coverage_fn *visit,
+                          void *user)
+{
+    struct copse_class_cell cells[COPSE_LAUNCH_CLASS_COUNT];
+    copse__launch_classes(lists, kernel, cells);
+    for (unsigned k = 0; k < COPSE_LAUNCH_CLASS_COUNT; k++)
+        visit(user, &(struct copse_coverage_cell){
+                        .kernel = copse_kernel_table[kernel].name,
+                        .mode = "launch",
+                        .regime = COPSE_ANY_REGIME,
+                        .values = copse_class_names[k],
+                        .cases = cells[k].names,
+                        .reason = cells[k].why ? cells[k].why : "",
+                        .case_count = cells[k].case_count,
+                        .tier = cells[k].tier,
+                        .missing = cells[k].missing,
+                    });
+}
+
 void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_coverage_fn *visit, void *user)
 {
-    for (size_t kernel = 0; kernel < copse_kernel_count; kernel++)
+    for (size_t kernel = 0; kernel < copse_kernel_count; kernel++) {
         for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
             for (unsigned values = 0; values < COPSE_VALUES_COUNT; values++) {
                 struct cell cell = { .kernel = (enum copse_kernel_id)kernel, .regime = (enum copse_regime)regime,
                                      .values = (enum copse_values)values };
-                copse__launch_cases(lists, take, &cell);
+                copse__launch_cases_of(lists, cell.kernel, take, &cell);
                 visit(user, &(struct copse_coverage_cell){
                                 .kernel = copse_kernel_table[kernel].name,
                                 .mode = "launch",
@@ -60,8 +80,11 @@ void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_
                                 .reason = cell.count ? "" : reason(lists, &cell),
                                 .case_count = cell.count,
                                 .tier = cell.tier,
+                                .missing = "",
                             });
             }
+        visit_classes(lists, (enum copse_kernel_id)kernel, visit, user);
+    }
 }
 
 copse_status copse_conformance_coverage(copse_coverage_fn *cell, void *user)

@@ -15,7 +15,7 @@
 #define PER        32u /* as update rules and reductions launch their kernels */
 
 const char *const copse_regime_names[COPSE_REGIME_COUNT] = {
-    "one group", "few groups", "tail", "many groups", "more than an axis",
+    "one group", "few groups", "tail", "one short", "many groups", "more than an axis",
 };
 
 const struct copse_launch_list *const copse_launch_lists[] = {
@@ -56,7 +56,7 @@ static void plan(struct copse_launch *l, const struct copse_limits *limits)
 
 size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
 {
-    static const uint32_t counts[COPSE_REGIME_COUNT] = { 1, 3, 5, 1021, 0 };
+    static const uint32_t counts[COPSE_REGIME_COUNT] = { 1, 3, 5, 32, 1021, 0 };
     const bool is_axis = l->regime == COPSE_REGIME_AXIS;
     l->want = counts[l->regime];
     l->per = PER;
@@ -193,13 +193,18 @@ static bool is_taken(const struct copse_launch_form *f, unsigned regime, unsigne
            (is_small || (f->apart & COPSE_BIT(values)) || (regime == COPSE_REGIME_FEW && values == COPSE_VALUES_USUAL));
 }
 
-void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit, void *user)
+/* kernel COPSE_KERNEL_COUNT: of all kernels. */
+void copse__launch_cases_of(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
+                            copse_launch_case_fn *visit, void *user)
 {
     for (size_t i = 0; lists[i]; i++)
-        for (size_t k = 0; k < lists[i]->count; k++)
+        for (size_t k = 0; k < lists[i]->count; k++) {
+            const struct copse_launch_form *form = &lists[i]->forms[k];
+            if (kernel != COPSE_KERNEL_COUNT && form->kernel != kernel)
+                continue;
             for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
                 for (unsigned values = 0; values <= COPSE_VALUES_COUNT; values++) {
-                    struct copse_launch_case c = { .form = &lists[i]->forms[k],
+                    struct copse_launch_case c = { .form = form,
                                                    .regime = (enum copse_regime)regime,
                                                    .values = (enum copse_values)values };
                     if (!is_taken(c.form, regime, values))
@@ -210,6 +215,12 @@ void copse__launch_cases(const struct copse_launch_list *const *lists, copse_lau
                     c.tier = COPSE_MAX(c.tier, c.form->tier);
                     visit(user, &c);
                 }
+        }
+}
+
+void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit, void *user)
+{
+    copse__launch_cases_of(lists, COPSE_KERNEL_COUNT, visit, user);
 }
 
 struct walk {

@@ -14,6 +14,8 @@ enum copse_regime {
     COPSE_REGIME_ONE,  /* one group, partly used */
     COPSE_REGIME_FEW,  /* 3 groups, all used */
     COPSE_REGIME_TAIL, /* 5 groups, one invocation of the last one used */
+    COPSE_REGIME_SHORT, /* 32 groups, one invocation of the last one not used: the elements are one less than a multiple of
+                           1,024 where a group has 32, 64, ... of them. Settings differ from the other regimes' */
     COPSE_REGIME_MANY, /* up to 1021 groups, the last one partly used */
     COPSE_REGIME_AXIS, /* more groups than 65,535, which is the limit of an axis on many devices */
     COPSE_REGIME_COUNT
@@ -88,6 +90,9 @@ struct copse_launch_form {
     bool is_stream;    /* spec[0] and spec[1] are PER and RUNS of kernels/stream.clh */
     bool is_single;    /* the truth takes float, not double */
     bool is_rare;      /* one special value spoils many results: fewer of them */
+    bool is_long;      /* lines of COPSE_LONG_LINE elements: see COPSE_LONG */
+    bool has_zero_signs; /* the sign of a zero counts in class zeros, too, though the limit is not zero */
+    const char *zero_why; /* why it does not, where the limit is ULPs alone                 [NULL] */
     bool is_poor;      /* equal results are meant */
     bool has_squares;  /* a device that flushes may flush the square of an operand and so change the result */
     bool underflows;   /* a product of operands may be too small for f32, on every device; times infinity it is NaN */
@@ -99,6 +104,11 @@ struct copse_launch_form {
     const char *why;
 };
 
+/* A form with lines of 65 tiles of 64 elements and one element, for the regime of few groups. */
+#define COPSE_LONG_LINE 4161u
+#define COPSE_LONG      .is_long = true, COPSE_FEW_ALONE
+#define COPSE_FEW_ALONE .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW)
+
 /* Elements of a launch with `each` elements to a group. */
 uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each); /* launch_values.c */
 /* The limit of a form of a kernel with this law; all zero: the same bits, including the sign of zero. */
@@ -107,6 +117,11 @@ struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f, c
 static inline uint32_t copse__launch_group(const struct copse_launch *l)
 {
     return l->group_x * l->group_y;
+}
+/* A setting, and the other one of regime `short`: a kernel that ignores a setting agrees with the first one only by chance. */
+static inline float copse__launch_either(const struct copse_launch *l, float usual, float other)
+{
+    return l->regime == COPSE_REGIME_SHORT ? other : usual;
 }
 /* One number of the class, for kernels whose number is a parameter. */
 float copse__launch_number(const struct copse_launch *l);
@@ -135,7 +150,7 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits);
 
 /* The initial content of buffer `arg` (launch_values.c). */
 void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *words);
-void copse__launch_step(uint32_t *words, size_t count);
+void copse__launch_step(const struct copse_launch *l, uint32_t *words, size_t count);
 bool copse__content_is_real(uint8_t content);
 
 #define COPSE_LAUNCH_POISON 0xffffdeadu /* a NaN */
@@ -171,6 +186,30 @@ extern const struct copse_launch_list copse_launch_elementwise, copse_launch_mov
     copse_launch_attention, copse_launch_recurrent, copse_launch_decoders;
 extern const struct copse_launch_list *const copse_launch_lists[];
 
+/* What the cases of a kernel must have besides the launch sizes and classes of values (launch_classes.c). */
+enum copse_launch_class {
+    COPSE_CLASS_LONG,     /* lines (rows, keys, chains) of more than 2,048 elements */
+    COPSE_CLASS_PAST,     /* lines of more than 4,097 elements, 64 k + 1 of them */
+    COPSE_CLASS_FLAGS,    /* every combination of flags; in lines of more than 64 elements */
+    COPSE_CLASS_SETTINGS, /* two values of every setting, so that its effect shows */
+    COPSE_CLASS_FIRST_STEP,
+    COPSE_CLASS_FEW_STEPS,
+    COPSE_CLASS_LATE_STEPS, /* of a number above 1,000 */
+    COPSE_CLASS_ZERO_SIGNS, /* zeros of both signs, in every form, whose signs are compared */
+    COPSE_LAUNCH_CLASS_COUNT
+};
+#define COPSE_ANY_REGIME "any" /* of their cells of the coverage table */
+extern const char *const copse_class_names[COPSE_LAUNCH_CLASS_COUNT];
+
+struct copse_class_cell {
+    uint32_t case_count; /* 0: none, or `missing` says what they lack */
+    copse_conformance_tier tier;
+    char names[256], missing[96];
+    const char *why; /* there can be none [NULL] */
+};
+void copse__launch_classes(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
+                           struct copse_class_cell cells[COPSE_LAUNCH_CLASS_COUNT]);
+
 /* Every case of the mode. Its name lives during the call. */
 struct copse_launch_case {
     const struct copse_launch_form *form;
@@ -181,6 +220,8 @@ struct copse_launch_case {
 };
 typedef void copse_launch_case_fn(void *user, const struct copse_launch_case *c);
 void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit, void *user);
+void copse__launch_cases_of(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
+                            copse_launch_case_fn *visit, void *user);
 /* copse_conformance_coverage with other forms than the library's, for tests (coverage.c). */
 void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_coverage_fn *visit, void *user);
 

@@ -44,14 +44,30 @@ static struct sizes sizes_of(const struct copse_launch *l, uint32_t width)
                            width == 4 ? 3 : UINT32_MAX, HEADS * width, HEADS / SHARE * width };
 }
 
+/* Lines of a long form: each walks many keys, or queries, and there are few of them. */
+#define LINES 12u
+#define WALKS (COPSE_LONG_LINE + TILE - COPSE_LONG_LINE % TILE) /* of a launch, whole tiles */
+
+static struct sizes plain_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
+{
+    struct sizes z = sizes_of(l, width);
+    if (l->form->is_long) {
+        z.rows = LINES;
+        z.queries = is_of_keys ? COPSE_LONG_LINE : 3;
+        z.keys = is_of_keys ? 6 : COPSE_LONG_LINE;
+    }
+    return z;
+}
+
+#define SCALE copse__launch_either(l, 0.5f, -0.25f)
 #define PARAMS_OF(z)                                                                                                       \
     .rows = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,        \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,      \
-    .k_first = K_FIRST, .v_first = V_FIRST, .count = 2 * TILE, .scale = 0.5f, MASK_OF(z)
+    .k_first = K_FIRST, .v_first = V_FIRST, .count = l->form->is_long ? WALKS : 2 * TILE, .scale = SCALE, MASK_OF(z)
 
 static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
 {
-    const struct sizes z = sizes_of(l, width);
+    const struct sizes z = plain_sizes_of(l, width, false);
     struct copse_params_attention p = { PARAMS_OF(z), .first = first };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
@@ -71,7 +87,7 @@ PLAN(plan_attention_window_last, plan_forward, 4, TILE)
 
 static void plan_query(struct copse_launch *l, uint32_t width, uint32_t first)
 {
-    const struct sizes z = sizes_of(l, width);
+    const struct sizes z = plain_sizes_of(l, width, false);
     struct copse_params_attention_grad_query p = { PARAMS_OF(z), .first = first, .to_first = 3, .to_stride = z.q_stride };
     const size_t items = (p.rows + HEADS * z.queries - 1) / (HEADS * z.queries), q = items * z.queries * z.q_stride;
     const size_t k = items * z.keys * z.k_stride;
@@ -86,7 +102,7 @@ PLAN(plan_attention_grad_query_later, plan_query, 5, TILE)
 /* dk and dv are parts of one row. */
 static void plan_key(struct copse_launch *l, uint32_t width, uint32_t first, uint32_t head)
 {
-    const struct sizes z = sizes_of(l, width);
+    const struct sizes z = plain_sizes_of(l, width, true);
     struct copse_params_attention_grad_key p = { PARAMS_OF(z), .first = first, .head = head, .to_v = z.k_stride,
                                                  .to_stride = 2 * z.k_stride };
     const uint32_t lines = HEADS / SHARE * z.keys;
@@ -113,6 +129,8 @@ static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, 
         z.queries = is_of_keys ? 140 : width % 2 ? 37 : 48;
         z.keys = !is_of_keys ? 140 : width % 2 ? 37 : 48;
         z.rows = 1;
+        if (l->form->is_long)
+            *(is_of_keys ? &z.queries : &z.keys) = COPSE_LONG_LINE;
     } else if (l->regime == COPSE_REGIME_AXIS) {
         z.queries = is_of_keys ? 1 : 2;
         z.keys = 2;
@@ -123,7 +141,7 @@ static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, 
 #define WIDE_PARAMS_OF(z)                                                                                                  \
     .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,                          \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST,                          \
-    .k_first = K_FIRST, .v_first = V_FIRST, .scale = 0.5f, .blocks = (uint32_t)l->want, MASK_OF(z)
+    .k_first = K_FIRST, .v_first = V_FIRST, .scale = SCALE, .blocks = (uint32_t)l->want, MASK_OF(z)
 
 static void plan_wide(struct copse_launch *l, uint32_t width)
 {
@@ -162,8 +180,9 @@ PLAN(plan_attention_grad_key_wide_window, plan_wide_key, 4)
 
 /* ---- for fast texels: each invocation has four queries or keys of a line, heads are whole texels ---- */
 
-/* In the regime of few groups each of the heads of one item has several blocks, the last one partly used by heads of 8 numbers. */
-static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width, uint32_t lines_of_item)
+/* In the regime of few groups each of the heads of one item has several blocks, the last one partly used by heads of 8 numbers,
+   which walk 140 keys, or queries. */
+static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width, uint32_t lines_of_item, bool is_of_keys)
 {
     struct sizes z = sizes_of(l, width);
     const uint32_t extent = (uint32_t)copse__launch_extent(l, copse__launch_group(l));
@@ -172,6 +191,7 @@ static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width,
     if (l->regime == COPSE_REGIME_FEW) {
         z.rows = lines_of_item;
         z.queries = z.keys = extent / lines_of_item * 4 - (width == 4 ? 0 : 2);
+        *(is_of_keys ? &z.queries : &z.keys) = l->form->is_long ? COPSE_LONG_LINE : 140;
     }
     return z;
 }
@@ -179,11 +199,11 @@ static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width,
 #define TEXEL_PARAMS_OF(z)                                                                                                 \
     .lines = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width,       \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = 4 * Q_FIRST,                      \
-    .k_first = 4 * K_FIRST, .v_first = 4 * V_FIRST, .count = 1024, .scale = 0.5f, MASK_OF(z)
+    .k_first = 4 * K_FIRST, .v_first = 4 * V_FIRST, .count = l->form->is_long ? WALKS : 1024, .scale = SCALE, MASK_OF(z)
 
 static void plan_texel(struct copse_launch *l, uint32_t width, uint32_t first)
 {
-    const struct sizes z = texel_sizes_of(l, width, HEADS);
+    const struct sizes z = texel_sizes_of(l, width, HEADS, false);
     const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(z), .first = first };
     const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
     COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST, mask_words(z, items),
@@ -192,7 +212,7 @@ static void plan_texel(struct copse_launch *l, uint32_t width, uint32_t first)
 
 static void plan_texel_query(struct copse_launch *l, uint32_t width, uint32_t first)
 {
-    const struct sizes z = texel_sizes_of(l, width, HEADS);
+    const struct sizes z = texel_sizes_of(l, width, HEADS, false);
     const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(z), .first = first, .to_first = 3,
                                                                .to_stride = z.q_stride };
     const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
@@ -203,7 +223,7 @@ static void plan_texel_query(struct copse_launch *l, uint32_t width, uint32_t fi
 static void plan_texel_key(struct copse_launch *l, uint32_t width, uint32_t first, uint32_t head)
 {
     const uint32_t lines = HEADS / SHARE;
-    const struct sizes z = texel_sizes_of(l, width, lines);
+    const struct sizes z = texel_sizes_of(l, width, lines, true);
     const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(z), .first = first, .head = head, .to_v = z.k_stride,
                                                              .to_stride = 2 * z.k_stride };
     const size_t items = (z.rows + lines - 1) / lines, q = items * z.queries * z.q_stride, k = items * z.keys * z.k_stride;
@@ -319,7 +339,39 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
     form("lengths", plan_, 0, OF_KEYS, more), form("lengths of both, causal", plan_, 1, OF_BOTH, more),                    \
     form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH, more_window)
 
+/* Lines that are long, with the common constants; and the other combinations of the constants. */
+#define FORWARD_OF(kernel_, label, plan_, ...)                                                                             \
+    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                                                 \
+    .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, .arrange = arrange_items,        \
+    SOME
+#define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
+#define OTHER(kernel_, plan_, more, c, v, m, n) { FORWARD_OF(kernel_, "flags " #c #v #m #n, plan_, c, v, m, n, more), SELDOM }
+#define OTHERS(kernel_, plan_, more)                                                                                       \
+    { FORWARD_OF(kernel_, "long", plan_, 0, 1, NO_MASK, more), COPSE_LONG },                                               \
+    OTHER(kernel_, plan_, more, 0, 0, 0, 0), OTHER(kernel_, plan_, more, 0, 0, 0, 1), OTHER(kernel_, plan_, more, 0, 0, 0, 2), \
+    OTHER(kernel_, plan_, more, 0, 0, 1, 0), OTHER(kernel_, plan_, more, 0, 0, 1, 1), OTHER(kernel_, plan_, more, 0, 0, 1, 2), \
+    OTHER(kernel_, plan_, more, 1, 0, 0, 1), OTHER(kernel_, plan_, more, 1, 0, 0, 2), OTHER(kernel_, plan_, more, 1, 0, 1, 0), \
+    OTHER(kernel_, plan_, more, 1, 0, 1, 1), OTHER(kernel_, plan_, more, 1, 0, 1, 2), OTHER(kernel_, plan_, more, 0, 1, 0, 2), \
+    OTHER(kernel_, plan_, more, 0, 1, 1, 1), OTHER(kernel_, plan_, more, 1, 1, 0, 1), OTHER(kernel_, plan_, more, 1, 1, 1, 0), \
+    OTHER(kernel_, plan_, more, 1, 1, 1, 1), OTHER(kernel_, plan_, more, 1, 1, 1, 2)
+#define GRAD_OTHERS(FORM, kernel_, arrange_, plan_, more)                                                                  \
+    { FORM(kernel_, arrange_, "long", plan_, RESULT, 0, NO_MASK, more), COPSE_LONG },                                      \
+    { FORM(kernel_, arrange_, "flags 002", plan_, RESULT, 0, 0, 2, more), SELDOM },                                        \
+    { FORM(kernel_, arrange_, "flags 011", plan_, RESULT, 0, 1, 1, more), SELDOM },                                        \
+    { FORM(kernel_, arrange_, "flags 101", plan_, RESULT, 1, 0, 1, more), SELDOM },                                        \
+    { FORM(kernel_, arrange_, "flags 110", plan_, RESULT, 1, 1, 0, more), SELDOM },                                        \
+    { FORM(kernel_, arrange_, "flags 111", plan_, RESULT, 1, 1, 1, more), SELDOM },                                        \
+    { FORM(kernel_, arrange_, "flags 112", plan_, RESULT, 1, 1, 2, more), SELDOM }
+
 static const struct copse_launch_form forms[] = {
+    OTHERS(attention, plan_attention, 0), OTHERS(attention_wide, plan_attention_wide, 0),
+    OTHERS(attention_texel, plan_attention_texel, 2),
+    GRAD_OTHERS(QUERY_FORM, attention_grad_query, arrange_query, plan_attention_grad_query, 0),
+    GRAD_OTHERS(QUERY_FORM, attention_grad_query_wide, arrange_query_wide, plan_attention_grad_query_wide, 0),
+    GRAD_OTHERS(QUERY_FORM, attention_grad_query_texel, arrange_query_texel, plan_attention_grad_query_texel, 2),
+    GRAD_OTHERS(KEY_FORM, attention_grad_key, arrange_key, plan_attention_grad_key, 0),
+    GRAD_OTHERS(KEY_FORM, attention_grad_key_wide, arrange_key_wide, plan_attention_grad_key_wide, 0),
+    GRAD_OTHERS(KEY_FORM, attention_grad_key_texel, arrange_key_texel, plan_attention_grad_key_texel, 2),
     FORWARDS(attention_wide, plan_attention_wide, 0, 0),
     GRADS(QUERY_WIDE, plan_attention_grad_query_wide, "every key", 0, 0),
     GRADS(KEY_WIDE, plan_attention_grad_key_wide, "every query", 0, 0),

@@ -31,7 +31,7 @@ static void plan_sums(struct copse_launch *l)
 static void plan_sums_long(struct copse_launch *l)
 {
     const struct copse_params_channel_sums p = { .n = 2 * CHANNELS, .places = 8400, .channels = CHANNELS, .chunks = 2,
-                                                 .rows = 64 * 64 + 130, .second = CHANNELS };
+                                                 .rows = 64 * 66 + 1, .second = CHANNELS };
     COPSE_LAUNCH_PLAN(l, p, (p.n + copse__launch_group(l) - 1) / copse__launch_group(l), (size_t)CHANNELS * p.places,
                       (size_t)CHANNELS * p.places, 2 * CHANNELS, CHANNELS, 2 * (size_t)p.n);
 }
@@ -49,7 +49,7 @@ static void plan_merge(struct copse_launch *l)
 static void plan_merge_long(struct copse_launch *l)
 {
     const uint32_t group = l->spec[0] == SLOPES ? 1 : 40, groups = 2, n = 3;
-    const struct copse_params_channel_merge p = { n, 8400 / group, group * groups, group, 8400.0f };
+    const struct copse_params_channel_merge p = { n, group > 1 ? 8400 / group : 131 * 64 + 1, group * groups, group, 8400.0f };
     const size_t batches = (n + groups - 1) / groups;
     COPSE_LAUNCH_PLAN(l, p, 1, 2 * batches * p.chunks * p.channels, (l->spec[0] == MEAN ? 1 : 2) * (size_t)n * group);
 }
@@ -89,7 +89,7 @@ static void plan_sums_wide(struct copse_launch *l)
 static void plan_sums_wide_long(struct copse_launch *l)
 {
     const struct copse_params_channel_sums_wide p = { .n = 2 * WIDE_CHANNELS, .places = 8400, .channels = WIDE_CHANNELS,
-                                                      .chunks = 2, .rows = 64 * 64 + 130, .second = WIDE_CHANNELS };
+                                                      .chunks = 2, .rows = 64 * 66 + 1, .second = WIDE_CHANNELS };
     COPSE_LAUNCH_PLAN(l, p, 2, (size_t)WIDE_CHANNELS * p.places, (size_t)WIDE_CHANNELS * p.places, 2 * WIDE_CHANNELS,
                       WIDE_CHANNELS, 2 * (size_t)p.n);
 }

@@ -299,6 +299,12 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
       .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .spec = { __VA_ARGS__ } }
 
+/* The other combinations of constants. */
+#define SELDOM(kernel_, label, plan_, c2, c3, ...)                                                          \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
+      .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .least_group = 8,                \
+      .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = { __VA_ARGS__ } }
+
 /* A group of a kernel for texels has 8 invocations on every device. */
 #define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                           \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
@@ -319,6 +325,10 @@ static const struct copse_launch_form forms[] = {
     FORM(conv, "", plan_conv, VALUES, RESULT, 0),
     FORM(conv, "bias, relu", plan_conv, VALUES, RESULT, 1, COPSE_RELU),
     FORM(conv, "gaps", plan_conv, VALUES, RESULT, 0, 0, 1),
+    SELDOM(conv, "relu", plan_conv, VALUES, RESULT, 0, COPSE_RELU), SELDOM(conv, "bias", plan_conv, VALUES, RESULT, 1),
+    SELDOM(conv, "relu, gaps", plan_conv, VALUES, RESULT, 0, COPSE_RELU, 1),
+    SELDOM(conv, "bias, gaps", plan_conv, VALUES, RESULT, 1, 0, 1),
+    SELDOM(conv, "bias, relu, gaps", plan_conv, VALUES, RESULT, 1, COPSE_RELU, 1),
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
@@ -343,6 +353,10 @@ static const struct copse_launch_form forms[] = {
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
+    SELDOM(conv_wide, "relu", plan_wide, VALUES, RESULT, 0, COPSE_RELU), SELDOM(conv_wide, "bias", plan_wide, VALUES, RESULT, 1),
+    SELDOM(conv_wide, "relu, gaps", plan_wide, VALUES, RESULT, 0, COPSE_RELU, 1),
+    SELDOM(conv_wide, "bias, gaps", plan_wide, VALUES, RESULT, 1, 0, 1),
+    SELDOM(conv_wide, "bias, relu, gaps", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 1),
     { .kernel = COPSE_KERNEL_conv_wide, .name = "two groups", .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
     { .kernel = COPSE_KERNEL_conv_weight_wide, .name = "two groups", .contents = { VALUES, VALUES, RESULT },
@@ -352,6 +366,11 @@ static const struct copse_launch_form forms[] = {
     TEXEL(conv_texel, "32 outputs", plan_texel, VALUES, RESULT, 0, 0, 0, 2),
     TEXEL(conv_texel, "64 outputs, bias, relu", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 0, 3),
     TEXEL(conv_texel, "16 outputs, gaps", plan_texel, VALUES, RESULT, 0, 0, 1, 1),
+    SELDOM(conv_texel, "relu", plan_texel, VALUES, RESULT, 0, COPSE_RELU, 0, 2),
+    SELDOM(conv_texel, "bias", plan_texel, VALUES, RESULT, 1, 0, 0, 2),
+    SELDOM(conv_texel, "relu, gaps", plan_texel, VALUES, RESULT, 0, COPSE_RELU, 1, 2),
+    SELDOM(conv_texel, "bias, gaps", plan_texel, VALUES, RESULT, 1, 0, 1, 2),
+    SELDOM(conv_texel, "bias, relu, gaps", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 1, 2),
     TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
     TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
     ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1), ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),

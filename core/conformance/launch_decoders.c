@@ -15,7 +15,7 @@ static void plan_rotary(struct copse_launch *l)
 {
     enum { WIDTH = 11, PAIRS = 4 };
     struct copse_params_rotary p = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)), .width = WIDTH, .heads = HEADS,
-                                     .rows = ROWS, .turned = TURNED, .pairs = PAIRS, .factor = -1 };
+                                     .rows = ROWS, .turned = TURNED, .pairs = PAIRS, .factor = copse__launch_either(l, -1, 1) };
     copse__divisor(WIDTH, &p.width_m, &p.width_h);
     copse__divisor(HEADS, &p.heads_m, &p.heads_h);
     copse__divisor(ROWS, &p.rows_m, &p.rows_h);
@@ -34,7 +34,7 @@ static void plan_rotary_wide(struct copse_launch *l)
     enum { WIDTH = 35, PAIRS = 16 };
     const uint32_t each = each_of(l), heads = each == 1 ? 1 : HEADS;
     const struct copse_params_rotary_wide p = { (uint32_t)copse__launch_extent(l, each) * heads * WIDTH, WIDTH, heads, ROWS,
-                                                COPSE_MIN(heads, TURNED), PAIRS, 1, each };
+                                                COPSE_MIN(heads, TURNED), PAIRS, copse__launch_either(l, 1, -1), each };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * ROWS * PAIRS, p.n);
 }
 
@@ -149,10 +149,11 @@ static void size_glu_grad(const void *params, const int32_t *spec, const struct 
 #define APART COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define GLU(kernel_, label, op, plan_, ulp_)                                                                               \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op }, .contents = { VALUES, VALUES, RESULT },     \
-      .plan = plan_, .limit = { .ulp = ulp_ }, .cap = 65536, .apart = APART }
+      .plan = plan_, .limit = { .ulp = ulp_ }, .cap = 65536, .apart = APART, .zero_why = "the function loses the sign of a zero" }
 #define SLOPES(kernel_, label, op, plan_, ulp_, ratio_)                                                                    \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },                                             \
       .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .limit = { .ulp = ulp_, .ratio = ratio_ },            \
+      .zero_why = "the sign of a derivative that is 0 is not promised",                                                    \
       .size = size_glu_grad, .cap = 65536, .apart = APART }
 /* Every activation of rows in one tensor, and silu of two tensors. */
 #define GATED(kernel_)                                                                                                     \

@@ -26,8 +26,17 @@ enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPS
 
 static void plan_unary(struct copse_launch *l)
 {
-    const struct copse_params_unary p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f, 1.0f };
+    const struct copse_params_unary p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
+                                          copse__launch_either(l, 1.0f, 2.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+/* A power of -0 has the sign of -0. */
+static void plan_power_odd(struct copse_launch *l)
+{
+    plan_unary(l);
+    const struct copse_params_unary p = { (uint32_t)l->counts[0], 3.0f, 1.0f };
+    memcpy(l->params, &p, sizeof p);
 }
 
 /* The least of the exponents that are all even. */
@@ -41,7 +50,7 @@ static void plan_power(struct copse_launch *l)
 static void plan_unary_grad(struct copse_launch *l)
 {
     const struct copse_params_unary_grad p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
-                                               1.0f };
+                                               copse__launch_either(l, 1.0f, 2.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 
@@ -55,13 +64,22 @@ static void plan_unary_grad_set(struct copse_launch *l)
 /* 32 elements to an invocation of the kernels for wide vectors. */
 static void plan_unary_wide(struct copse_launch *l)
 {
-    const struct copse_params_unary_wide p = { (uint32_t)copse__launch_extent(l, 32), -1.0f, 1.0f, 32 };
+    const struct copse_params_unary_wide p = { (uint32_t)copse__launch_extent(l, 32), -1.0f,
+                                               copse__launch_either(l, 1.0f, 2.0f), 32 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+static void plan_power_odd_wide(struct copse_launch *l)
+{
+    plan_unary_wide(l);
+    const struct copse_params_unary_wide p = { (uint32_t)l->counts[0], 3.0f, 1.0f, 32 };
+    memcpy(l->params, &p, sizeof p);
 }
 
 static void plan_unary_grad_wide(struct copse_launch *l)
 {
-    const struct copse_params_unary_grad_wide p = { (uint32_t)copse__launch_extent(l, 32), -1.0f, 1.0f, 32 };
+    const struct copse_params_unary_grad_wide p = { (uint32_t)copse__launch_extent(l, 32), copse__launch_either(l, -1.0f, -0.5f),
+                                                    copse__launch_either(l, 1.0f, 2.0f), 32 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 
@@ -202,29 +220,40 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 
 #define ONE(kernel_, op, ...)                                                                               \
     { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT }, \
-      .plan = plan_##kernel_, __VA_ARGS__ }
+      .plan = plan_##kernel_, SIGNS(op), __VA_ARGS__ }
 #define ONE_GRAD(kernel_, op, ...)                                                                          \
     { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },                                \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, __VA_ARGS__ }
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, NO_SIGNS, __VA_ARGS__ }
 #define ONE_GRAD_SET(op, label, ulp_g)                                                                      \
     { .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },                    \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, ULP(ulp_g) }
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, NO_SIGNS, ULP(ulp_g) }
 #define TWO(op, label, axes, a_mode, b_mode, ...)                                                           \
     { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, axes },      \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, __VA_ARGS__ }
-#define TWO_GRAD(op, side, ...)                                                                             \
-    { .kernel = COPSE_KERNEL_binary_grad, .name = #op ", side " #side,                                      \
-      .spec = { BINARY_##op, 0, side == 1 ? 2 : 0, 2, side }, .contents = { VALUES, VALUES, VALUES, RESULT }, \
-      .plan = plan_binary_grad, __VA_ARGS__ }
-#define TWO_WHOLE(op, a_mode, b_mode)                                                                       \
-    { .kernel = COPSE_KERNEL_compare_i32, .name = #op, .spec = { BINARY_##op, a_mode, b_mode, 2 },          \
-      .contents = { WHOLE, WHOLE, RESULT }, .plan = plan_compare, .is_poor = true, NO_REALS }
-#define WHERE(label, c_mode, a_mode, b_mode)                                                                \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, .has_zero_signs = true, __VA_ARGS__ }
+#define TWO_GRAD_OF(op, label, a_mode, b_mode, side, ...)                                                   \
+    { .kernel = COPSE_KERNEL_binary_grad, .name = #op label ", side " #side,                                \
+      .spec = { BINARY_##op, a_mode, b_mode, 2, side }, .contents = { VALUES, VALUES, VALUES, RESULT },     \
+      .plan = plan_binary_grad, NO_SIGNS, __VA_ARGS__ }
+#define TWO_GRAD(op, side, ...) TWO_GRAD_OF(op, , 0, side == 1 ? 2 : 0, side, __VA_ARGS__)
+#define TWO_WHOLE_OF(op, label, a_mode, b_mode, ...)                                                        \
+    { .kernel = COPSE_KERNEL_compare_i32, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },    \
+      .contents = { WHOLE, WHOLE, RESULT }, .plan = plan_compare, .is_poor = true, NO_REALS, __VA_ARGS__ }
+#define TWO_WHOLE(op, a_mode, b_mode) TWO_WHOLE_OF(op, , a_mode, b_mode, .tier = COPSE_CONFORM_QUICK)
+#define NO_SIGNS .zero_why = "the sign of a derivative that is 0 is not promised"
+/* A function of a zero has the sign of its definition, but for these, which compute with |x| or e^x - 1. */
+#define SIGNS(op)                                                                                           \
+    .has_zero_signs = !LOSES_SIGN(op), .zero_why = LOSES_SIGN(op) ? "the function loses the sign of a zero" : NULL
+#define LOSES_SIGN(op)                                                                                      \
+    (UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_elu || UNARY_##op == UNARY_selu || UNARY_##op == UNARY_sin || \
+     UNARY_##op == UNARY_tan || UNARY_##op == UNARY_asin || UNARY_##op == UNARY_atan || UNARY_##op == UNARY_sinh || \
+     UNARY_##op == UNARY_asinh || UNARY_##op == UNARY_atanh)
+#define WHERE(label, c_mode, a_mode, b_mode, ...)                                                           \
     { .kernel = COPSE_KERNEL_where, .name = label, .spec = { c_mode, a_mode, b_mode },                      \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_where }
-#define WHERE_I32(label, c_mode, a_mode, b_mode)                                                            \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_where, __VA_ARGS__ }
+#define WHERE_I32(label, c_mode, a_mode, b_mode, ...)                                                       \
     { .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode },                  \
-      .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32 }
+      .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32, __VA_ARGS__ }
+#define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define PAIR(kernel_, label, kind, ...)                                                                     \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { kind }, .contents = { __VA_ARGS__, RESULT }, \
@@ -232,7 +261,8 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
       .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
 #define BIAS(label, has_bias, activation, ...)                                                              \
     { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, __VA_ARGS__ }
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, .has_zero_signs = activation != COPSE_TANH, \
+      .zero_why = activation == COPSE_TANH ? "the function loses the sign of a zero" : NULL, __VA_ARGS__ }
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 #define QUOTIENTS                                                                                           \
     .no_values = COPSE_BIT(COPSE_VALUES_SUBNORMALS) | COPSE_BIT(COPSE_VALUES_EXTREMES),                     \
@@ -269,7 +299,11 @@ static const struct copse_launch_form forms[] = {
     WIDE(relu, 0), WIDE(gelu, 16), WIDE(exp, 4), WIDE(log, 3), WIDE(sqrt, 4), WIDE(sigmoid, 6),
     WIDE(tanh, 6), WIDE(silu, 6), WIDE(pow, 16), WIDE(sin, 6), WIDE(gelu_tanh, 16), WIDE(mish, 16),
     { .kernel = COPSE_KERNEL_unary, .name = "pow, exponent 2^24", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
-      .plan = plan_power, .is_poor = true, .tier = COPSE_CONFORM_STANDARD },
+      .plan = plan_power, .is_poor = true, .tier = COPSE_CONFORM_STANDARD, SIGNS(pow) },
+    { .kernel = COPSE_KERNEL_unary, .name = "pow, exponent 3", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
+      .plan = plan_power_odd, SIGNS(pow) },
+    { .kernel = COPSE_KERNEL_unary_wide, .name = "pow, exponent 3", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
+      .plan = plan_power_odd_wide, SIGNS(pow) },
     ONE_GRAD_SET(pow, "exponent -0.5", 16), ONE_GRAD_SET(elu, "alpha 0.3", 4),
     TWO(add, "", 2, 0, 0, ULP(1)), TWO(mul, ", scalar", 2, 0, 1, ULP(1)), TWO(div, ", 6 axes", 6, 2, 2, .why = NULL),
     TWO(sub, ", repeated", 2, 2, 0, ULP(1)), TWO(maximum, ", both repeated", 2, 2, 2, EXACT),
@@ -282,11 +316,23 @@ static const struct copse_launch_form forms[] = {
     TWO(greater, "", 2, 2, 0, EXACT, .is_poor = true), TWO(less_equal, "", 2, 0, 0, EXACT, .is_poor = true),
     TWO(logical_and, "", 2, 0, 0, EXACT, .is_poor = true), TWO(logical_or, "", 2, 0, 1, EXACT, .is_poor = true),
     TWO(logical_xor, "", 2, 0, 0, EXACT, .is_poor = true), TWO_GRAD(prelu, 0, ULP(1)), TWO_GRAD(prelu, 1, ULP(1)),
+    TWO(add, ", scalar first", 2, 1, 0, ULP(1)), TWO(sub, ", scalar and repeated", 2, 1, 2, ULP(1), SELDOM),
+    TWO(mul, ", repeated and scalar", 2, 2, 1, ULP(1), SELDOM), TWO(div, ", two scalars", 2, 1, 1, SELDOM, .is_poor = true),
+    TWO_GRAD_OF(mul, ", repeated", 0, 2, 0, ULP(1), SELDOM), TWO_GRAD_OF(mul, ", not repeated", 0, 0, 1, ULP(1), SELDOM),
+    TWO_WHOLE_OF(less, ", scalar", 0, 1, SELDOM), TWO_WHOLE_OF(less, ", both repeated", 2, 2, SELDOM),
+    TWO_WHOLE_OF(less, ", scalar first", 1, 0, SELDOM), TWO_WHOLE_OF(less, ", scalar and repeated", 1, 2, SELDOM),
+    TWO_WHOLE_OF(less, ", two scalars", 1, 1, SELDOM),
     TWO_WHOLE(equal, 0, 0), TWO_WHOLE(less, 0, 2), TWO_WHOLE(greater_equal, 2, 1),
     TWO_WHOLE(not_equal, 0, 0), TWO_WHOLE(greater, 2, 0), TWO_WHOLE(less_equal, 0, 0), TWO_WHOLE(logical_and, 0, 0),
     TWO_WHOLE(logical_or, 0, 2), TWO_WHOLE(logical_xor, 0, 0),
-    WHERE("", 0, 0, 0), WHERE("repeated", 1, 0, 1), WHERE("repeated operands", 0, 1, 0),
-    WHERE_I32("", 0, 0, 0), WHERE_I32("repeated", 1, 0, 1),
+    WHERE("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK), WHERE("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
+    WHERE("repeated operands", 0, 1, 0, .tier = COPSE_CONFORM_QUICK), WHERE("repeated b", 0, 0, 1, SELDOM),
+    WHERE("repeated a, b", 0, 1, 1, SELDOM), WHERE("repeated condition", 1, 0, 0, SELDOM),
+    WHERE("repeated condition, a", 1, 1, 0, SELDOM), WHERE("all repeated", 1, 1, 1, SELDOM),
+    WHERE_I32("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK), WHERE_I32("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
+    WHERE_I32("repeated a", 0, 1, 0, SELDOM), WHERE_I32("repeated b", 0, 0, 1, SELDOM),
+    WHERE_I32("repeated a, b", 0, 1, 1, SELDOM), WHERE_I32("repeated condition", 1, 0, 0, SELDOM),
+    WHERE_I32("repeated condition, a", 1, 1, 0, SELDOM), WHERE_I32("all repeated", 1, 1, 1, SELDOM),
     PAIR(pair_loss, "binary", 0, VALUES, VALUES, VALUES), PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "binary", 0, VALUES, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "divergence", 1, VALUES, VALUES, VALUES, VALUES),

@@ -143,6 +143,21 @@ static void compare_bits(const double *expected, const uint32_t *got, size_t cou
     out->is_within = wrong == 0;
 }
 
+/* Zeros of the other sign, where the operands are zeros and usual numbers: no result is 0 because it is small. */
+static void compare_zeros(const double *expected, const uint32_t *got, size_t count, struct copse_comparison *out)
+{
+    for (size_t i = 0; i < count && out->is_within; i++)
+        if (expected[i] == 0.0 && real_of(got[i]) == 0.0f && got[i] != word_of((float)expected[i])) {
+            out->is_within = false;
+            out->metric = "bits";
+            out->worst = 1.0;
+            out->limit = 0.0;
+            out->index = i;
+            out->got = (double)real_of(got[i]);
+            out->expected = expected[i];
+        }
+}
+
 static bool is_any(uint32_t got, const struct evaluation *flushed, size_t count, uint32_t arg, size_t i)
 {
     bool is_one = false;
@@ -214,6 +229,8 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
         compare_bits(n.expected, x->after[arg], count, flushes, c);
     else
         copse__compare(&limit, n.expected, n.size, n.got, count, flushes, c);
+    if (f->has_zero_signs && !flushes && x->launch->values == COPSE_VALUES_ZEROS)
+        compare_zeros(n.expected, x->after[arg], count, c);
     copse__free(&r->ctx->base.mem, room);
     return COPSE_OK;
 }

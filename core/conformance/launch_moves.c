@@ -224,10 +224,10 @@ static void arrange_row_put(const struct copse_launch *l, uint32_t *const *words
 
 /* About a half: the random word of one of the first elements of the step that COPSE_CONTENT_STEP has. The element is kept,
    with a word lower by one it would not be. */
-static uint32_t dropout_threshold(void)
+static uint32_t dropout_threshold(const struct copse_launch *l)
 {
     uint32_t step[COPSE_STEP_WORDS], random[4];
-    copse__launch_step(step, COPSE_STEP_WORDS);
+    copse__launch_step(l, step, COPSE_STEP_WORDS);
     uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * DROPOUT_ROW, 0, step[COPSE_STEP_NUMBER], DROPOUT_STREAM };
     do {
         copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
@@ -239,7 +239,7 @@ static uint32_t dropout_threshold(void)
 static void plan_dropout(struct copse_launch *l)
 {
     struct copse_params_dropout p = { .n = extent(l), .row_elements = DROPOUT_ROW, .stream = DROPOUT_STREAM,
-                                      .threshold = dropout_threshold(), .scale = 1.25f };
+                                      .threshold = dropout_threshold(l), .scale = copse__launch_either(l, 1.25f, 2.0f) };
     copse__divisor(p.row_elements, &p.m, &p.h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
@@ -248,7 +248,7 @@ static void plan_dropout(struct copse_launch *l)
 static void plan_dropout_wide(struct copse_launch *l)
 {
     const struct copse_params_dropout_wide p = { (uint32_t)copse__launch_extent(l, 32), DROPOUT_ROW, DROPOUT_STREAM,
-                                                 dropout_threshold(), 1.25f, 32 };
+                                                 dropout_threshold(l), copse__launch_either(l, 1.25f, 2.0f), 32 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
 
@@ -274,7 +274,7 @@ static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
       .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ }
 #define DROPOUT(kernel_, label, arrange_)                                                                   \
     { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },  \
-      .plan = plan_##kernel_, .arrange = arrange_ }
+      .plan = plan_##kernel_, .arrange = arrange_, .has_zero_signs = true }
 
 static const struct copse_launch_form forms[] = {
     COPY_FORM(copy, "1 axis", 1, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),

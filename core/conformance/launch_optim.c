@@ -20,26 +20,29 @@ static uint32_t blocks_of(uint32_t n)
 
 /* ---- updates ---- */
 
-#define DECAY 0.25f
+#define DECAY copse__launch_either(l, 0.25f, 0.125f)
+#define BETA1   copse__launch_either(l, 0.9f, 0.75f)
+#define BETA2   copse__launch_either(l, 0.99f, 0.875f)
+#define EPSILON copse__launch_either(l, 1e-8f, 1e-3f)
+#define REST(beta) (float)(1.0 - (double)(beta))
 
 static void plan_sgd(struct copse_launch *l)
 {
-    const struct copse_params_sgd p = { extent(l), DECAY, 1.0f, COPSE_STEP_GROUP };
+    const struct copse_params_sgd p = { extent(l), DECAY, copse__launch_either(l, 1.0f, 0.5f), COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_momentum(struct copse_launch *l)
 {
-    const struct copse_params_momentum p = { extent(l), DECAY, 0.9f, COPSE_STEP_GROUP };
+    const struct copse_params_momentum p = { extent(l), DECAY, copse__launch_either(l, 0.9f, 0.5f), COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_adam(struct copse_launch *l)
 {
-    const struct copse_params_adam p = { .n = extent(l), .decay = DECAY, .beta1 = 0.9f, .beta2 = 0.999f,
-                                         .rest1 = (float)(1.0 - (double)0.9f),
-                                         .rest2 = (float)(1.0 - (double)0.999f), .epsilon = 1e-8f,
-                                         .group = COPSE_STEP_GROUP };
+    const float beta1 = BETA1, beta2 = copse__launch_either(l, 0.999f, 0.9f);
+    const struct copse_params_adam p = { .n = extent(l), .decay = DECAY, .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1),
+                                         .rest2 = REST(beta2), .epsilon = EPSILON, .group = COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS);
 }
 
@@ -78,10 +81,11 @@ static uint32_t slots_of(const struct copse_launch *l)
 
 static void plan_adaptive(struct copse_launch *l)
 {
+    const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_adaptive p = {
-        .n = extent(l), .decay = DECAY, .momentum = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f,
-        .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f), .epsilon = 1e-8f, .l1 = 0.5f,
-        .l2 = 0.25f, .group = COPSE_STEP_GROUP,
+        .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f), .beta1 = beta1, .beta2 = beta2,
+        .rest1 = REST(beta1), .rest2 = REST(beta2), .epsilon = EPSILON, .l1 = copse__launch_either(l, 0.5f, 0.25f),
+        .l2 = copse__launch_either(l, 0.25f, 0.125f), .group = COPSE_STEP_GROUP,
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, slots_of(l) * (size_t)p.n, COPSE_STEP_WORDS);
 }
@@ -119,18 +123,20 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
 
 static void plan_trust(struct copse_launch *l)
 {
-    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f,
-                                          .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f),
-                                          .epsilon = 1e-6f, .group = COPSE_STEP_GROUP };
+    const float beta1 = BETA1, beta2 = BETA2;
+    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f),
+                                          .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1), .rest2 = REST(beta2),
+                                          .epsilon = copse__launch_either(l, 1e-6f, 1e-3f), .group = COPSE_STEP_GROUP };
     const size_t slots = l->spec[2] == COPSE_TRUST_LAMB ? 2 : 1;
     COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n, p.n, slots * p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_adam8(struct copse_launch *l)
 {
+    const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_adam8 p = {
-        .n = (uint32_t)copse__launch_extent(l, COPSE_RULE_BLOCK), .decay = DECAY, .beta1 = 0.9f, .beta2 = 0.99f,
-        .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f), .epsilon = 1e-8f,
+        .n = (uint32_t)copse__launch_extent(l, COPSE_RULE_BLOCK), .decay = DECAY, .beta1 = beta1, .beta2 = beta2,
+        .rest1 = REST(beta1), .rest2 = REST(beta2), .epsilon = EPSILON,
         .group = COPSE_STEP_GROUP,
     };
     const size_t words = ((size_t)p.n + 3) / 4;
@@ -159,10 +165,11 @@ static void arrange_adam8(const struct copse_launch *l, uint32_t *const *words)
 
 static void plan_lamb_sum(struct copse_launch *l)
 {
+    const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_lamb_sum p = {
         .n = (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK), .decay = DECAY,
-        .beta1 = 0.9f, .beta2 = 0.99f, .rest1 = (float)(1.0 - (double)0.9f), .rest2 = (float)(1.0 - (double)0.99f),
-        .epsilon = 1e-6f,
+        .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1), .rest2 = REST(beta2),
+        .epsilon = copse__launch_either(l, 1e-6f, 1e-3f),
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS, 2 * blocks_of(p.n));
 }
@@ -190,7 +197,7 @@ static void plan_average(struct copse_launch *l)
 /* The bound is 1, a number of class edges. */
 static void plan_clip(struct copse_launch *l)
 {
-    const struct copse_params_clip p = { extent(l), 0.5f };
+    const struct copse_params_clip p = { extent(l), copse__launch_either(l, 0.5f, 1.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, COPSE_STEP_WORDS, p.n);
 }
 

@@ -69,6 +69,8 @@ static const struct copse_launch_form forms[] = {
     GRAD("gru", GRU, 0, 1, plan_recurrent_grad), GRAD("gru, packed", GRU, 1, 1, plan_recurrent_grad),
     GRAD("gru, last step", GRU, 0, 1, plan_recurrent_grad_first), GRAD("lstm, last step", LSTM, 0, 1, plan_recurrent_grad_first),
     GRAD("state alone", TANH, 0, 0, plan_recurrent_grad), GRAD("state and cell alone", LSTM, 1, 0, plan_recurrent_grad),
+    GRAD("state and cell alone, not packed", LSTM, 0, 0, plan_recurrent_grad), GRAD("state alone, packed", TANH, 1, 0, plan_recurrent_grad),
+    GRAD("gru, state alone", GRU, 0, 0, plan_recurrent_grad), GRAD("gru, state alone, packed", GRU, 1, 0, plan_recurrent_grad),
 };
 
 const struct copse_launch_list copse_launch_recurrent = { forms, COPSE_COUNT(forms) };

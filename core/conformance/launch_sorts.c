@@ -3,8 +3,6 @@
 #include "core/conformance/launch.h"
 #include "core/ops/row_sort.h"
 
-extern copse_host_fn copse_host_sort_count, copse_host_sort_offsets, copse_host_top_k;
-
 enum { VALUES = COPSE_CONTENT_VALUES, RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED,
        WHOLE = COPSE_CONTENT_WHOLE };
 

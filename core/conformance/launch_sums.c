@@ -53,6 +53,16 @@ static void plan_mean(struct copse_launch *l)
 
 /* ---- along an axis ---- */
 
+#define LONG_CHUNKS ((COPSE_LONG_LINE + 63) / 64)
+
+/* Three long lines. */
+static void plan_reduce_long(struct copse_launch *l)
+{
+    const struct copse_params_reduce p = { .n = 3 * LONG_CHUNKS, .count = COPSE_LONG_LINE, .chunks = LONG_CHUNKS, .inner = 1,
+                                           .divisor = (float)COPSE_LONG_LINE };
+    COPSE_LAUNCH_PLAN(l, p, l->want + 1, (size_t)3 * p.count, p.n);
+}
+
 static void plan_reduce(struct copse_launch *l)
 {
     struct copse_params_reduce p = { .n = extent(l), .count = 9, .chunks = 1, .inner = 3, .divisor = 9.0f };
@@ -71,8 +81,10 @@ static void plan_scan_sums(struct copse_launch *l)
         p.count = 101;
         p.chunks = 2;
     }
+    if (l->form->is_long)
+        p = (struct copse_params_scan_sums){ 3 * LONG_CHUNKS, COPSE_LONG_LINE, LONG_CHUNKS, 1 };
     const size_t lines = (p.n + p.chunks * p.inner - 1) / (p.chunks * p.inner);
-    COPSE_LAUNCH_PLAN(l, p, l->want, lines * p.count * p.inner, p.n);
+    COPSE_LAUNCH_PLAN(l, p, l->want + l->form->is_long, lines * p.count * p.inner, p.n);
 }
 
 static void plan_scan(struct copse_launch *l)
@@ -83,7 +95,9 @@ static void plan_scan(struct copse_launch *l)
 
 static void plan_columns(struct copse_launch *l)
 {
-    struct copse_params_column_sum_wide p = { .cols = 45, .block = l->regime == COPSE_REGIME_FEW ? 600 : 3 };
+    struct copse_params_column_sum_wide p = { .cols = 45, .block = l->form->is_long                    ? COPSE_LONG_LINE
+                                                                   : l->regime == COPSE_REGIME_FEW ? 600
+                                                                                                   : 3 };
     const uint32_t strips = (p.cols + 31) / 32, blocks = (uint32_t)((l->want + strips - 1) / strips);
     p.rows = blocks * p.block - (p.block > 3 ? 7 : 1);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)strips * blocks, (size_t)p.rows * p.cols, (size_t)blocks * p.cols);
@@ -206,6 +220,9 @@ static void plan_dense_grad(struct copse_launch *l)
 #define REDUCE(label, kind, ...)                                                                            \
     { .kernel = COPSE_KERNEL_reduce, .name = label, .spec = { kind }, .contents = { VALUES, RESULT },       \
       .plan = plan_reduce, .is_rare = kind != COPSE_AXIS_MAX, __VA_ARGS__ }
+#define REDUCE_LONG(label, kind, ...)                                                                       \
+    { .kernel = COPSE_KERNEL_reduce, .name = label, .spec = { kind }, .contents = { VALUES, RESULT },       \
+      .plan = plan_reduce_long, .is_rare = kind != COPSE_AXIS_MAX, COPSE_LONG, __VA_ARGS__ }
 #define GATHER_GRAD(label, is_shared)                                                                       \
     { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
       .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad,                         \
@@ -216,12 +233,15 @@ static void plan_dense_grad(struct copse_launch *l)
       .arrange = arrange_gather_grad_long, .limit = { .ulp = 0.5, .ratio = 4 },                             \
       .no_values = COPSE_ALL_VALUES & ~1u, .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),  \
       .why = "long rows take one launch" }
-#define SCAN(kernel_, label, second, ...)                                                                   \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { __VA_ARGS__ },                             \
-      .contents = { VALUES, second, RESULT }, .plan = plan_##kernel_, .is_rare = true,                      \
-      .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f }
+#define SCAN_OF(kernel_, label, second, ...)                                                                \
+    .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { __VA_ARGS__ },                               \
+    .contents = { VALUES, second, RESULT }, .plan = plan_##kernel_, .is_rare = true,                        \
+    .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f
+#define SCAN(...)      { SCAN_OF(__VA_ARGS__) }
+#define SCAN_LONG(...) { SCAN_OF(__VA_ARGS__), COPSE_LONG }
 #define DENSE_GRAD(label, activation, ...)                                                                  \
-    STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT }, __VA_ARGS__)
+    STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT },         \
+           .zero_why = "the sign of a derivative that is 0 is not promised", __VA_ARGS__)
 
 static const struct copse_launch_form forms[] = {
     STREAM(accumulate, "", .contents = { VALUES, VALUES }, .is_single = true),
@@ -247,9 +267,18 @@ static const struct copse_launch_form forms[] = {
     REDUCE("maximum", COPSE_AXIS_MAX, .is_exact = true),
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
+    { .kernel = COPSE_KERNEL_column_sum_wide, .name = "long", .contents = { VALUES, RESULT }, .plan = plan_columns,
+      .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f, COPSE_LONG },
+    REDUCE_LONG("sum, long", COPSE_AXIS_SUM, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f),
+    REDUCE_LONG("mean, long", COPSE_AXIS_MEAN, .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p100f),
+    REDUCE_LONG("maximum, long", COPSE_AXIS_MAX, .cap = 0),
     SCAN(scan_sums, "", RESULT, 0), SCAN(scan_sums, "reversed", RESULT, 1),
-    SCAN(scan, "", VALUES, 0), SCAN(scan, "reversed, exclusive", VALUES, 1, 1), SCAN(scan, "later", VALUES, 0, 0, 1),
+    SCAN_LONG(scan_sums, "long", RESULT, 0), SCAN_LONG(scan_sums, "long, reversed", RESULT, 1),
+    SCAN(scan, "", VALUES, 0), SCAN(scan, "reversed", VALUES, 1), SCAN(scan, "exclusive", VALUES, 0, 1),
+    SCAN(scan, "reversed, exclusive", VALUES, 1, 1), SCAN(scan, "later", VALUES, 0, 0, 1),
     SCAN(scan, "reversed, later", VALUES, 1, 0, 1), SCAN(scan, "exclusive, later", VALUES, 0, 1, 1),
+    SCAN(scan, "reversed, exclusive, later", VALUES, 1, 1, 1), SCAN_LONG(scan, "long", VALUES, 0, 0, 1),
+    SCAN_LONG(scan, "long, reversed, exclusive", VALUES, 1, 1, 1),
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0), GATHER_GRAD_LONG("a long row, shared", 1),
     DENSE_GRAD("relu", COPSE_RELU, .is_exact = true),

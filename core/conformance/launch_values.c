@@ -15,6 +15,7 @@ uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each)
     const uint64_t last = l->regime == COPSE_REGIME_ONE    ? (each + 1) / 2
                           : l->regime == COPSE_REGIME_FEW  ? each
                           : l->regime == COPSE_REGIME_TAIL ? 1
+                          : l->regime == COPSE_REGIME_SHORT ? COPSE_MAX(each, 2) - 1
                                                            : each - each / 3;
     return (l->want - 1) * each + last;
 }
@@ -185,23 +186,37 @@ bool copse__content_is_real(uint8_t content)
     return content == COPSE_CONTENT_RESULT || content == COPSE_CONTENT_VALUES || content == COPSE_CONTENT_USUAL;
 }
 
-/* Powers of two, so that products with them are exact. */
-void copse__launch_step(uint32_t *words, size_t count)
+/* The step of a launch: the first one, one of the first ones, or one after a thousand steps. */
+static const struct step {
+    uint32_t number;
+    float rate, bias1, bias2, average;
+} steps[COPSE_REGIME_COUNT] = {
+    [COPSE_REGIME_ONE] = { 1, 0.125f, 0.125f, 0x1p-10f, 1.0f },
+    [COPSE_REGIME_FEW] = { 2, 0.125f, 0.5f, 0.25f, 0.25f },
+    [COPSE_REGIME_TAIL] = { 9, 0.125f, 0.5f, 0.25f, 0.25f },
+    [COPSE_REGIME_SHORT] = { 1001, 0x1p-10f, 1.0f, 0.5625f, 0.125f },
+    [COPSE_REGIME_MANY] = { 16777217, 0.125f, 1.0f, 1.0f, 0.125f },
+    [COPSE_REGIME_AXIS] = { 4000000001u, 0.125f, 1.0f, 1.0f, 0.125f },
+};
+
+/* Powers of two and other numbers of few bits, so that products with them are exact. */
+void copse__launch_step(const struct copse_launch *l, uint32_t *words, size_t count)
 {
+    const struct step *s = &steps[l->regime];
     memset(words, 0, count * sizeof *words);
-    words[COPSE_STEP_NUMBER] = 1;
+    words[COPSE_STEP_NUMBER] = s->number;
     words[COPSE_STEP_SEED_LO] = 0x01234567u;
     words[COPSE_STEP_SEED_HI] = 0x89abcdefu;
     words[COPSE_STEP_FIRST_EXAMPLE] = 3;
-    words[COPSE_STEP_RATE] = word_of(0.125f);
-    words[COPSE_STEP_BIAS1] = word_of(0.5f);
-    words[COPSE_STEP_BIAS2] = word_of(0.25f);
+    words[COPSE_STEP_RATE] = word_of(s->rate);
+    words[COPSE_STEP_BIAS1] = word_of(s->bias1);
+    words[COPSE_STEP_BIAS2] = word_of(s->bias2);
     words[COPSE_STEP_SCALE] = word_of(0.5f);
-    words[COPSE_STEP_AVERAGE] = word_of(0.25f);
+    words[COPSE_STEP_AVERAGE] = word_of(s->average);
     words[COPSE_STEP_NESTEROV_GRADIENT] = word_of(0.5f);
     words[COPSE_STEP_NESTEROV_MEAN] = word_of(2.0f);
     words[COPSE_STEP_SHRINK] = word_of(0.5f);
-    words[COPSE_STEP_RATE + COPSE_STEP_GROUP] = word_of(0.25f);
+    words[COPSE_STEP_RATE + COPSE_STEP_GROUP] = word_of(2.0f * s->rate);
     words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP] = word_of(0.25f);
 }
 
@@ -209,7 +224,7 @@ void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *wo
 {
     const uint8_t content = l->form->contents[arg];
     if (content == COPSE_CONTENT_STEP) {
-        copse__launch_step(words, l->counts[arg]);
+        copse__launch_step(l, words, l->counts[arg]);
         return;
     }
     for (size_t i = 0; i < l->counts[arg]; i++) {

@@ -129,7 +129,7 @@ static double nadam(const struct step *s, double *size)
     const double beta1 = (double)s->p->beta1, beta2 = (double)s->p->beta2;
     const double now = nadam_mu(s, s->t), next = nadam_mu(s, s->t + 1.0);
     double product = 1.0;
-    for (double t = 1.0; t <= s->t; t++)
+    for (double t = 1.0; t <= s->t && product > 0x1p-60; t++) /* then 1 - product is 1 */
         product *= nadam_mu(s, t);
     const double m = blend(s->slots[0], beta1, 1.0 - beta1, s->g, s->all);
     blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);

@@ -22,7 +22,7 @@ static const struct mutant {
     const char *from, *to;    /* the first `from` becomes `to` */
     const char *ops, *variant; /* where to look; NULL = everywhere */
     copse_conformance_tier tier;
-    const char *launch; /* the case of mode launch; NULL = mode run */
+    const char *launch; /* the case of mode launch, or of mode opt after "opt/"; NULL = mode run */
     bool is_opencl;     /* other compilers may treat the fault as equivalent */
 } mutants[] = {
     { "index off by one", "reduce/reduce", "LOAD(from, base + PLACE(k) * p.inner)",
@@ -68,6 +68,49 @@ static const struct mutant {
       "softmax", NULL, COPSE_CONFORM_QUICK, "softmax: many groups, mixed", false },
     { "the sign of zero is lost", "reduce/accumulate", "LOAD(acc, i) + LOAD(x, i)",
       "0.0f + (LOAD(acc, i) + LOAD(x, i))", "accumulate", NULL, COPSE_CONFORM_QUICK, "tail, zeros", true },
+    { "a rotation that ignores its direction", "row/rotary_wide", "p.factor * load16(s + k)", "load16(s + k)", "rotary_wide",
+      NULL, COPSE_CONFORM_QUICK, "halves: one short, mixed", false },
+    { "a rotation that ignores its direction", "row/rotary", "p.factor * LOAD(turns", "-LOAD(turns", "rotary", NULL,
+      COPSE_CONFORM_QUICK, "adjacent: one short, mixed", false },
+    { "chunks of an exclusive, reversed sum that begin at 0", "reduce/scan", "if (LATER != 0)",
+      "if (LATER * (2 - REVERSE - EXCLUSIVE) != 0)", "scan", NULL, COPSE_CONFORM_QUICK,
+      "reversed, exclusive, later: few groups, usual", false },
+    { "keys from 2,048 on are not seen", "attention/attention_wide", "end = end_key(last, p.window, i0 < behind ? length : 0);",
+      "end = min(2048u, end_key(last, p.window, i0 < behind ? length : 0));", "attention_wide", NULL, COPSE_CONFORM_QUICK,
+      "long: few groups, usual", false },
+    { "keys from 2,048 on are not seen", "attention/attention", "until = MIN(end, p.first + p.count);",
+      "until = MIN(MIN(end, 2048u), p.first + p.count);", "attention", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
+    { "queries from 2,048 on are not seen", "attention/attention_grad_key", "MIN(end, p.first + p.count)",
+      "MIN(MIN(end, 2048u), p.first + p.count)", "attention_grad_key", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
+    { "the last element where n % 1,024 is 1,023", "elementwise/unary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "unary", NULL, COPSE_CONFORM_QUICK,
+      "exp: one short, mixed", false },
+    { "the last element where n % 1,024 is 1,023", "elementwise/binary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "binary", NULL, COPSE_CONFORM_QUICK,
+      "add: one short, mixed", false },
+    { "the last element where n % 1,024 is 1,023", "elementwise/unary_wide", "if (i < end)",
+      "if (i < end && p.n % 1024u != 1023u)", "unary_wide", NULL, COPSE_CONFORM_QUICK, "relu: one short, mixed", false },
+    { "another bias after step 1,000", "optim/adam", "sqrt(AS_FLOAT(step[8]))",
+      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL, COPSE_CONFORM_QUICK,
+      "one short, mixed", false },
+    { "another bias after step 1,000, in training", "optim/adam", "sqrt(AS_FLOAT(step[8]))",
+      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL, COPSE_CONFORM_QUICK,
+      "opt/defaults, steps beyond 1000", false },
+    { "another rate after step 1,000", "optim/sgd", "const float rate = AS_FLOAT(step[6u + p.group])",
+      "const float rate = SELECT(step[0] > 1000u, 0.5f, 1.0f) * AS_FLOAT(step[6u + p.group])", "sgd", NULL, COPSE_CONFORM_QUICK,
+      "opt/defaults, steps beyond 1000", false },
+    { "powers that are zero lose their sign", "elementwise/unary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(OP == 15 && AS_UINT(y) == 0x80000000u, 0.0f, y));", "unary", NULL, COPSE_CONFORM_QUICK,
+      "pow, exponent 3: tail, zeros", true },
+    { "powers that are zero lose their sign", "elementwise/unary_wide", "    return y;",
+      "    return SELECT(AS_UINT(y) == 0x80000000u, 0.0f, y);", "unary_wide", NULL, COPSE_CONFORM_QUICK,
+      "pow, exponent 3: tail, zeros", true },
+    { "one element past whole chunks of a long row", "reduce/reduce", "total = combine(total, combine(a, b));",
+      "total = SELECT(p.count > 4097u && p.count % 64u == 1u && at + 8u * p.chunks >= p.count, total, "
+      "combine(total, combine(a, b)));", "reduce", NULL, COPSE_CONFORM_QUICK, "sum, long: few groups, usual", false },
+    { "one pair past whole chunks of a long row", "row/row_stats", "t += SELECT(k == best, rest, more);",
+      "t += SELECT(k == best, rest, SELECT(p.count > 4097u && p.count % 64u == 1u && k + 1u == p.count, 0.0f, more));",
+      "row_stats", NULL, COPSE_CONFORM_QUICK, "later, long: few groups, usual", false },
 };
 
 static copse_context *ctx;
@@ -191,9 +234,12 @@ static void run(const char *device, const struct mutant *m, const char *text, st
         return;
     }
     const struct copse_own_kernel own = { strchr(m->kernel, '/') + 1, words ? words : text, size };
+    const bool is_opt = m->launch && strncmp(m->launch, "opt/", 4) == 0;
     const struct copse_conformance_params params = {
-        .device = device, .modes = m->launch ? COPSE_CONFORM_LAUNCH : COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
-        .case_name = m->launch, .variant = m->variant, .own = &own, .result = note, .user = o,
+        .device = device, .modes = is_opt      ? COPSE_CONFORM_OPT
+                                   : m->launch ? COPSE_CONFORM_LAUNCH
+                                               : COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
+        .case_name = is_opt ? m->launch + 4 : m->launch, .variant = m->variant, .own = &own, .result = note, .user = o,
     };
     struct copse_conformance_summary summary;
     if (copse_conformance_run(ctx, &params, &summary) != COPSE_OK)

@@ -5,13 +5,16 @@
 
 #include "tools/conformance/conform.h"
 
-enum { CLASSES = 16, REASONS = 16 };
+enum { CLASSES = 16, REASONS = 32 };
+
+#define ANY "any" /* the regime of the cells of the second table */
 
 struct table {
-    bool is_json;
+    bool is_json, is_second;
     char kernel[48], regime[32];                      /* of the line in progress */
     char classes[CLASSES][16], line[CLASSES][16];     /* headings; its cells */
     size_t class_count, at;
+    bool has_new_heading;
     char reasons[REASONS][96];
     size_t reason_count;
     size_t kernels, cells, covered, impossible, empty;
@@ -36,17 +39,16 @@ static size_t reason_of(struct table *t, const char *reason)
 
 static void print_line(struct table *t)
 {
-    static bool has_heading;
     if (!t->at)
         return;
-    if (!has_heading) {
-        printf("%-18s%-18s", "kernel", "launch");
+    if (t->has_new_heading) {
+        printf("%-28s%-18s", "kernel", "launch");
         for (size_t i = 0; i < t->class_count; i++)
             printf("%11s", t->classes[i]);
         printf("\n");
-        has_heading = true;
+        t->has_new_heading = false;
     }
-    printf("%-18s%-18s", t->kernel, t->regime);
+    printf("%-28s%-18s", t->kernel, t->regime);
     for (size_t i = 0; i < t->at; i++)
         printf("%11s", t->line[i]);
     printf("\n");
@@ -66,6 +68,7 @@ static void print_json(struct table *t, const struct copse_coverage_cell *c)
         cJSON_AddStringToObject(o, "tier", tiers[c->tier]);
     cJSON_AddStringToObject(o, "cases", c->cases);
     cJSON_AddStringToObject(o, "reason", c->reason);
+    cJSON_AddStringToObject(o, "missing", c->missing);
     char *text = cJSON_PrintUnformatted(o);
     if (text)
         printf("%s\n", text);
@@ -79,8 +82,10 @@ static void take(void *user, const struct copse_coverage_cell *c)
 {
     struct table *t = user;
     const bool is_same_kernel = strcmp(t->kernel, c->kernel) == 0;
+    if (!t->is_json && (strcmp(c->regime, ANY) == 0) != t->is_second)
+        return;
     t->cells++;
-    t->kernels += !is_same_kernel;
+    t->kernels += !t->is_second && !is_same_kernel;
     t->covered += c->case_count > 0;
     t->impossible += c->case_count == 0 && *c->reason;
     t->empty += c->case_count == 0 && !*c->reason;
@@ -100,18 +105,34 @@ static void take(void *user, const struct copse_coverage_cell *c)
         snprintf(t->line[t->at], sizeof t->line[0], "(%zu)", reason_of(t, c->reason));
     else
         copy(t->line[t->at], sizeof t->line[0], "EMPTY");
+    if (*c->missing)
+        fprintf(stderr, "copse: %s: no case with %s\n", c->kernel, c->missing);
     t->at++;
+}
+
+/* The launches, then what the cases of a kernel must have besides. */
+static copse_status print_tables(struct table *t)
+{
+    for (int k = 0; k < 2; k++) {
+        t->is_second = k > 0;
+        t->class_count = 0;
+        t->has_new_heading = true;
+        t->kernel[0] = t->regime[0] = '\0';
+        printf("%s", k > 0 ? "\n" : "");
+        COPSE_TRY(copse_conformance_coverage(take, t));
+        print_line(t);
+    }
+    return COPSE_OK;
 }
 
 int conform_coverage(bool is_json)
 {
     struct table t = { .is_json = is_json };
-    copse_status s = copse_conformance_coverage(take, &t);
+    copse_status s = is_json ? copse_conformance_coverage(take, &t) : print_tables(&t);
     s = s ? s : t.status;
     if (s)
         return session_fail(s);
     if (!is_json) {
-        print_line(&t);
         printf("\nNumbers count the cases of `copse conformance launch`.\n");
         for (size_t i = 0; i < t.reason_count; i++)
             printf("(%zu) no case: %s\n", i + 1, t.reasons[i]);

@@ -169,13 +169,14 @@ COPSE_API COPSE_CHECKED copse_status copse_conformance_list(
 struct copse_coverage_cell {
     const char *kernel; /**< "adam" */
     const char *mode;   /**< that runs the cases: "launch" */
-    const char *regime; /**< "one group", "more than an axis" */
-    const char *values; /**< "NaN" */
+    const char *regime; /**< "one group", "more than an axis"; "any" */
+    const char *values; /**< "NaN"; of regime "any": "long line" */
     const char *cases;  /**< names, separated by "; ", as many as fit in 255 bytes; "" = none */
     const char *reason; /**< why there can be no case; "" = there can */
     uint32_t case_count;
     copse_conformance_tier tier; /**< the lowest of the cases */
-    uint64_t reserved[4]; /**< 0 */
+    const char *missing; /**< of a cell without cases and reason: what they lack, "REVERSE 1, LATER 1"; "" */
+    uint64_t reserved[3]; /**< 0 */
 };
 typedef void copse_coverage_fn(void *user, const struct copse_coverage_cell *cell);
 

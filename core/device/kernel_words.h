@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The names of a kernel's parameters and specialisation constants, for the coverage table of conformance. */
+#ifndef COPSE_KERNEL_WORDS_H
+#define COPSE_KERNEL_WORDS_H
+
+struct copse_kernel_words {
+    const char *params; /* "uint n;float alpha;" */
+    const char *specs;  /* "REVERSE EXCLUSIVE " */
+};
+
+/* Of the rows of copse_kernel_table. */
+extern const struct copse_kernel_words copse_kernel_words[];
+
+#endif
