@@ -35,7 +35,7 @@ static void take(void *user, const struct copse_coverage_cell *c)
 }
 
 #define SIZES_BY_VALUES (COPSE_REGIME_COUNT * COPSE_VALUES_COUNT)
-#define CELLS           (SIZES_BY_VALUES + COPSE_CLASS_COUNT) /* of a kernel */
+#define CELLS           (SIZES_BY_VALUES + COPSE_LAUNCH_CLASS_COUNT) /* of a kernel */
 
 static void no_cell_is_empty(void **state)
 {
