@@ -23,7 +23,7 @@ fi
 # The pages where their links expect them, and the files that they link to.
 rm -rf "$out/pages" "$out/html"
 mkdir -p "$out/pages/bindings"
-cp "$top/README.md" "$top/CONTRIBUTING.md" "$top/LICENSE" "$out/pages/"
+cp "$top/README.md" "$top/CHANGELOG.md" "$top/CONTRIBUTING.md" "$top/SECURITY.md" "$top/LICENSE" "$out/pages/"
 cp -r "$top/docs" "$top/examples" "$top/include" "$out/pages/"
 cp -r "$top/bindings/python" "$out/pages/bindings/python"
 for folder in core kernels backends tests scripts; do # source files that pages name in links
