@@ -11,9 +11,9 @@ copse_status copse__check_arguments(const char *what, copse_value *const *args, 
 /* copse_merge_call for functions of the library. */
 copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m);
 
-/* ---- the contract from the inside ---- */
+/* ---- reductions from the inside ---- */
 
-/* Reduce to host memory with the strategy's operations, in any context (contract.c). */
+/* Reduce to host memory with the strategy's operations, in any context (strategy_values.c). */
 copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op, copse_value *value,
                                             copse_value **out);
 /* What a variable's replicas give or hold, a per-replica value, by its aggregation, over all workers. `mine`: why

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # rooms.sh BUILD: fails when files of one folder of core/ call each other in a circle, as the symbols of their object files
-# say. `open` names the folders that still have a circle; a folder without one must leave the list.
+# say. `open` names the folders that still have a circle; a folder without one must leave the list. Also fails when a function
+# that a header of a folder declares is defined in another one: such a call goes upwards unseen.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
@@ -12,6 +13,7 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
+: >"$work/defined"
 for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
     name=$(basename "$room")
     objects='' # an object without a source is left over from a file that was moved
@@ -19,6 +21,8 @@ for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
         [ -f "$top/core/$name/$(basename "$object" .o)" ] && objects="$objects $object"
     done
     [ -n "$objects" ] || continue
+    # shellcheck disable=SC2086
+    nm --defined-only $objects | awk -v room="$name" '$2 ~ /^[TDBRVW]$/ { print $3, room }' >>"$work/defined"
     # "user provider" for every pair of files where one uses a symbol that the other defines
     # shellcheck disable=SC2086
     nm -A $objects | awk '
@@ -45,5 +49,13 @@ for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
         failed=1
     fi
 done
+for header in "$top"/core/*/*.h; do
+    room=$(basename "$(dirname "$header")")
+    sed -n 's/^[a-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s/\$/ $room/"
+done | sort -u >"$work/declared"
+awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
+     $1 in in_room && !index(in_room[$1], " " $2 " ") { print "core/" $2 ": declares " $1 ", which is defined in core/" in_room[$1]; bad = 1 }
+     END { exit bad }' "$work/defined" "$work/declared" || failed=1
+[ -s "$work/declared" ] || { echo "no declarations found"; failed=1; }
 [ $failed = 0 ] && echo "no circles${open:+ but in: $open}"
 exit $failed
