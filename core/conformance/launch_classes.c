@@ -158,14 +158,15 @@ static void take_step(struct survey *s, const struct copse_launch_case *c)
 static void take_signs(struct survey *s, const struct copse_launch_case *c)
 {
     const struct copse_launch_form *f = c->form;
-    const bool is_exact = !(f->limit.ulp > 0) && !(f->limit.ratio > 0) && !(f->limit.of_max > 0);
+    const struct copse_case_limit limit = copse__launch_limit(f, copse_kernel_table[f->kernel].law);
+    const bool is_exact = !(limit.ulp > 0) && !(limit.ratio > 0) && !(limit.of_max > 0);
     struct copse_class_cell *cell = &s->cells[COPSE_CLASS_ZERO_SIGNS];
     if (c->values != COPSE_VALUES_ZEROS)
         return;
-    s->needs_signs |= !f->zero_why && !(f->limit.ratio > 0);
+    s->needs_signs |= !f->zero_why && !(limit.ratio > 0);
     if (is_exact || f->has_zero_signs)
         add(s, COPSE_CLASS_ZERO_SIGNS, c);
-    else if (!f->zero_why && !(f->limit.ratio > 0) && !cell->missing[0])
+    else if (!f->zero_why && !(limit.ratio > 0) && !cell->missing[0])
         snprintf(cell->missing, sizeof cell->missing, "the signs of form '%s'", f->name);
 }
 
