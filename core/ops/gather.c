@@ -34,6 +34,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     const copse_shape table = y->in[0]->shape;
     struct copse_params_gather p = { .n = (uint32_t)copse__elements(y->shape), .width = width_of(table),
                                      .rows = table.dims[0] };
+    if (p.rows == 0) /* every index is out of range, and there is no memory to bind */
+        return copse__lower_fill(l, y, NAN);
     copse__divisor(p.width, &p.m, &p.h);
     return COPSE_LAUNCH(l, gather, NULL, p, copse__groups_for(l, COPSE_KERNEL_gather, p.n), copse__of(y->in[0]),
                         copse__of(y->in[1]), copse__of(y));
