@@ -167,7 +167,7 @@ static copse_status make_wrong(struct job *job, uint32_t worker, copse_strategy 
     memset(name, 'n', sizeof name - 1);
     REFUSED(COPSE_ERR_ARGUMENT,
             copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(1) }, &v),
-            "a name of 4096 bytes");
+            "may have at most 928 bytes");
     for (size_t i = 0; i < COPSE_COUNT(makings); i++) {
         struct {
             struct copse_server_making making;
