@@ -335,7 +335,7 @@ static copse_status weight_loss(copse_graph *g, const copse_batch *in, void *use
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-/* The sum over all replicas is saved. It is restored to any number of replicas; the first ones take the remainder. */
+/* The sum over all replicas and their components are saved; as many replicas get their own components back. */
 static copse_status save_and_restore(struct worker *w, copse_strategy *st)
 {
     static const int32_t zeros[2];
@@ -369,8 +369,8 @@ static void var_7(void **state)
     struct worker w[4];
     run_workers(w, 4, 1, save_and_restore);
     assert_all_ok(w, 4);
-    for (uint32_t v = 0; v < 4; v++) { /* 3 + 4 + 5 + 6 and 100 + 93 + 86 + 79 over four */
-        const int32_t part[] = { v < 2 ? 5 : 4, v < 2 ? 90 : 89 };
+    for (uint32_t v = 0; v < 4; v++) {
+        const int32_t part[] = { 3 + (int32_t)v, 100 - 7 * (int32_t)v };
         assert_memory_equal(&w[v].values[2 * v], part, sizeof part);
     }
     for (uint32_t size = 1; size <= 4; size++) {
