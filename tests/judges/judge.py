@@ -36,10 +36,12 @@ def memory(a):
 
 
 class Graph:
-    """A graph whose inputs are given as arrays. Operands become inputs of the graph when they are asked for."""
+    """A graph whose inputs are given as arrays. Operands become inputs of the graph when they are asked for. `scope` is of
+    the block in which ops add to it, and in which it runs."""
 
     def __init__(self):
         self.pointer = make("graph", lib.copse_graph_create, context())
+        self.scope = None
         self.inputs = []
 
     def input(self, values):
@@ -62,7 +64,7 @@ class Graph:
         check(lib.copse_graph_input(self.pointer, c_string(f"x{len(self.inputs)}"), types[a.dtype.name],
                                     shape_of(a.shape), out))
         self.inputs.append((out[0], a))
-        return Tensor(self.pointer, out[0])
+        return Tensor(self.scope, out[0])
 
     def run(self, device, tensors):
         """The values of tensors of the graph, computed by a device."""
@@ -243,9 +245,13 @@ class Report:
 def judge_case(report, name, opened, build):
     """Build a case's graph and run it on the devices. `build(graph)` returns tensors, expected arrays and bounds."""
     graph = Graph()
+    with ops.building(graph.pointer) as graph.scope:
+        judge_graph(report, name, opened, build, graph)
+
+
+def judge_graph(report, name, opened, build, graph):
     try:
-        with ops.building(graph.pointer):
-            tensors, wants, bounds = build(graph)
+        tensors, wants, bounds = build(graph)
     except NotRun as reason:
         report.skip(str(reason))
         return
