@@ -326,7 +326,7 @@ bad 'predict with a table' 'rows.csv' predict "$work/rows.csv" "$work/model.safe
 bad 'predict without data' 'MODEL and DATA' predict "$work/model.safetensors"
 head -3 rows.csv | cut -d, -f1-60 >short.csv
 bad 'predict a row that is short' 'short.csv' predict "$work/model.safetensors" "$work/short.csv" --devices host --output p.csv
-bad 'predict over the data' 'is read' predict "$work/model.safetensors" "$work/rows.csv" --devices host --output "$work/rows.csv"
+bad 'predict over the data' 'which this command reads' predict "$work/model.safetensors" "$work/rows.csv" --devices host --output "$work/rows.csv"
 bad 'evaluate without labels' 'no labels' evaluate "$work/model.safetensors" "$work/rows.csv" --devices host --plot c.svg
 bad 'evaluate of one' 'MODEL and DATA' evaluate "$work/model.safetensors"
 bad 'plot of prices' 'regression' evaluate "$work/prices.safetensors" "$work/prices.csv" --devices host --plot c.svg
@@ -337,9 +337,9 @@ bad 'predict with a damaged model' 'damaged' predict "$work/damaged.safetensors"
 ln kinds.safetensors other_name.svg
 cp kinds.csv labelled.csv
 cksum kinds.safetensors labelled.csv >sums
-bad 'plot over the model' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/kinds.safetensors"
-bad 'plot over a link of the model' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/other_name.svg"
-bad 'plot over the data' "plot: '.*' is read" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/./labelled.csv"
+bad 'plot over the model' "plot would replace '.*', which this command reads" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/kinds.safetensors"
+bad 'plot over a link of the model' "plot would replace '.*', which this command reads" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/other_name.svg"
+bad 'plot over the data' "plot would replace '.*', which this command reads" evaluate "$work/kinds.safetensors" "$work/labelled.csv" --devices host --plot "$work/./labelled.csv"
 bad 'save over the data' "save: '.*' is the file of --data" train $host --data "$work/labelled.csv" --save "$work/labelled.csv"
 cp labelled.csv labelled.csv.partial
 bad 'save over the data until the end' "save: '.*partial' is the file of --data" train $host --data "$work/labelled.csv.partial" --save "$work/labelled.csv"
@@ -350,7 +350,7 @@ printf '\000\000\010\001\000\000\000\001\000' >idx/t-labels-idx1-ubyte
 bad 'save over labels beside' "has the labels of --data" train $host --data "$work/idx/t-images-idx3-ubyte" --save "$work/idx/t-labels-idx1-ubyte"
 bad 'save over a file of a folder' "is in the folder of --data" train $host --data "$work/idx" --save "$work/idx/t-images-idx3-ubyte"
 cp a.safetensors dense1.bias.npy
-bad 'export over the file' "'.*dense1.bias.npy' is read" export "$work/dense1.bias.npy" --npy "$work" --force
+bad 'export over the file' "replace '.*dense1.bias.npy', which this command reads" export "$work/dense1.bias.npy" --npy "$work" --force
 cmp -s a.safetensors dense1.bias.npy || no 'export: an input was replaced'
 for mode in 600 640; do
     for file in kept.safetensors kept.svg kept.csv; do : >"$file"; chmod $mode "$file"; done

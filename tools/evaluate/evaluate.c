@@ -344,7 +344,7 @@ int cmd_evaluate(int argc, char **argv)
     const char *const inputs[] = { p->words.count == 2 ? p->words.at[0] : NULL, p->words.count == 2 ? p->words.at[1] : NULL, p->labels };
     for (size_t i = 0; p->plot && i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i] && output_overwrites(p->plot, inputs[i]))
-            return session_fail(session_set_error(COPSE_ERR_ARGUMENT, "--plot: '%s' is read", p->plot));
+            return session_fail(session_set_error(COPSE_ERR_ARGUMENT, "--plot would replace '%s', which this command reads; name another file", p->plot));
     if (p->words.count == 2)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
                                              .devices = p->devices, .how = p->how },

@@ -75,7 +75,7 @@ static copse_status check(struct export *e)
         if (!e->has_folder || lstat(path, &info) != 0)
             continue;
         if (output_is_same(path, e->file))
-            return session_set_error(COPSE_ERR_ARGUMENT, "--npy: '%s' is read; give another folder", path);
+            return session_set_error(COPSE_ERR_ARGUMENT, "--npy would replace '%s', which this command reads; name another folder", path);
         if (!e->is_forced)
             return session_set_error(COPSE_ERR_ARGUMENT, "'%s' exists; --force replaces it", path);
         if (!S_ISREG(info.st_mode))

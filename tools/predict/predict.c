@@ -139,7 +139,7 @@ int cmd_predict(int argc, char **argv)
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
     if (s == COPSE_OK && path && (output_overwrites(path, u.model_path) || output_overwrites(path, u.data_path)))
-        s = session_set_error(COPSE_ERR_ARGUMENT, "--output: '%s' is read", path);
+        s = session_set_error(COPSE_ERR_ARGUMENT, "--output would replace '%s', which this command reads; name another file", path);
     if (s == COPSE_OK)
         s = predict(&u, is_json, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);

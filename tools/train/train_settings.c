@@ -176,7 +176,7 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
     if (!s->checkpoint && (s->is_resume || s->keep || every))
         return "--resume, --keep and --checkpoint-every need --checkpoint PATH";
     if (!s->checkpoint && s->patience > 0)
-        return "--patience is for checkpoints that come: it needs --checkpoint PATH";
+        return "--patience belongs to a job with an evaluator, which waits for checkpoints: it needs --checkpoint PATH";
     if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
         return "--on-loss continue resumes from a checkpoint: it needs --checkpoint PATH";
     if (s->checkpoint && !*s->checkpoint)
