@@ -136,7 +136,7 @@ struct vk_device {
     VkDevice device;
     VkQueue queue;
     bool owns_instance, owns_device; /* false for an application's */
-    bool is_refused;                 /* the loader made no instance, for another reason than that there is no driver */
+    bool is_refused;                 /* the loader failed to make an instance although there is a driver */
     struct vk_traits traits;
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock; /* guards blocks */

@@ -20,7 +20,7 @@ struct copse_handles {
 /* A zeroed block of `size` bytes, the same in every call; NULL without memory. Its allocation does not count as a
    live block, because it is kept. */
 void *copse__handle_take(struct copse_handles *h, struct copse_mem *mem, size_t size);
-/* Whether an address is that of a block that was taken, now or before; it is not read. `size` as above. */
+/* Whether a block has this address; the block may have been released. The address is not read. `size` as above. */
 bool copse__handle_is(const struct copse_handles *h, size_t size, const void *block);
 /* The block keeps its bytes until it is reused. */
 void copse__handle_give(struct copse_handles *h, void *block);

@@ -33,7 +33,7 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
                           "cluster: engines are looked for in '%s': it must be an absolute path",
                           at);
     snprintf(path, sizeof path, "%s/copse_%s.so", at, name);
-    if (at == here) /* whoever can change it can change the library */
+    if (at == here) /* a user who can change this folder can change the library, too */
         snprintf(real, sizeof real, "%s", path);
     else
         copse__path_trusted(path, real, why, sizeof real);

@@ -83,7 +83,7 @@ struct copse_launch_form {
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
     copse_host_fn *size;  /* basis of limit.ratio: writes it to the results   [the law's] */
     struct copse_case_limit limit; /* where the kernel's law has another one                  [the law's]; is_proven: the
-                                      ratio is that of core/device/sum_bound.h */
+                                      ratio comes from core/device/sum_bound.h */
     bool is_exact;     /* the same bits, including the sign of zero, where the law has a limit */
     float cap;         /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     uint32_t least_group; /* invocations that a group needs                                         [1] */
@@ -127,9 +127,9 @@ static inline float copse__launch_either(const struct copse_launch *l, float usu
 float copse__launch_number(const struct copse_launch *l);
 /* Set the words of buffer `arg` to numbers of the class of 16 bits, two in a word. */
 void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat, uint32_t *words);
-/* Terms of sums of products whose roundings go the same way. Rows of operand 0 have `row` elements: those of every
-   other row are 1, the others are 1 and numbers that are lost when they are added to it. Operand 1 has one number for
-   each of `columns`. With halves, two in a word, the elements of each row are equal. */
+/* Terms of sums of products whose roundings go the same way. Rows of operand 0 have `row` elements. Every
+   other row has ones; the rows between have a 1 and numbers that are lost when they are added to it. Operand 1 has one
+   number for each of `columns`. With halves, two in a word, the elements of each row are equal. */
 void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row, size_t columns);
 void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row,
                               size_t columns);

@@ -322,7 +322,7 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define KEY_LATER(label, plan_, ...)  { KEY_FORM(attention_grad_key, arrange_key, label, plan_, VALUES, __VA_ARGS__), LATER }
 #define KEY_WIDE(label, plan_, ...)   { KEY_FORM(attention_grad_key_wide, arrange_key_wide, label, plan_, RESULT, __VA_ARGS__) }
 
-/* Forms with windows have masks with a row for each item. The constants of `more` follow those of all variants: heads of
+/* Forms with windows have masks with a row for each item. `more` has the constants after the common ones: heads of
    8 numbers, and of 4 with windows. */
 #define FORWARDS(kernel_, plan_, more, more_window)                                                                        \
     FORWARD(kernel_, "every key", plan_, 0, 1, NO_MASK, more), FORWARD(kernel_, "causal", plan_, 1, 1, NO_MASK, more),     \

@@ -75,7 +75,7 @@ static void plan_texel(struct copse_launch *l)
 
 #define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
 
-/* The parameters of matmul_cooperative are those of matmul_half. */
+/* matmul_cooperative has the parameters of matmul_half. */
 static void plan_halves(struct copse_launch *l, const struct copse_params_matmul_half *p, uint64_t groups)
 {
     COPSE_LAUNCH_PLAN(l, *p, groups, HALVES((size_t)p->batch * p->m * p->k), HALVES((size_t)p->b_count * p->k * p->n), p->n,

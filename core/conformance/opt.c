@@ -106,7 +106,7 @@ struct work {
     const struct setup *setup;
     uint32_t steps;
     uint32_t count; /* elements */
-    bool is_late;   /* its steps are those of late_steps */
+    bool is_late;   /* it runs the steps of late_steps */
 };
 
 /* Their numbers: the sums of a thousand steps, biases near 1, and a number that single precision does not have. */

@@ -16,7 +16,7 @@ static copse_status kernel_of(const struct copse_digests *d, struct copse_kernel
     return copse__kernel_get(d->queue->dev, COPSE_KERNEL_digest, none, out);
 }
 
-/* Bytes of the words that the first launch writes for a range; those of the second launch follow them. */
+/* Bytes of the words that the first launch writes for a range; the words of the second launch follow. */
 static size_t part_bytes(uint64_t words)
 {
     return copse__round_up((size_t)blocks_of(words) * COPSE_WORD_BYTES, COPSE_ALIGNMENT);

@@ -5,7 +5,8 @@
 #include "core/base/callback.h"
 #include "core/train/trainer.h"
 
-/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY of steps, and those of two runs. */
+/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY results of steps, or the results of two
+   runs. */
 #define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_UNDER_WAY)
 
 /* Means over examples. */
@@ -22,7 +23,7 @@ struct fit {
     uint64_t pending[PENDING]; /* examples of results that are not taken, a ring */
     uint32_t first, count;
     uint64_t gathered;   /* examples of micro-batches without an update */
-    uint32_t in_run;     /* steps of a run; 1: no accelerator */
+    uint32_t in_run;     /* steps of a run; 0: no accelerator */
     size_t size_of_run;  /* examples of its batches */
 };
 
@@ -56,8 +57,6 @@ static copse_status take_result(struct fit *f, bool wait)
 {
     struct copse_step_result r;
     COPSE_TRY(copse_trainer_result(f->t, wait, &r));
-    if (f->count == 0) /* of a step before the call */
-        return COPSE_OK;
     means_add(&f->means, &r, (double)f->pending[f->first]);
     f->first = (f->first + 1) % PENDING;
     f->count--;
@@ -73,6 +72,7 @@ static copse_status take_results(struct fit *f, uint32_t most)
     return s == COPSE_ERR_END || s == COPSE_ERR_TIMEOUT ? COPSE_OK : s;
 }
 
+/* Drop the results of steps before the call, and of steps that the epoch function made. */
 static copse_status drop_results(copse_trainer *t)
 {
     struct copse_step_result r;
@@ -140,7 +140,7 @@ static copse_status feed_ahead(struct fit *f, const struct copse_host_batch *bat
 
 static copse_status take_batch(struct fit *f, const struct copse_host_batch *batch)
 {
-    if (f->in_run > 1)
+    if (f->in_run > 0)
         return feed_run(f, batch);
     return f->t->feed.depth > 0 ? feed_ahead(f, batch) : step(f, batch, batch->count);
 }
@@ -148,7 +148,7 @@ static copse_status take_batch(struct fit *f, const struct copse_host_batch *bat
 /* The batches that are fed, and the micro-batches that have no update. */
 static copse_status finish_epoch(struct fit *f)
 {
-    if (f->in_run > 1)
+    if (f->in_run > 0)
         COPSE_TRY(run_fed(f));
     while (copse_trainer_fed(f->t) > 0)
         COPSE_TRY(step_fed(f));
@@ -165,6 +165,7 @@ static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step
     struct copse_host_batch batch;
     copse_status s;
     f->means = (struct means){ .to = out };
+    COPSE_TRY(drop_results(f->t));
     COPSE_TRY(copse_batches_start(f->batches, epoch, 0));
     while ((s = copse_batches_next(f->batches, &batch)) == COPSE_OK)
         COPSE_TRY(take_batch(f, &batch));
@@ -215,9 +216,8 @@ copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches, const s
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: epochs is %u; at least 1, and at least `first` (%u)", params->epochs,
                           params->first);
     struct fit f = { .t = t, .batches = batches, .params = params,
-                     .in_run = COPSE_MAX(copse_accelerator_steps_per_run(t->strategy), 1u) };
+                     .in_run = t->strategy->accelerator.steps_per_run };
     bool stop = false;
-    COPSE_TRY(drop_results(t));
     for (uint32_t epoch = params->first; epoch < params->epochs && !stop; epoch++)
         COPSE_TRY(fit_epoch(&f, epoch, &stop));
     return COPSE_OK;

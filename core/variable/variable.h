@@ -52,7 +52,7 @@ copse_status copse__initialize(struct copse_mem *mem, const struct copse_variabl
 void copse__variable_retire(copse_variable *v);
 /* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */
 copse_status copse__variable_check(const copse_variable *v, const char *what);
-/* Whether an address is that of a variable of the context, released or not; it is not read. */
+/* Whether a variable of the context has this address; it may have been released. The address is not read. */
 bool copse__variable_is(copse_context *ctx, const copse_variable *v);
 /* As copse__variable_check, and where `v` is none of the context, or belongs to another strategy than `st`. */
 copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what);

@@ -120,11 +120,11 @@ static void loop(struct job *j, double loss[EPOCHS], double accuracy[EPOCHS])
     }
 }
 
-static copse_strategy *cores(void)
+static copse_strategy *cores(uint32_t steps_per_run)
 {
     copse_strategy *st = NULL;
     static const char *const ids[] = { "host:0", "host:0" };
-    OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = 3 }, &st));
+    OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = steps_per_run }, &st));
     return st;
 }
 
@@ -178,7 +178,9 @@ static void runs_of_an_accelerator_have_the_same_bits(void **state)
     static const char *const ids[] = { "host:0", "host:0" };
     copse_strategy *st = NULL;
     OK(copse_mirrored_create(ctx, ids, 2, NULL, &st));
-    check_fit(st, cores(), plain, plain);
+    check_fit(st, cores(3), plain, plain);
+    OK(copse_mirrored_create(ctx, ids, 2, NULL, &st));
+    check_fit(st, cores(1), plain, plain);
 }
 
 static void held_out_part_is_a_mean_over_its_examples(void **state)

@@ -25,7 +25,7 @@ extern "C" {
 /** How values are reduced. */
 typedef enum copse_reduce_op {
     COPSE_REDUCE_SUM,
-    COPSE_REDUCE_MEAN, /**< integers give an f32 result: that of their exact sum */
+    COPSE_REDUCE_MEAN, /**< integers give an f32 result: their exact sum, divided */
 } copse_reduce_op;
 
 /** "sum" or "mean", whatever the case. @retval COPSE_ERR_ARGUMENT Another word. */
