@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Lists of tables, made from the names of files, so that nothing has to be registered by hand:
-#   core/ops/<name>_cases.c     defines copse_cases_<name>    -> copse_case_tables (core/graph/case.h)
-#   core/ops/<name>_variants.c  defines copse_family_<name>   -> copse_families (core/graph/variant.h)
+#   prover/cases/<family>/<name>_cases.c  defines copse_cases_<name>   -> copse_case_tables (core/graph/case.h)
+#   core/ops/<family>/<name>_variants.c   defines copse_family_<name>  -> copse_families (core/graph/variant.h)
 
 # copse_list(<pattern> <type> <prefix> <list> <header> <out.c>)
 function(copse_list pattern type prefix list header out)
@@ -29,11 +29,11 @@ ${rows}    NULL,
 ")
 endfunction()
 
-# copse_tables(<core/ops> <generated dir>): appends to COPSE_GENERATED_SOURCES in the caller.
-function(copse_tables ops gen)
-    copse_list("${ops}/*_cases.c" copse_case_table copse_cases_ copse_case_tables
+# copse_tables(<source dir> <generated dir>): appends to COPSE_GENERATED_SOURCES in the caller.
+function(copse_tables top gen)
+    copse_list("${top}/prover/cases/*/*_cases.c" copse_case_table copse_cases_ copse_case_tables
                core/graph/case.h "${gen}/case_tables.c")
-    copse_list("${ops}/*_variants.c" copse_family copse_family_ copse_families
+    copse_list("${top}/core/ops/*/*_variants.c" copse_family copse_family_ copse_families
                core/graph/variant.h "${gen}/families.c")
     set(COPSE_GENERATED_SOURCES ${COPSE_GENERATED_SOURCES} "${gen}/case_tables.c" "${gen}/families.c"
         PARENT_SCOPE)

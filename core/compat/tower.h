@@ -7,7 +7,7 @@
 #include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
 #include "core/value/replica_run.h"
-#include "core/verify/cross_check.h"
+#include "core/train/cross_check.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
 struct copse_tower_call {

@@ -41,7 +41,7 @@ typedef struct copse_elements copse_host_elements_fn(const void *params, const i
 typedef bool copse_split_fn(const struct copse_command *c, struct copse_split *out);
 
 /* A result y may be wrong by u (ulp max(|y|, floor) + ratio S); u is 2^-24. All zero: the same bits. Checks while training
-   allow more: COPSE_BOUND_MARGIN (core/audit/bound.h). */
+   allow more: COPSE_BOUND_MARGIN (core/check/bound.h). */
 struct copse_limit {
     double ulp, floor, ratio;
     copse_host_fn *size; /* writes S to the results [S is the host function of the magnitudes of the operands] */

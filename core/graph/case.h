@@ -129,7 +129,7 @@ struct copse_case_op {
     copse_case_build *random;
 };
 
-/* Calls that an op must refuse: see REFUSES in core/ops/cases.h. */
+/* Calls that an op must refuse: see REFUSES in prover/cases/cases.h. */
 struct copse_refusals {
     copse_graph *graph;
     copse_tensor *other; /* f32 [2, 2] of another graph */

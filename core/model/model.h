@@ -7,7 +7,7 @@
 #include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
-#include "core/recording/predictor.h"
+#include "core/train/predictor.h"
 #include "core/replica/context.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"

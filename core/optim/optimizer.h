@@ -178,7 +178,7 @@ void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
 copse_status copse__optimizer_cut_rows(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                        const struct copse_exchange_rule *rule);
 
-/* Where a program leaves the gradient of a sparse variable (core/ops/row_gradient.h). */
+/* Where a program leaves the gradient of a sparse variable (core/ops/sort/row_gradient.h). */
 struct copse_row_place {
     uint32_t bucket, count; /* the latter of places */
     struct copse_block *list, *sums;

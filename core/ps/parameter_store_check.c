@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cross-check of an optimizer on a parameter store: before its first update the launches are compared with the host,
    with made-up numbers, and the memory is restored. */
-#include "core/audit/check.h"
+#include "core/check/check.h"
 #include "core/ps/parameter_store.h"
 
 struct store_check {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as 8-bit codes and a scale for each block of 128: the functions of kernels/optim/eight_bit.clh, which says what a
+/* Numbers as 8-bit codes and a scale for each block of 128: the functions of kernels/rule/eight_bit.clh, which says what a
    code stands for, with the same bits. */
 #ifndef COPSE_EIGHT_BIT_H
 #define COPSE_EIGHT_BIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of update rules: a rule is a row here, its part of a kernel in kernels/optim, the host function of that
-   kernel, and its definition in double precision (core/conformance/opt_rules.c). */
+   kernel, and its definition in double precision (prover/conformance/opt_rules.c). */
 #ifndef COPSE_RULE_ROWS_H
 #define COPSE_RULE_ROWS_H
 

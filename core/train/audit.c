@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-checks and audits of a trainer (core/verify/verifier.h). */
+/* Cross-checks and audits of a trainer (core/train/verifier.h). */
 #include "core/train/trainer.h"
 
 copse_status copse__trainer_verify(copse_trainer *t)

@@ -7,7 +7,7 @@
 #ifndef COPSE_FEED_H
 #define COPSE_FEED_H
 
-#include "core/recording/shard_inputs.h"
+#include "core/train/shard_inputs.h"
 #include "core/train/shards.h"
 
 /* A batch in device memory, or on its way there. */

@@ -5,7 +5,7 @@
 
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/recording/loss_recording.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 struct builder {

@@ -3,7 +3,7 @@
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
-#include "core/recording/loss_recording.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 /* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */

@@ -2,8 +2,8 @@
 /* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a shard
    of a batch, and its gradients are placed in the flat store. */
 #include "core/graph/type.h"
-#include "core/recording/loss_recording.h"
-#include "core/recording/shard_inputs.h"
+#include "core/train/loss_recording.h"
+#include "core/train/shard_inputs.h"
 #include "core/train/trainer.h"
 
 /* The first graph gives the names of the reports. Later graphs must have the same. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients of sparse variables: a recording leaves its list of rows and their sums in memory of its own. They are copied to the
    row exchange of the variable, whose lists are as long as the longest one of all recordings. */
-#include "core/ops/row_gradient.h"
-#include "core/recording/loss_recording.h"
+#include "core/ops/sort/row_gradient.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 static const copse_variable *first_sparse(const copse_trainer *t)

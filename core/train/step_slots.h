@@ -6,14 +6,14 @@
 
 #include "copse/distribute/shares.h"
 #include "copse/trainer.h"
-#include "core/audit/audit.h"
+#include "core/check/audit.h"
 #include "core/comm/group.h"
 #include "core/train/shards.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
 #define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS) /* f32, that a worker sends of each replica and micro-batch, */
 #define COPSE_MESSAGE_HEAD   ((1 + COPSE_AUDIT_WORDS) * sizeof(uint64_t)) /* behind the number of the step and the words
-                                                                             of an audit (core/audit/audit.h) */
+                                                                             of an audit (core/check/audit.h) */
 
 /* One step under way, or finished and not yet taken: what the replicas reported of each of its micro-batches. */
 struct copse_step_slot {

@@ -2,7 +2,7 @@
 /* Making and releasing trainers. */
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
-#include "core/recording/loss_recording.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 #include "core/value/cross_device.h"
 

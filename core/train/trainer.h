@@ -8,9 +8,9 @@
 #include "core/replica/context.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
-#include "core/recording/predictor.h"
+#include "core/train/predictor.h"
 #include "core/train/step_slots.h"
-#include "core/verify/verifier.h"
+#include "core/train/verifier.h"
 
 /* The variables that it trains, in order of creation. */
 struct copse_trained {

@@ -3,7 +3,7 @@
    of them fails on a device that does what the mode is there to find. */
 #include "tests/rig/rig.h"
 
-#include "core/conformance/args.h"
+#include "prover/conformance/args.h"
 #include "tests/rig/fake_backend.h"
 
 /* ---- what a run came to ---- */

@@ -3,7 +3,7 @@
    others; a kernel that is wrong for one number fails. */
 #include <math.h>
 
-#include "core/conformance/every.h"
+#include "prover/conformance/every.h"
 #include "tests/rig/conform_rig.h"
 
 #define COUNT (4 * COPSE_EVERY_BLOCK)

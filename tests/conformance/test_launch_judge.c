@@ -3,7 +3,7 @@
    flushed maxima, and nothing else. */
 #include <math.h>
 
-#include "core/conformance/launch.h"
+#include "prover/conformance/launch.h"
 #include "tests/rig/rig.h"
 
 /* A launch with its words; `after` is what a device returned. */

@@ -6,7 +6,7 @@
 
 #include "copse/loop/event_file.h"
 #include "core/device/device.h"
-#include "core/events/event_record.h"
+#include "core/loop/event_record.h"
 #include "core/pictures/picture.h"
 
 #include "tests/rig/rig.h"

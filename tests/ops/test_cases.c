@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/conformance/rig.h"
+#include "prover/conformance/rig.h"
 #include "core/graph/variant.h"
 #include "tests/rig/op_harness.h"
 

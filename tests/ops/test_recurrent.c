@@ -6,7 +6,7 @@
 
 #include "copse/ops/recurrent.h"
 #include "core/base/random.h"
-#include "core/ops/recurrent_steps.h"
+#include "core/ops/recurrent/recurrent_steps.h"
 #include "tests/rig/op_harness.h"
 
 struct sizes {

@@ -3,7 +3,7 @@
    is wrong is blamed alone and replaced by the next. */
 #include "tests/rig/op_harness.h"
 
-#include "core/conformance/rig.h"
+#include "prover/conformance/rig.h"
 #include "tests/rig/column_sums.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/lying_backend.h"

@@ -7,7 +7,7 @@
 #include "copse/optim/groups.h"
 #include "copse/train/slots.h"
 #include "core/comm/local.h"
-#include "core/conformance/mode.h"
+#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "core/train/trainer.h"
 #include "tests/rig/rig.h"

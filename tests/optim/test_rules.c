@@ -6,7 +6,7 @@
 #include "copse/device/conformance.h"
 #include "copse/distribute/sync.h"
 #include "copse/train/slots.h"
-#include "core/conformance/mode.h"
+#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"

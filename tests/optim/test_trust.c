@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "copse/train/slots.h"
-#include "core/conformance/mode.h"
+#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "tests/rig/gradient_rig.h"
 

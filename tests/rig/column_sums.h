@@ -3,7 +3,7 @@
 #ifndef COPSE_COLUMN_SUMS_H
 #define COPSE_COLUMN_SUMS_H
 
-#include "core/ops/column_sum.h"
+#include "core/ops/reduce/column_sum.h"
 #include "tests/rig/rig.h"
 
 /* The sums of [rows, columns] are right on this device. */

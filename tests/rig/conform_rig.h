@@ -5,7 +5,7 @@
 
 #include "tests/rig/rig.h"
 
-#include "core/conformance/conformance.h"
+#include "prover/conformance/conformance.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "tests/rig/fake_backend.h"

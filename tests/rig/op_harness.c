@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "core/conformance/conformance.h"
+#include "prover/conformance/conformance.h"
 
 #define MAX_DEVICES 8
 

@@ -5,7 +5,7 @@
 #define COPSE_OP_HARNESS_H
 
 #include "core/graph/case.h"
-#include "core/ops/cases.h"
+#include "prover/cases/cases.h"
 #include "tests/rig/rig.h"
 
 /* Group set-up and tear-down of cmocka: context and devices. The environment variable COPSE_TEST_DEVICES

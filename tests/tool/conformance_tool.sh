@@ -372,9 +372,9 @@ forgives
 devices=$("$tool" devices)
 if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     kernels=$(dirname "$0")/../../kernels
-    sed 's/m_exp(x)/m_exp(x) * 1.0001f/' "$kernels/row/softmax.cl" >"$work/wrong.cl"
-    sed 's/m_exp(x)/m_nothing(x)/' "$kernels/row/softmax.cl" >"$work/broken.cl"
-    cp "$kernels/row/softmax.cl" "$work/right.cl"
+    sed 's/m_exp(x)/m_exp(x) * 1.0001f/' "$kernels/softmax/softmax.cl" >"$work/wrong.cl"
+    sed 's/m_exp(x)/m_nothing(x)/' "$kernels/softmax/softmax.cl" >"$work/broken.cl"
+    cp "$kernels/softmax/softmax.cl" "$work/right.cl"
     expect 0 'own kernel' "$tool" conformance --seconds 0 --device opencl:0 --kernel "$work/right.cl" --op softmax
     expect 1 'own kernel, wrong' "$tool" conformance --device opencl:0 --kernel "$work/wrong.cl" --op softmax
     says '^FAIL +opencl:0 run softmax'
@@ -467,7 +467,7 @@ case $devices in
         printf 'skipped: lying:0 over opencl has no matmul_wide\n'
     fi
     unset COPSE_LIE COPSE_LIE_OVER
-    cp "$sources/kernels/row/softmax.cl" "$work/right.cl"
+    cp "$sources/kernels/softmax/softmax.cl" "$work/right.cl"
     expect 0 'own kernel, speed' "$tool" conformance perf --device opencl:0 --kernel "$work/right.cl" --op softmax
     says "GB/s, .*the library's kernel [0-9.e+]+ GB/s, yours [0-9.]+ of it"
     ;;

@@ -7,8 +7,8 @@
 #include "copse/distribute/sync.h"
 #include "copse/loop/feed.h"
 #include "copse/ops.h"
-#include "core/audit/bound.h"
-#include "core/conformance/launch.h"
+#include "core/check/bound.h"
+#include "prover/conformance/launch.h"
 #include "tests/rig/watch_rig.h"
 
 /* The first step is refused with a line that names the device and `what`; nothing has changed. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches that are compared in part, in the forms of mode launch of conformance: right results pass; the end of a result
    that a kernel did not write is found, and so are wrong numbers. Devices are fakes whose kernels are the host functions. */
-#include "core/audit/chain.h"
-#include "core/audit/part.h"
-#include "core/conformance/launch.h"
+#include "core/check/chain.h"
+#include "core/check/part.h"
+#include "prover/conformance/launch.h"
 #include "core/device/device.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/rig.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# rooms.sh BUILD: fails when files of one folder of core/ call each other in a circle, as the symbols of their object files
+# rooms.sh BUILD: fails when files of one folder of core/ or prover/ call each other in a circle, as the symbols of their object files
 # say. `open` names the folders that still have a circle; a folder without one must leave the list. Also fails when a function
 # that a header of a folder declares is defined in another one: such a call goes upwards unseen.
 set -u
@@ -14,11 +14,12 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 : >"$work/defined"
-for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
-    name=$(basename "$room")
+for room in "$top"/core/*/ "$top"/prover/*/; do
+    name=$(basename "$(dirname "$room")")/$(basename "$room")
     objects='' # an object without a source is left over from a file that was moved
-    for object in "$room"*.o; do
-        [ -f "$top/core/$name/$(basename "$object" .o)" ] && objects="$objects $object"
+    for source in $(cd "$top" && find "$name" -name '*.c'); do
+        object=$build/CMakeFiles/copse_objects.dir/$source.o
+        [ -f "$object" ] && objects="$objects $object"
     done
     [ -n "$objects" ] || continue
     # shellcheck disable=SC2086
@@ -41,20 +42,21 @@ for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
     is_open=0
     case " $open " in *" $name "*) is_open=1 ;; esac
     if [ -s "$work/circle" ] && [ $is_open = 0 ]; then
-        echo "core/$name: files call each other in a circle:"
+        echo "$name: files call each other in a circle:"
         sed 's/^tsort: /    /' "$work/circle"
         failed=1
     elif [ ! -s "$work/circle" ] && [ $is_open = 1 ]; then
-        echo "core/$name: has no circle any more: take it off the list in tests/tree/rooms.sh"
+        echo "$name: has no circle any more: take it off the list in tests/tree/rooms.sh"
         failed=1
     fi
 done
-for header in "$top"/core/*/*.h; do
-    room=$(basename "$(dirname "$header")")
-    sed -n 's/^[a-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s/\$/ $room/"
+(cd "$top" && find core prover -name '*.h') | while read -r header; do
+    room=$(echo "$header" | cut -d/ -f1,2)
+    header=$top/$header
+    sed -n 's/^[a-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s|\$| $room|"
 done | sort -u >"$work/declared"
 awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
-     $1 in in_room && !index(in_room[$1], " " $2 " ") { print "core/" $2 ": declares " $1 ", which is defined in core/" in_room[$1]; bad = 1 }
+     $1 in in_room && !index(in_room[$1], " " $2 " ") { print $2 ": declares " $1 ", which is defined in" in_room[$1]; bad = 1 }
      END { exit bad }' "$work/defined" "$work/declared" || failed=1
 [ -s "$work/declared" ] || { echo "no declarations found"; failed=1; }
 [ $failed = 0 ] && echo "no circles${open:+ but in: $open}"

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "copse/device/conformance.h"
-#include "core/conformance/rig.h"
+#include "prover/conformance/rig.h"
 #include "core/graph/variant.h"
 
 #include "tests/rig/rig.h"

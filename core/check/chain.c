@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/check/chain.h"
+
+#include <stdio.h>
+
+#include "core/check/bound.h"
+#include "core/check/part.h"
+#include "core/device/host_launch.h"
+
+#define MOST_BYTES ((size_t)1 << 30)   /* of the buffers of a launch */
+#define MOST_WORK  ((uint64_t)1 << 26) /* of a launch that cannot be compared in part */
+
+enum scope { NOT, IN_PART, WHOLE };
+
+static enum scope scope_of(const struct copse_command *c, uint64_t most)
+{
+    struct copse_sample sample;
+    struct copse_part part;
+    const bool is_transfer = c->kind == COPSE_COMMAND_COPY || c->kind == COPSE_COMMAND_FILL;
+    if (!copse__probe_can(c) || copse__probe_bytes(c) > MOST_BYTES)
+        return NOT;
+    if (is_transfer || copse__bound_work(c) <= most)
+        return WHOLE;
+    if (copse__sample_of(c, &sample) || copse__part_of(c, &part))
+        return IN_PART;
+    return copse__bound_work(c) <= MOST_WORK ? WHOLE : NOT;
+}
+
+/* Only what may be compared in part is limited by the budget. */
+static uint64_t work_of(const struct copse_command *c, uint64_t most)
+{
+    const uint64_t work = copse__bound_work(c);
+    return work <= most && scope_of(c, most) == WHOLE && scope_of(c, 0) == IN_PART ? work : 0;
+}
+
+static uint64_t work_within(struct copse_segment *const *segments, uint32_t count, uint64_t most)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (const struct copse_segment *part = segments[i]; part; part = part->rest)
+            for (size_t k = 0; k < part->count; k++)
+                sum += work_of(&part->commands[k], most);
+    return sum;
+}
+
+uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count, uint64_t budget)
+{
+    uint64_t most = budget;
+    while (most > 0 && work_within(segments, count, most) > budget)
+        most /= 2;
+    return most;
+}
+
+static copse_status compare(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(copse__probe_queue(&c->probe, q, command));
+    COPSE_TRY(copse_queue_finish(q));
+    return copse__probe_judge(&c->probe, &c->fault);
+}
+
+static copse_status restore(struct copse_chain *c, copse_queue *q)
+{
+    COPSE_TRY(copse__probe_restore(&c->probe, q));
+    return copse_queue_finish(q);
+}
+
+/* With made-up numbers. */
+static copse_status run_restored(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    char text[COPSE_ERROR_BYTES];
+    COPSE_TRY(copse__probe_keep(&c->probe, q, command));
+    copse_status s = copse__probe_fill(&c->probe, q);
+    if (s == COPSE_OK)
+        s = compare(c, q, command);
+    if (s == COPSE_OK)
+        s = restore(c, q);
+    if (s == COPSE_OK)
+        return s;
+    snprintf(text, sizeof text, "%s", copse_last_error());
+    c->is_torn = restore(c, q) != COPSE_OK;
+    copse__fail_again(text);
+    return s;
+}
+
+/* On the numbers of the step. Where nothing changes, memory may hold the results of an earlier run. */
+static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(compare(c, q, command));
+    if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
+        return COPSE_OK;
+    COPSE_TRY(copse__probe_disturb(&c->probe, q));
+    COPSE_TRY(compare(c, q, command));
+    return restore(c, q);
+}
+
+static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    const enum scope scope = scope_of(command, c->most);
+    if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {
+        c->skipped++;
+        return c->restores ? COPSE_OK : copse__queue_encode(q, command);
+    }
+    c->probe.is_sampled = scope == IN_PART;
+    c->compared++;
+    c->sampled += scope == IN_PART;
+    c->work += work_of(command, c->most);
+    return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
+}
+
+copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)
+{
+    for (const struct copse_segment *part = segment; part; part = part->rest) {
+        for (size_t i = 0; i < part->count && !c->fault.is_found; i++)
+            COPSE_TRY(run_one(c, part->queue, &part->commands[i]));
+        if (part->host && !c->restores && !c->fault.is_found)
+            COPSE_TRY(copse__host_launch_run(part->queue, part->host));
+    }
+    return COPSE_OK;
+}

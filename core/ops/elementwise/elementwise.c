@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of one tensor. kernels/elementwise/unary.def defines them; this file makes ops, public functions and
+   references from its rows. */
+#include <math.h>
+
+#include "copse/ops/functions.h"
+#include "core/device/split.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+#include "core/ops/elementwise/unary.h"
+
+static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
+{
+    return copse__unary_grad(g, y->attr, y->in[0], dy, &dx[0]);
+}
+
+#define UNARY(op, ...)                                                                             \
+    static const struct copse_op op_##op = {                                                       \
+        .name = #op,                                                                               \
+        .attr_size = sizeof(struct copse_unary_attr),                                                    \
+        .infer = copse__unary_infer,                                                                      \
+        .gradient = unary_gradient,                                                                \
+        .lower = copse__unary_lower,                                                                      \
+    };
+#define SCALED(op, ...) UNARY(op, 0)
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+
+#define UNARY(op, number, ...)                                                                     \
+    copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out)                   \
+    {                                                                                              \
+        const struct copse_unary_attr a = { number, 0.0f, 0.0f };                                        \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+    }
+#define SCALED(op, number, ...)                                                                    \
+    static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta,      \
+                                    copse_tensor **out)                                            \
+    {                                                                                              \
+        const struct copse_unary_attr a = { number, alpha, beta };                                       \
+        COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                           \
+        if (isnan(alpha) || isnan(beta))                                                           \
+            return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+    }
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+
+copse_status copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope, copse_tensor **out)
+{
+    return scaled_leaky_relu(g, x, slope, 0.0f, out);
+}
+
+copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **out)
+{
+    return scaled_elu(g, x, alpha, 0.0f, out);
+}
+
+copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent, copse_tensor **out)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("pow", g, out, x));
+    if (!isfinite(exponent))
+        return copse_fail(COPSE_ERR_ARGUMENT, "pow: the exponent must be finite");
+    return scaled_pow(g, x, exponent, 0.0f, out);
+}
+
+copse_status copse_clip(copse_graph *g, copse_tensor *x, float low, float high, copse_tensor **out)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("clip", g, out, x));
+    if (low > high)
+        return copse_fail(COPSE_ERR_ARGUMENT, "clip: low %g is above high %g", (double)low,
+                          (double)high);
+    return scaled_clip(g, x, low, high, out);
+}
+
+copse_status copse_multiply_by(copse_graph *g, copse_tensor *x, float factor, copse_tensor **out)
+{
+    return scaled_multiply_by(g, x, factor, 0.0f, out);
+}
+
+copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out)
+{
+    return scaled_divide_by(g, x, divisor, 0.0f, out);
+}
+
+copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out)
+{
+    return scaled_huber(g, x, delta, 0.0f, out);
+}
+
+/* ---- references ---- */
+
+/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy times such a derivative
+   overflows or vanishes in single precision, as it does for x itself. */
+static double within(double x, double most)
+{
+    return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
+}
+
+/* x sigmoid(u) is gelu with tanh. */
+static double gelu_tanh_u(double x)
+{
+    return 1.5957691216057308 * x * (1 + 0.044715 * x * x);
+}
+
+static double gelu_tanh(double x)
+{
+    return x < -1000 ? 0 : x / (1 + exp(-gelu_tanh_u(x)));
+}
+
+static double gelu_tanh_slope(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double w = within(x, 16), u = gelu_tanh_u(w), du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
+    return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
+}
+
+/* x tanh(log(1 + e^x)) = x n / (n + 2) */
+static double mish(double x)
+{
+    const double e = exp(x), n = e * (e + 2);
+    return x < -1000 ? 0 : x > 100 ? x : x * n / (n + 2);
+}
+
+static double mish_slope(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double w = within(x, 300), e = exp(w), n = e * (e + 2);
+    return n / (n + 2) + w * (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
+}
+
+static double power(double x, double a)
+{
+    const double y = pow(x, a);
+    if (x == 0 || !isfinite(x) || isnan(y))
+        return y;
+    return copysign(fmin(fmax(fabs(y), 1e-250), 1e250), y);
+}
+
+static void unary_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_unary *p = params;
+    const double alpha = p->alpha, beta = p->beta;
+    switch (spec[0]) {
+#define UNARY(op, number, f, g, reference, ...)                                                    \
+    case number:                                                                                   \
+        for (size_t i = 0; i < p->n; i++) {                                                        \
+            const double x = copse__load(&args[0], i);                                             \
+            copse__store(&args[1], i, (reference));                                                \
+        }                                                                                          \
+        break;
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+}
+
+/* An exact derivative chooses dy or 0: where it is 0, the result is 0 for every dy, also for NaN. */
+static double along(double dy, double slope, double ulp)
+{
+    return slope == 0 && !(ulp > 0) ? 0 : dy * slope;
+}
+
+static void unary_grad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_unary_grad *p = params;
+    const double alpha = p->alpha, beta = p->beta;
+    switch (spec[0]) {
+#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                    \
+    case number:                                                                                   \
+        for (size_t i = 0; i < p->n; i++) {                                                        \
+            const double x = copse__load(&args[0], i);                                             \
+            (void)x;                                                                               \
+            copse__store(&args[2], i, along(copse__load(&args[1], i), (slope), ulp_g));            \
+        }                                                                                          \
+        break;
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+}
+
+/* ---- self-tests ---- */
+
+static float unary_slack(int32_t op, bool is_gradient)
+{
+    switch (op) {
+#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                  \
+    case number:                                                                                   \
+        return copse__test_slack(is_gradient ? ulp_g : ulp);
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+    return COPSE_SELF_TEST_SLACK;
+}
+
+static void unary_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary p = { COPSE_TEST_N, 0.5f, 1.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n);
+    t->slack = unary_slack(k->spec[0], false);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+}
+
+static void unary_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_grad p = { COPSE_TEST_N, 0.5f, 1.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], true);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+}
+
+/* The first parameters are those of the kernels for all devices. */
+static void unary_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
+    COPSE_SELF_TEST(t, p, 3, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], false);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+}
+
+static void unary_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_grad_wide p = { COPSE_TEST_N, 0.5f, 1.0f, 48 };
+    COPSE_SELF_TEST(t, p, 3, p.n, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], true);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+}
+
+/* ---- bases of tolerances ---- */
+
+/* The slope. */
+static void put_slopes(const struct copse_host_arg *slope, const struct copse_host_arg *to)
+{
+    for (size_t i = 0; i < COPSE_MIN(slope->count, to->count); i++)
+        copse__store(to, i, fabs(copse__load(slope, i)));
+}
+
+static void unary_grad_size(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    (void)params;
+    (void)spec;
+    put_slopes(&args[1], &args[2]);
+}
+
+/* ---- laws ---- */
+
+static const struct {
+    int32_t number;
+    struct copse_unary_ulps of;
+} ulps[] = {
+#define UNARY(name, number, f, g, ref, ref_g, low, high, ulp, ulp_g, class) { number, { ulp, ulp_g } },
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+bool copse__unary_ulps(int32_t number, struct copse_unary_ulps *out)
+{
+    for (size_t i = 0; i < COPSE_COUNT(ulps); i++)
+        if (ulps[i].number == number) {
+            *out = ulps[i].of;
+            return true;
+        }
+    return false;
+}
+
+static void unary_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp = of.ulp;
+}
+
+static void unary_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp = of.ulp_grad;
+    limit->ratio = limit->ulp;
+}
+
+const struct copse_law copse_law_unary = {
+    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
+    .limit_of = unary_limit, .self_test = unary_test,
+};
+const struct copse_law copse_law_unary_wide = {
+    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
+    .limit_of = unary_limit, .self_test = unary_wide_test,
+};
+const struct copse_law copse_law_unary_grad = {
+    .host = unary_grad_host, .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .self_test = unary_grad_test,
+};
+const struct copse_law copse_law_unary_grad_wide = {
+    .host = unary_grad_host, .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .self_test = unary_grad_wide_test,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Derivatives of functions of one tensor: the op, and its kernel variants with their launches. */
+#include "core/ops/elementwise/unary.h"
+
+/* ---- launches ---- */
+
+static copse_status lower_plain(struct copse_lowering *l, const void *work)
+{
+    const struct copse_unary_work *w = work;
+    const struct copse_params_unary_grad p = { w->n, w->of.alpha, w->of.beta };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
+    return COPSE_LAUNCH(l, unary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_unary_grad, p.n), copse__of(w->x),
+                        copse__of(w->dy), copse__of(w->y));
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct copse_unary_work *w = work;
+    const struct copse_params_unary_grad_wide p = { w->n, w->of.alpha, w->of.beta, COPSE_UNARY_EACH };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
+    return COPSE_LAUNCH(l, unary_grad_wide, spec, p, (p.n + p.each - 1) / p.each, copse__of(w->x),
+                        copse__of(w->dy), copse__of(w->y));
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "plain", COPSE_KERNEL_unary_grad, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_unary_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+};
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    copse__unary_job(index, "derivative of gelu", 2, j);
+}
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    return copse__unary_grad(g, &((const struct copse_unary_work *)j->work)->of, in[0], in[1], out);
+}
+
+const struct copse_family copse_family_unary_grad = {
+    .name = "unary_grad",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-5f,
+    .size_class = copse__unary_size_class,
+    .job_count = COPSE_UNARY_JOBS,
+    .job = job,
+    .build = build,
+};
+
+/* ---- the op ---- */
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct copse_unary_work w = copse__unary_work(y);
+    return copse__lower_variant(l, &copse_family_unary_grad, &w);
+}
+
+static const struct copse_op op_unary_grad = {
+    .name = "unary_grad",
+    .attr_size = sizeof(struct copse_unary_attr),
+    .infer = copse__unary_infer,
+    .lower = lower,
+};
+
+copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x, copse_tensor *dy,
+                               copse_tensor **out)
+{
+    return COPSE_NODE(g, &op_unary_grad, a, out, x, dy);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics of the global batch, and batch norm by them. The features of an ordinary batch norm are the channels of one
+   batch of statistics; other axes and factors are composed of several ops. */
+#include <math.h>
+
+#include "copse/distribute/sync.h"
+#include "core/ops/norm/channel_norm.h"
+#include "core/ops/ops.h"
+
+static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                            size_t axis_count, copse_tensor **mean, copse_tensor **centred,
+                            copse_tensor **variance)
+{
+    bool has_examples = axis_count == 0;
+    if (axis_count > 0)
+        COPSE_TRY(copse_need("sync_moments", axes));
+    for (size_t i = 0; i < axis_count; i++)
+        has_examples |= axes[i] == 0;
+    if (!has_examples)
+        return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "
+                                              "the axes");
+    COPSE_TRY(copse_mean(g, x, axes, axis_count, true, mean));
+    COPSE_TRY(copse__mean_over_batch(g, *mean, mean));
+    COPSE_TRY(copse_sub(g, x, *mean, centred));
+    COPSE_TRY(copse_square(g, *centred, variance));
+    COPSE_TRY(copse_mean(g, *variance, axes, axis_count, true, variance));
+    return copse__mean_over_batch(g, *variance, variance);
+}
+
+copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                size_t axis_count, copse_tensor **mean, copse_tensor **variance)
+{
+    copse_tensor *centred;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, mean, x));
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, variance, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
+    return moments(g, x, axes, axis_count, mean, &centred, variance);
+}
+
+/* ---- batch norm ---- */
+
+static bool is_of_channels(const copse_tensor *t, uint32_t channels)
+{
+    return t && t->type == COPSE_F32 && t->shape.rank == 1 && t->shape.dims[0] == channels;
+}
+
+/* Whether the statistics are those of the last axis over all others, with a factor and a summand for each of its elements. */
+static bool is_of_features(const copse_tensor *x, const uint32_t *axes, size_t axis_count, const struct copse_batch_norm *s)
+{
+    const uint32_t rank = x->shape.rank;
+    bool is_reduced[COPSE_MAX_RANK] = { false };
+    if (rank < 2 || axis_count != rank - 1 || x->type != COPSE_F32 || copse__elements(x->shape) == 0)
+        return false;
+    for (size_t i = 0; i < axis_count; i++)
+        if (axes[i] < rank)
+            is_reduced[axes[i]] = true;
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        if (!is_reduced[i])
+            return false;
+    const uint32_t channels = x->shape.dims[rank - 1];
+    return is_of_channels(s->gamma, channels) && is_of_channels(s->beta, channels) &&
+           copse__channel_norm_fits((uint32_t)(copse__elements(x->shape) / channels), 1);
+}
+
+static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct copse_batch_norm *s, float epsilon,
+                                  copse_tensor **mean, copse_tensor **variance, copse_tensor **y)
+{
+    const copse_shape shape = x->shape;
+    copse_shape one = shape;
+    const uint32_t channels = shape.dims[shape.rank - 1], places = (uint32_t)(copse__elements(shape) / channels);
+    struct copse_channel_norm n = { .scale = s->gamma, .offset = s->beta, .groups = channels, .epsilon = epsilon,
+                                    .is_synchronised = true };
+    for (uint32_t i = 0; i + 1 < one.rank; i++)
+        one.dims[i] = 1;
+    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(1, places, channels), &n.x));
+    COPSE_TRY(copse__channel_norm(g, &n, mean, variance, y));
+    COPSE_TRY(copse_reshape(g, *mean, one, mean));
+    COPSE_TRY(copse_reshape(g, *variance, one, variance));
+    return copse_reshape(g, *y, shape, y);
+}
+
+static copse_status compose(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                            const struct copse_batch_norm *s, float epsilon, copse_tensor **mean,
+                            copse_tensor **variance, copse_tensor **y)
+{
+    copse_tensor *centred, *small;
+    COPSE_TRY(moments(g, x, axes, axis_count, mean, &centred, variance));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, &small));
+    COPSE_TRY(copse_add(g, *variance, small, y));
+    COPSE_TRY(copse_rsqrt(g, *y, y));
+    COPSE_TRY(copse_mul(g, centred, *y, y));
+    if (s->gamma)
+        COPSE_TRY(copse_mul(g, *y, s->gamma, y));
+    return s->beta ? copse_add(g, *y, s->beta, y) : COPSE_OK;
+}
+
+copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                   size_t axis_count, const struct copse_batch_norm *settings,
+                                   copse_tensor **y)
+{
+    COPSE_TRY(copse_no_reserved(copse_batch_norm, settings));
+    static const struct copse_batch_norm defaults = { 0 };
+    const struct copse_batch_norm *s = settings ? settings : &defaults;
+    const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;
+    copse_tensor *mean, *variance, *out;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
+    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
+    if (!(epsilon > 0.0f) || !isfinite(epsilon))
+        return copse_fail(COPSE_ERR_ARGUMENT, "sync_batch_norm: epsilon is %g: a finite number > 0 "
+                                              "is needed", (double)epsilon);
+    if (axes && is_of_features(x, axes, axis_count, s))
+        COPSE_TRY(norm_features(g, x, s, epsilon, &mean, &variance, &out));
+    else
+        COPSE_TRY(compose(g, x, axes, axis_count, s, epsilon, &mean, &variance, &out));
+    if (s->mean)
+        *s->mean = mean;
+    if (s->variance)
+        *s->variance = variance;
+    *y = out;
+    return COPSE_OK;
+}

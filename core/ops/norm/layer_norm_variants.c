@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer norm and RMS norm over the last axis: one kernel computes a row's statistics and the requested result. The gradient
+   computes the statistics again, so that only operands stay alive. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/device/split.h"
+#include "core/graph/variant.h"
+#include "core/ops/reduce/column_sum.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+
+/* Row limit: an invocation loops four times over every 64th element, and all rounds of its loops count. */
+#define MOST_COLS (1u << 19)
+
+/* The results computed from u = (x - mean) / sqrt(variance + epsilon): kernels/norm/layer_norm.cl. */
+enum { FORWARD, GRADIENT, SCALE_GRADIENT };
+
+struct layer_norm {
+    int32_t op, is_centered; /* 0: RMS norm */
+    uint32_t rows, cols;
+    float epsilon;
+    const copse_tensor *x, *a, *b, *y; /* scale and offset; scale and dy; dy twice */
+};
+
+struct layer_norm_attr {
+    float epsilon;
+    int32_t is_centered;
+};
+
+static uint32_t cols_of(copse_shape s)
+{
+    return s.dims[s.rank - 1];
+}
+
+static uint32_t rows_of(copse_shape s)
+{
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i + 1 < s.rank; i++)
+        rows *= s.dims[i];
+    return rows;
+}
+
+/* ---- launches ---- */
+
+static copse_status lower_shared(struct copse_lowering *l, const void *work)
+{
+    const struct layer_norm *w = work;
+    const struct copse_params_layer_norm p = { w->rows, w->cols, w->epsilon };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
+    return COPSE_LAUNCH(l, layer_norm, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->x),
+                        copse__of(w->a), copse__of(w->b), copse__of(w->y));
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    enum { ENOUGH = 4096 }; /* elements per invocation for short rows */
+    const struct layer_norm *w = work;
+    const struct copse_params_layer_norm_wide p = { w->rows, w->cols, w->epsilon,
+                                                    COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u) };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
+    return COPSE_LAUNCH(l, layer_norm_wide, spec, p, w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0,
+                        copse__of(w->x), copse__of(w->a), copse__of(w->b), copse__of(w->y));
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, NULL, lower_shared, NULL, 0 },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+};
+
+static const uint32_t sizes[] = { 32, 256, 2048 };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct layer_norm *w = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->op == FORWARD ? "forward" : "gradient",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
+    return w->rows > 0 && w->cols > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD, .is_centered = 1, .rows = 256,
+                                  .cols = sizes[index / 2] };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+    snprintf(j->name, sizeof j->name, "%u x %u%s", (unsigned)w.rows, (unsigned)w.cols,
+             w.op == FORWARD ? "" : ", gradient");
+    j->operations = (w.op == FORWARD ? 8.0 : 16.0) * w.rows * w.cols;
+    j->in_count = 3;
+    j->in[0] = COPSE_SHAPE(w.rows, w.cols);
+    j->in[1] = COPSE_SHAPE(w.cols);
+    j->in[2] = w.op == FORWARD ? j->in[1] : j->in[0];
+}
+
+static const struct copse_op op_gradient;
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
+{
+    const struct layer_norm_attr a = { 1.0f, 1 };
+    return ((const struct layer_norm *)j->work)->op == FORWARD
+               ? copse_layer_norm(g, in[0], in[1], in[2], a.epsilon, out)
+               : COPSE_NODE(g, &op_gradient, &a, out, in[0], in[1], in[2]);
+}
+
+const struct copse_family copse_family_layer_norm = {
+    .name = "layer_norm",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-4f,
+    .size_class = size_class,
+    .job_count = 2 * COPSE_COUNT(sizes),
+    .job = job,
+    .build = build,
+};
+
+/* ---- the derivatives ---- */
+
+static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t op,
+                             const copse_tensor *a, const copse_tensor *b)
+{
+    const struct layer_norm_attr *attr = y->attr;
+    const struct layer_norm w = { op, attr->is_centered, rows_of(y->shape), cols_of(y->shape), attr->epsilon,
+                                  y->in[0], a, b, y };
+    return copse__lower_variant(l, &copse_family_layer_norm, &w);
+}
+
+static copse_status infer_as_x(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, GRADIENT, y->in[1], y->in[2]);
+}
+
+static copse_status scale_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, SCALE_GRADIENT, y->in[1], y->in[1]);
+}
+
+/* dx of x, scale, dy. */
+static const struct copse_op op_gradient = {
+    .name = "layer_norm_gradient",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer_as_x,
+    .lower = gradient_lower,
+};
+/* u dy from x, dy: the derivative of the scale is its sum. */
+static const struct copse_op op_scale_gradient = {
+    .name = "layer_norm_scale_gradient",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer_as_x,
+    .lower = scale_lower,
+};
+
+static copse_status sum_rows(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(rows_of(x->shape), cols_of(x->shape)), &x));
+    return copse__column_sum(g, x, out);
+}
+
+/* ---- the op ---- */
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    for (uint32_t i = 0; i < y->in_count; i++)
+        if (y->in[i]->type != COPSE_F32)
+            return copse__shape_error(y, "expected f32 operands");
+    if (shape->rank < 1 || cols_of(*shape) > MOST_COLS)
+        return copse__shape_error(y, "expected x with a last axis of at most %u elements", MOST_COLS);
+    for (uint32_t i = 1; i < y->in_count; i++)
+        if (y->in[i]->shape.rank != 1 || y->in[i]->shape.dims[0] != cols_of(*shape))
+            return copse__shape_error(y, "expected a scale%s of %u elements, the last axis of x",
+                                      y->in_count > 2 ? " and an offset" : "", (unsigned)cols_of(*shape));
+    return COPSE_OK;
+}
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
+{
+    copse_tensor *x = y->in[0], *scale = y->in[1], *t;
+    if (x->needs_gradient)
+        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, scale, dy));
+    if (scale->needs_gradient) {
+        COPSE_TRY(COPSE_NODE(g, &op_scale_gradient, y->attr, &t, x, dy));
+        COPSE_TRY(sum_rows(g, t, &dx[1]));
+    }
+    return y->in_count > 2 && y->in[2]->needs_gradient ? sum_rows(g, dy, &dx[2]) : COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, FORWARD, y->in[1], y->in[y->in_count - 1]);
+}
+
+static const struct copse_op op_layer_norm = {
+    .name = "layer_norm",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+static const struct copse_op op_rms_norm = {
+    .name = "rms_norm",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+static copse_status check_epsilon(const char *op, float epsilon)
+{
+    if (!(epsilon >= FLT_MIN && isfinite(epsilon)))
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: epsilon %g is not a finite number of at least %g", op,
+                          (double)epsilon, (double)FLT_MIN);
+    return COPSE_OK;
+}
+
+copse_status copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
+                              copse_tensor *offset, float epsilon, copse_tensor **out)
+{
+    const struct layer_norm_attr a = { epsilon, 1 };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("layer_norm", g, out, x, scale, offset));
+    COPSE_TRY(check_epsilon("layer_norm", epsilon));
+    return COPSE_NODE(g, &op_layer_norm, &a, out, x, scale, offset);
+}
+
+copse_status copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon, copse_tensor **out)
+{
+    const struct layer_norm_attr a = { epsilon, 0 };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("rms_norm", g, out, x, scale));
+    COPSE_TRY(check_epsilon("rms_norm", epsilon));
+    return COPSE_NODE(g, &op_rms_norm, &a, out, x, scale);
+}
+
+/* ---- reference ---- */
+
+static double mean_of(const struct copse_host_arg *x, size_t base, size_t cols)
+{
+    double sum = 0;
+    for (size_t k = 0; k < cols; k++)
+        sum += copse__load(x, base + k);
+    return sum / (double)cols;
+}
+
+static double inverse_of(const struct copse_host_arg *x, size_t base, size_t cols, double mean,
+                         double epsilon)
+{
+    double squares = 0;
+    for (size_t k = 0; k < cols; k++) {
+        const double d = copse__load(x, base + k) - mean;
+        squares += d * d;
+    }
+    return 1 / sqrt(squares / (double)cols + epsilon);
+}
+
+static void layer_norm_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm *p = params;
+    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
+    const size_t cols = p->cols;
+    for (size_t base = 0; base < p->rows * cols; base += cols) {
+        const double mean = spec[1] ? mean_of(x, base, cols) : 0;
+        const double inverse = inverse_of(x, base, cols, mean, (double)p->epsilon);
+        double slopes = 0, along = 0;
+        for (size_t k = 0; spec[0] == GRADIENT && k < cols; k++) {
+            const double slope = copse__load(b, base + k) * copse__load(a, k);
+            slopes += spec[1] ? slope : 0;
+            along += slope * (copse__load(x, base + k) - mean) * inverse;
+        }
+        for (size_t k = 0; k < cols; k++) {
+            const double u = (copse__load(x, base + k) - mean) * inverse;
+            copse__store(&args[3], base + k,
+                         spec[0] == FORWARD    ? u * copse__load(a, k) + (spec[1] ? copse__load(b, k) : 0)
+                         : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
+                                                  slopes / (double)cols - u * along / (double)cols) *
+                                                     inverse
+                                               : u * copse__load(b, base + k));
+        }
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_LINE
+
+static void launch(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    t->counts[0] = t->counts[3] = R * C;
+    t->counts[1] = C;
+    t->counts[2] = k->spec[0] == FORWARD ? C : R * C;
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void layer_norm_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_layer_norm p = { R, C, 1.0f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = R;
+    launch(k, t);
+}
+
+static void layer_norm_wide_host(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm_wide *p = params;
+    const struct copse_params_layer_norm shared = { p->rows, p->cols, p->epsilon };
+    layer_norm_host(&shared, spec, args);
+}
+
+static void layer_norm_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_layer_norm_wide p = { R, C, 1.0f, 2 };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = 2;
+    launch(k, t);
+}
+
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+struct norm {
+    uint32_t rows, cols;
+    double epsilon;
+};
+
+static double size_mean(const struct copse_host_arg *x, size_t base, size_t cols)
+{
+    double sum = 0;
+    for (size_t k = 0; k < cols; k++)
+        sum += copse__load(x, base + k);
+    return sum / (double)cols;
+}
+
+/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and likewise for the
+   derivatives. */
+static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args, size_t base)
+{
+    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
+    const double mean = spec[1] ? size_mean(x, base, p->cols) : 0.0;
+    double squares = 0, slopes = 0, along = 0;
+    for (size_t k = 0; k < p->cols; k++)
+        squares += pow(copse__load(x, base + k) - mean, 2);
+    const double inverse = 1 / sqrt(squares / p->cols + p->epsilon);
+    for (size_t k = 0; spec[0] == GRADIENT && k < p->cols; k++) {
+        const double slope = fabs(copse__load(b, base + k) * copse__load(a, k));
+        slopes += slope / p->cols;
+        along += slope * (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse / p->cols;
+    }
+    for (size_t k = 0; k < p->cols; k++) {
+        const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
+        copse__store(&args[3], base + k,
+                     spec[0] == FORWARD    ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
+                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) *
+                                                 inverse
+                                           : u * fabs(copse__load(b, base + k)));
+    }
+}
+
+static void layer_norm_size(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm *k = params;
+    const struct norm p = { k->rows, k->cols, (double)k->epsilon };
+    for (size_t row = 0; row < p.rows; row++)
+        size_row(&p, spec, args, row * p.cols);
+}
+
+static void layer_norm_wide_size(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm_wide *k = params;
+    const struct copse_params_layer_norm p = { k->rows, k->cols, k->epsilon };
+    layer_norm_size(&p, spec, args);
+}
+
+/* ---- laws ---- */
+
+static bool layer_norm_split(const struct copse_command *c, struct copse_split *o)
+{
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, 0, c->kernel->spec[0] == FORWARD ? 0 : cols, cols); /* an offset of each column */
+}
+
+const struct copse_law copse_law_layer_norm = {
+    .host = layer_norm_host, .split = layer_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_size }, .self_test = layer_norm_test,
+};
+const struct copse_law copse_law_layer_norm_wide = {
+    .host = layer_norm_wide_host, .split = layer_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_wide_size },
+    .self_test = layer_norm_wide_test,
+};

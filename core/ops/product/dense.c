@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Dense layer: a matrix product with fused bias and activation, and its derivative. */
+#include "core/device/split.h"
+#include "core/graph/type.h"
+#include "core/ops/reduce/column_sum.h"
+#include "core/ops/ops.h"
+#include "core/ops/product/precision.h"
+#include "core/ops/product/product.h"
+#include "core/ops/self_tests.h"
+
+struct dense_attr {
+    copse_activation activation; /* up to COPSE_TANH: the activations of the product's kernels */
+};
+
+static copse_status dense_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const copse_shape x = y->in[0]->shape, w = y->in[1]->shape;
+    for (uint32_t i = 0; i < y->in_count; i++)
+        if (!copse__type_is_smooth(y->in[i]->type))
+            return copse__shape_error(y, "expected f32 operands");
+    if (x.rank < 1 || w.rank != 2)
+        return copse__shape_error(y, "expected x of rank 1 or more and w of rank 2");
+    if (x.dims[x.rank - 1] != w.dims[0])
+        return copse__shape_error(y, "expected w to have %u rows, the last size of x",
+                                  (unsigned)x.dims[x.rank - 1]);
+    if (y->in_count == 3 && (y->in[2]->shape.rank != 1 || y->in[2]->shape.dims[0] != w.dims[1]))
+        return copse__shape_error(y, "expected a bias of %u elements, the columns of w",
+                                  (unsigned)w.dims[1]);
+    *shape = x;
+    shape->dims[x.rank - 1] = w.dims[1];
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct dense_attr *d = y->attr;
+    const copse_shape s = y->shape, w = y->in[1]->shape;
+    struct copse_product p = {
+        .a = copse__of(y->in[0]),
+        .b = copse__of(y->in[1]),
+        .bias = y->in_count == 3 ? y->in[2] : NULL,
+        .c = copse__of(y),
+        .batch = 1,
+        .m = 1,
+        .n = w.dims[1],
+        .k = w.dims[0],
+        .activation = d->activation,
+    };
+    for (uint32_t i = 0; i + 1 < s.rank; i++)
+        p.m *= s.dims[i];
+    return copse__lower_product(l, &p);
+}
+
+/* ---- dz = dy f'(z), from y ---- */
+
+static copse_status dense_grad_infer(const copse_tensor *dz, copse_shape *shape, copse_type *type)
+{
+    *shape = dz->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tensor *dz)
+{
+    enum { PER = 32 }; /* elements per invocation */
+    const struct dense_attr *d = dz->attr;
+    const struct copse_params_dense_grad p = { (uint32_t)copse__elements(dz->shape) };
+    const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors,
+                                            (int32_t)d->activation };
+    const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_dense_grad, (p.n + PER - 1) / PER);
+    return COPSE_LAUNCH(l, dense_grad, spec, p, groups, copse__of(dz->in[0]), copse__of(dz->in[1]),
+                        copse__of(dz));
+}
+
+static const struct copse_op op_dense_grad = {
+    .name = "dense_grad",
+    .attr_size = sizeof(struct dense_attr),
+    .infer = dense_grad_infer,
+    .lower = dense_grad_lower,
+};
+
+copse_status copse__activation_gradient(copse_graph *g, copse_activation activation, copse_tensor *y, copse_tensor *dy,
+                                        copse_tensor **dz)
+{
+    const struct dense_attr d = { activation };
+    *dz = dy;
+    return activation == COPSE_LINEAR ? COPSE_OK : COPSE_NODE(g, &op_dense_grad, &d, dz, y, dy);
+}
+
+/* ---- the derivative ---- */
+
+static copse_status flatten(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    const uint32_t last = x->shape.rank - 1;
+    uint32_t rows = 1;
+    *out = x;
+    if (x->shape.rank == 2)
+        return COPSE_OK;
+    for (uint32_t i = 0; i < last; i++)
+        rows *= x->shape.dims[i];
+    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[last]), out);
+}
+
+static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
+{
+    const struct dense_attr *d = y->attr;
+    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *x2, *flat;
+    COPSE_TRY(copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy, &dz));
+    COPSE_TRY(flatten(g, dz, &dz));
+    narrow = dz;
+    COPSE_TRY(copse__narrow_slope(g, y, &narrow));
+    /* The input is not needed after its product, and the derivative by the input is as large. */
+    if (w->needs_gradient) {
+        COPSE_TRY(flatten(g, x, &x2));
+        COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));
+    }
+    if (x->needs_gradient) {
+        COPSE_TRY(copse_matmul(g, narrow, w, false, true, &flat));
+        COPSE_TRY(x->shape.rank == 2 ? (dx[0] = flat, COPSE_OK)
+                                     : copse_reshape(g, flat, x->shape, &dx[0]));
+    }
+    if (y->in_count == 3 && y->in[2]->needs_gradient)
+        COPSE_TRY(copse__column_sum(g, dz, &dx[2]));
+    return COPSE_OK;
+}
+
+static const struct copse_op op_dense = {
+    .name = "dense",
+    .attr_size = sizeof(struct dense_attr),
+    .infer = dense_infer,
+    .gradient = dense_gradient,
+    .lower = dense_lower,
+    .takes_stored = true,
+};
+
+copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
+                         copse_activation activation, copse_tensor **y)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("dense", g, y, x, w));
+    if ((int)activation < COPSE_LINEAR || activation > COPSE_SILU)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dense: %d is no activation", (int)activation);
+    const struct dense_attr d = { activation <= COPSE_TANH ? activation : COPSE_LINEAR };
+    copse_tensor *z;
+    COPSE_TRY(copse__product_operands(g, &x, &w));
+    if (bias)
+        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
+    COPSE_TRY(bias ? COPSE_NODE(g, &op_dense, &d, &z, x, w, bias)
+                   : COPSE_NODE(g, &op_dense, &d, &z, x, w));
+    if (activation == COPSE_GELU)
+        return copse_gelu(g, z, y);
+    if (activation == COPSE_SILU)
+        return copse_silu(g, z, y);
+    *y = z;
+    return COPSE_OK;
+}
+
+/* ---- reference ---- */
+
+static void dense_grad_host(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_dense_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double y = copse__load(&args[0], i), dy = copse__load(&args[1], i);
+        const double slope = spec[2] == COPSE_RELU      ? y > 0
+                             : spec[2] == COPSE_SIGMOID ? y * (1 - y)
+                             : spec[2] == COPSE_TANH    ? 1 - y * y
+                                                        : 1;
+        copse__store(&args[2], i, spec[2] == COPSE_RELU && slope == 0 ? 0 : dy * slope);
+    }
+}
+
+/* ---- self-tests ---- */
+
+static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_dense_grad p = { COPSE_TEST_N };
+    const uint64_t each = (uint64_t)COPSE_MAX(k->spec[0], 1);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, (p.n + each - 1) / each), p.n, p.n, p.n);
+    copse__test_quarters(t, 0);
+}
+
+/* ---- laws ---- */
+
+const struct copse_law copse_law_dense_grad = {
+    .host = dense_grad_host, .split = copse__split_elements, .limit = { .ulp = 4 },
+    .self_test = dense_grad_test,
+};

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* The loop over time of recurrent layers: for each step a product of the hidden state and one launch for the gates. The derivative
+   computes the products of all steps again, in one product, and goes back through the steps; the derivatives of the weights are one
+   product of all steps. Operands of launches are windows of a step, so that no launch reads the other steps. */
+#include "core/ops/reduce/column_sum.h"
+#include "core/ops/ops.h"
+#include "core/ops/product/product.h"
+#include "core/ops/recurrent/recurrent_steps.h"
+
+struct steps_attr {
+    int32_t kind;
+    bool has_bias, has_lengths;
+};
+
+/* Operands of the node; the bias and the lengths are behind them. */
+enum { PRODUCTS, WEIGHTS, FIRST, OTHERS };
+/* Of the node of the derivatives; the lengths are behind them. */
+enum { GRAD_PRODUCTS, GRAD_RECURRENT, GRAD_STATES, GRAD_SLOPE, GRAD_TURNED, GRAD_LENGTHS };
+
+struct sizes {
+    uint32_t time, batch, units, gates, states;
+    uint32_t n, row; /* units of all sequences; gates of them */
+};
+
+static struct sizes sizes_of(copse_shape products, int32_t kind)
+{
+    struct sizes s = { .time = products.dims[0], .batch = products.dims[1], .gates = copse__recurrent_gates(kind),
+                       .states = copse__recurrent_states(kind) };
+    s.units = products.dims[2] / s.gates;
+    s.n = s.batch * s.units;
+    s.row = s.n * s.gates;
+    return s;
+}
+
+/* `count` words of x from `first` on, as a range that begins at a multiple of COPSE_UNIT; *at is the first one's place in it. */
+static struct copse_operand window(const copse_tensor *x, uint32_t first, uint32_t count, uint32_t *at)
+{
+    struct copse_operand o = copse__of(x);
+    *at = first % COPSE_UNIT;
+    o.first = first - *at;
+    o.count = *at + (uint64_t)count;
+    return o;
+}
+
+/* The lengths of sequences, or words that no kernel reads. */
+static copse_status lengths_of(struct copse_lowering *l, const copse_tensor *lengths, struct copse_operand *out)
+{
+    if (!lengths)
+        return copse__scratch(l, 1, out);
+    *out = copse__of(lengths);
+    return COPSE_OK;
+}
+
+/* ---- forward ---- */
+
+struct forward {
+    const copse_tensor *y, *bias;
+    struct sizes size;
+    struct copse_operand lengths, recurrent, now;
+};
+
+static copse_status step(struct copse_lowering *l, const struct forward *f, uint32_t t)
+{
+    const struct steps_attr *a = f->y->attr;
+    const struct sizes *s = &f->size;
+    const int32_t spec[COPSE_MAX_SPECS] = { a->kind, a->has_lengths };
+    struct copse_params_recurrent p = { .n = s->n, .width = s->units, .step = t };
+    const struct copse_product product = { .a = t ? f->now : copse__of(f->y->in[FIRST]), .b = copse__of(f->y->in[WEIGHTS]),
+                                           .bias = f->bias, .c = f->recurrent, .batch = 1, .m = s->batch,
+                                           .n = s->gates * s->units, .k = s->units };
+    COPSE_TRY(copse__lower_product(l, &product));
+    copse__divisor(s->units, &p.m, &p.h);
+    const struct copse_operand from = window(f->y->in[PRODUCTS], t * s->row, s->row, &p.from_first);
+    const struct copse_operand states = window(f->y, t * s->states * s->n, 2 * s->states * s->n, &p.before);
+    p.after = p.before + s->states * s->n;
+    return COPSE_LAUNCH(l, recurrent, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent, p.n), from, f->recurrent, f->lengths,
+                        states, f->now);
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct steps_attr *a = y->attr;
+    struct forward f = { .y = y, .bias = a->has_bias ? y->in[OTHERS] : NULL,
+                         .size = sizes_of(y->in[PRODUCTS]->shape, a->kind) };
+    copse_status status = COPSE_OK;
+    if (f.size.n == 0)
+        return COPSE_OK;
+    COPSE_TRY(lengths_of(l, a->has_lengths ? y->in[y->in_count - 1] : NULL, &f.lengths));
+    COPSE_TRY(copse__scratch(l, f.size.row, &f.recurrent));
+    COPSE_TRY(copse__scratch(l, f.size.n, &f.now));
+    COPSE_TRY(copse__launch_copy(l, copse__of(y->in[FIRST]), copse__of(y), (uint64_t)f.size.states * f.size.n));
+    for (uint32_t t = 0; t < f.size.time && status == COPSE_OK; t++) {
+        copse__scratch_round(l);
+        status = step(l, &f, t);
+    }
+    copse__scratch_rounds_end(l);
+    return status;
+}
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const struct sizes s = sizes_of(y->in[PRODUCTS]->shape, ((const struct steps_attr *)y->attr)->kind);
+    *shape = COPSE_SHAPE(s.time + 1, s.states, s.batch, s.units);
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+/* ---- the derivatives, in one tensor: those of the gates of all steps, then that of the first state ---- */
+
+/* Rows of a gate's derivatives: a GRU has those of both parts of n. */
+static uint32_t slopes_of(const struct sizes *s, int32_t kind)
+{
+    return s->gates + (kind == COPSE_RECURRENT_GRU);
+}
+
+/* Words of the products passed back: what is behind them begins at a multiple of COPSE_UNIT. */
+static uint32_t room_of(uint32_t words)
+{
+    return (words + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
+}
+
+static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const int32_t kind = ((const struct steps_attr *)y->attr)->kind;
+    const struct sizes s = sizes_of(y->in[GRAD_PRODUCTS]->shape, kind);
+    const uint64_t words = (uint64_t)s.states * s.n + (uint64_t)s.time * s.n * slopes_of(&s, kind);
+    *type = COPSE_F32;
+    *shape = COPSE_SHAPE((uint32_t)words);
+    return words <= INT32_MAX ? COPSE_OK : copse__shape_error(y, "the derivatives have more than 2^31-1 elements");
+}
+
+struct backward {
+    const copse_tensor *y;
+    struct sizes size;
+    struct copse_operand lengths, carry, now;
+};
+
+/* The derivatives of step t; or, behind them all, those that its state passes to the first one. */
+static copse_status step_back(struct copse_lowering *l, const struct backward *b, uint32_t t, bool is_on, bool is_first)
+{
+    const struct steps_attr *a = b->y->attr;
+    const struct sizes *s = &b->size;
+    const uint32_t states = s->states * s->n, slopes = s->n * slopes_of(s, a->kind);
+    const int32_t spec[COPSE_MAX_SPECS] = { a->kind, a->has_lengths, is_on };
+    struct copse_params_recurrent_grad p = { .n = s->n, .width = s->units, .step = t, .is_first = is_first,
+                                             .passed = room_of(s->n) };
+    uint32_t same;
+    copse__divisor(s->units, &p.m, &p.h);
+    const struct copse_operand from = window(b->y->in[GRAD_PRODUCTS], t * s->row, s->row, &p.from_first);
+    const struct copse_operand recurrent = window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
+    const struct copse_operand state = window(b->y->in[GRAD_STATES], t * states, states, &p.before);
+    const struct copse_operand slope = window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
+    const struct copse_operand to = is_on ? window(b->y, t * slopes, slopes, &p.to_first)
+                                          : window(b->y, s->time * slopes, states, &p.to_first);
+    COPSE_TRY(COPSE_LAUNCH(l, recurrent_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent_grad, p.n), from, recurrent,
+                           b->lengths, state, slope, b->carry, to, b->now));
+    if (!is_on)
+        return COPSE_OK;
+    const struct copse_product product = { .a = b->now, .b = copse__of(b->y->in[GRAD_TURNED]), .c = b->carry, .batch = 1,
+                                           .m = s->batch, .n = s->units, .k = s->gates * s->units };
+    return copse__lower_product(l, &product);
+}
+
+static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct steps_attr *a = y->attr;
+    struct backward b = { .y = y, .size = sizes_of(y->in[GRAD_PRODUCTS]->shape, a->kind) };
+    const struct sizes *s = &b.size;
+    const uint32_t states = s->states * s->n;
+    copse_status status = COPSE_OK;
+    if (s->time == 0)
+        return copse__launch_copy(l, copse__of(y->in[GRAD_SLOPE]), copse__of(y), states);
+    if (s->n == 0)
+        return COPSE_OK;
+    COPSE_TRY(lengths_of(l, a->has_lengths ? y->in[GRAD_LENGTHS] : NULL, &b.lengths));
+    COPSE_TRY(copse__scratch(l, room_of(s->n) + states, &b.carry));
+    COPSE_TRY(copse__scratch(l, s->row, &b.now));
+    for (uint32_t t = s->time; t-- > 0 && status == COPSE_OK;) {
+        copse__scratch_round(l);
+        status = step_back(l, &b, t, true, t + 1 == s->time);
+    }
+    copse__scratch_rounds_end(l);
+    COPSE_TRY(status);
+    return step_back(l, &b, 0, false, false);
+}
+
+static const struct copse_op op_grad = {
+    .name = "recurrent_grad",
+    .attr_size = sizeof(struct steps_attr),
+    .infer = grad_infer,
+    .lower = grad_lower,
+};
+
+/* ---- the derivative ---- */
+
+static copse_status part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size, copse_shape shape,
+                         copse_tensor **out)
+{
+    COPSE_TRY(copse_slice(g, x, start.dims, size.dims, out));
+    return copse_reshape(g, *out, shape, out);
+}
+
+/* The derivatives of the products of the input, and those of the hidden state; rows are steps and sequences. */
+static copse_status gate_slopes(copse_graph *g, copse_tensor *all, const struct sizes *s, int32_t kind, copse_tensor **of_input,
+                                copse_tensor **of_hidden)
+{
+    const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind), two = 2 * s->units;
+    copse_tensor *gates, *parts[2];
+    COPSE_TRY(part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
+    *of_input = *of_hidden = gates;
+    if (kind != COPSE_RECURRENT_GRU)
+        return COPSE_OK;
+    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, 3 * s->units).dims, of_input));
+    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, two).dims, &parts[0]));
+    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 3 * s->units).dims, COPSE_SHAPE(rows, s->units).dims, &parts[1]));
+    return copse_concat(g, parts, 2, 1, of_hidden);
+}
+
+static copse_status add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    const struct steps_attr *a = y->attr;
+    const struct sizes s = sizes_of(y->in[PRODUCTS]->shape, a->kind);
+    const uint32_t rows = s.time * s.batch, order[] = { 1, 0 };
+    copse_tensor *states = g->nodes.at[y->id], *bias = a->has_bias ? y->in[OTHERS] : NULL, *before, *again, *turned, *all,
+                 *of_input, *of_hidden;
+    COPSE_TRY(part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units), COPSE_SHAPE(rows, s.units),
+                   &before));
+    COPSE_TRY(copse_dense(g, before, y->in[WEIGHTS], bias, COPSE_LINEAR, &again));
+    COPSE_TRY(copse_transpose(g, y->in[WEIGHTS], order, &turned));
+    copse_tensor *const in[] = { y->in[PRODUCTS], again, states, dy, turned, a->has_lengths ? y->in[y->in_count - 1] : NULL };
+    COPSE_TRY(copse__node(g, &op_grad, a, in, GRAD_LENGTHS + a->has_lengths, &all));
+    COPSE_TRY(gate_slopes(g, all, &s, a->kind, &of_input, &of_hidden));
+    COPSE_TRY(copse_reshape(g, of_input, y->in[PRODUCTS]->shape, &dx[PRODUCTS]));
+    if (y->in[WEIGHTS]->needs_gradient)
+        COPSE_TRY(copse_matmul(g, before, of_hidden, true, false, &dx[WEIGHTS]));
+    if (y->in[FIRST]->needs_gradient)
+        COPSE_TRY(part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)), COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape,
+                       &dx[FIRST]));
+    return bias && bias->needs_gradient ? copse__column_sum(g, of_hidden, &dx[OTHERS]) : COPSE_OK;
+}
+
+/* In f32, as the products of the steps. */
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    const copse_type precision = g->precision;
+    g->precision = COPSE_F32;
+    const copse_status s = add_derivatives(g, y, dy, dx);
+    g->precision = precision;
+    return s;
+}
+
+static const struct copse_op op_steps = {
+    .name = "recurrent",
+    .attr_size = sizeof(struct steps_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind, copse_tensor *products, copse_tensor *weights,
+                                    copse_tensor *first, copse_tensor *bias, copse_tensor *lengths, copse_tensor **out)
+{
+    const struct steps_attr a = { (int32_t)kind, bias != NULL, lengths != NULL };
+    copse_tensor *in[OTHERS + 2] = { products, weights, first };
+    uint32_t count = OTHERS;
+    if (bias)
+        in[count++] = bias;
+    if (lengths)
+        in[count++] = lengths;
+    return copse__node(g, &op_steps, &a, in, count, out);
+}

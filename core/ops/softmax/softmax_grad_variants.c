@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* The derivatives of softmax and of its logarithm over the last axis. */
+#include <math.h>
+
+#include "core/device/split.h"
+#include "core/graph/variant.h"
+#include "core/ops/self_tests.h"
+#include "core/ops/softmax/softmax.h"
+
+/* Some drivers leave a loop after 65535 rounds: a lane has two for every 64th element. */
+#define MOST_COLS (1u << 20)
+
+struct softmax_grad {
+    struct copse_row_work of;
+    int32_t is_logarithm;
+    const copse_tensor *y, *dy, *dx;
+};
+
+struct softmax_grad_attr {
+    int32_t is_logarithm;
+};
+
+/* ---- launches ---- */
+
+static copse_status lower_shared(struct copse_lowering *l, const void *work)
+{
+    const struct softmax_grad *w = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
+    const struct copse_params_softmax_grad p = { w->of.rows, w->of.cols };
+    return COPSE_LAUNCH(l, softmax_grad, spec, p, w->of.cols > 0 ? w->of.rows : 0, copse__of(w->y), copse__of(w->dy),
+                        copse__of(w->dx));
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct softmax_grad *w = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
+    const struct copse_params_softmax_grad_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, softmax_grad_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->y),
+                        copse__of(w->dy), copse__of(w->dx));
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0 }, NULL, lower_shared, NULL, 0 },
+    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+};
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct softmax_grad w = { .of = copse__row_job(index, 5, 2, j) };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+}
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    (void)j;
+    return copse__softmax_grad(g, in[0], in[1], false, out);
+}
+
+const struct copse_family copse_family_softmax_grad = {
+    .name = "softmax_grad",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-4f,
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
+    .job = job,
+    .build = build,
+};
+
+/* ---- the op ---- */
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct softmax_grad_attr *a = y->attr;
+    const struct softmax_grad w = { copse__row_work(y->shape), a->is_logarithm, y->in[0], y->in[1], y };
+    return copse__lower_variant(l, &copse_family_softmax_grad, &w);
+}
+
+static const struct copse_op op_softmax_grad = {
+    .name = "softmax_grad",
+    .attr_size = sizeof(struct softmax_grad_attr),
+    .infer = infer,
+    .lower = lower,
+};
+
+/* The same from other ops, for rows that are too long. */
+static copse_status compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm, copse_tensor **out)
+{
+    const uint32_t last = y->shape.rank - 1;
+    copse_tensor *t = dy;
+    if (!is_logarithm)
+        COPSE_TRY(copse_mul(g, y, dy, &t));
+    COPSE_TRY(copse_sum(g, t, &last, 1, true, &t));
+    if (!is_logarithm) {
+        COPSE_TRY(copse_sub(g, dy, t, &t));
+        return copse_mul(g, y, t, out);
+    }
+    COPSE_TRY(copse_exp(g, y, &y));
+    COPSE_TRY(copse_mul(g, y, t, &t));
+    return copse_sub(g, dy, t, out);
+}
+
+copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
+                                 copse_tensor **out)
+{
+    const struct softmax_grad_attr a = { is_logarithm };
+    if (copse__row_cols(y->shape) > MOST_COLS)
+        return compose(g, y, dy, is_logarithm, out);
+    return COPSE_NODE(g, &op_softmax_grad, &a, out, y, dy);
+}
+
+/* ---- reference ---- */
+
+static void softmax_grad_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax_grad *p = params;
+    for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
+        double sum = 0;
+        for (size_t i = first; i < first + p->cols; i++)
+            sum += copse__load(&args[1], i) * (spec[0] ? 1 : copse__load(&args[0], i));
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double y = copse__load(&args[0], i), dy = copse__load(&args[1], i);
+            copse__store(&args[2], i, spec[0] ? dy - exp(y) * sum : y * (dy - sum));
+        }
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_LINE
+
+/* Logarithms of probabilities are negative. */
+static void set_y(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    for (uint32_t i = 0; i < R * C; i++)
+        copse__test_set(t, 0, i, (k->spec[0] ? -0.25f : 0.25f) * (float)(1 + i % 8));
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void softmax_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_softmax_grad p = { R, C };
+    COPSE_SELF_TEST(t, p, R, R * C, R * C, R * C);
+    set_y(k, t);
+}
+
+static void softmax_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_softmax_grad_wide p = { R, C, 2 };
+    COPSE_SELF_TEST(t, p, 2, R * C, R * C, R * C);
+    set_y(k, t);
+}
+
+/* ---- bases of tolerances ---- */
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide vectors has the same first
+   parameters. */
+static void softmax_grad_size(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax_grad *p = params;
+    for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
+        double sum = LEAST * p->cols;
+        for (size_t i = first; i < first + p->cols; i++)
+            sum += fabs(copse__load(&args[1], i)) * (spec[0] ? 1 : fabs(copse__load(&args[0], i)));
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double y = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
+            copse__store(&args[2], i, (spec[0] ? dy + exp(y) * sum : fabs(y) * (dy + sum)) + LEAST);
+        }
+    }
+}
+
+/* ---- laws ---- */
+
+static bool softmax_grad_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, cols, cols);
+}
+
+const struct copse_law copse_law_softmax_grad = {
+    .host = softmax_grad_host, .split = softmax_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size }, .self_test = softmax_grad_test,
+};
+const struct copse_law copse_law_softmax_grad_wide = {
+    .host = softmax_grad_host, .split = softmax_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
+    .self_test = softmax_grad_wide_test,
+};

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Softmax and its logarithm over the last axis. */
+#include <math.h>
+
+#include "core/device/split.h"
+#include "core/graph/variant.h"
+#include "core/ops/self_tests.h"
+#include "core/ops/softmax/softmax.h"
+
+struct softmax {
+    struct copse_row_work of;
+    int32_t is_logarithm;
+    const copse_tensor *x, *y;
+};
+
+/* ---- launches ---- */
+
+/* The statistics of each row, then its elements. */
+static copse_status lower_plain(struct copse_lowering *l, const void *work)
+{
+    const struct softmax *w = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
+    struct copse_params_softmax p = { .n = w->of.rows * w->of.cols, .cols = w->of.cols };
+    struct copse_operand stats;
+    if (p.n == 0)
+        return COPSE_OK;
+    copse__divisor(p.cols, &p.m, &p.h);
+    COPSE_TRY(copse__scratch(l, 2 * (uint64_t)w->of.rows, &stats));
+    COPSE_TRY(copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x), stats));
+    return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n), copse__of(w->x), stats,
+                        copse__of(w->y));
+}
+
+static bool fits_wide(const struct copse_limits *limits, const void *work)
+{
+    (void)limits;
+    return ((const struct softmax *)work)->of.cols <= COPSE_WIDE_COLS;
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct softmax *w = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
+    const struct copse_params_softmax_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, softmax_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->x),
+                        copse__of(w->y));
+}
+
+/* ---- the family ---- */
+
+static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_row_stats };
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "plain", COPSE_KERNEL_softmax, { 0, 1, 0 }, NULL, lower_plain, plain_needs, COPSE_COUNT(plain_needs) },
+    { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
+};
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct softmax w = { .of = copse__row_job(index, 20, 1, j) };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+}
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    (void)j;
+    return copse_softmax(g, in[0], out);
+}
+
+const struct copse_family copse_family_softmax = {
+    .name = "softmax",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-5f,
+    .size_class = copse__row_size_class,
+    .job_count = COPSE_ROW_JOBS,
+    .job = job,
+    .build = build,
+};
+
+/* ---- the ops ---- */
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32");
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t is_logarithm)
+{
+    const struct softmax w = { copse__row_work(y->shape), is_logarithm, y->in[0], y };
+    return copse__lower_variant(l, &copse_family_softmax, &w);
+}
+
+static copse_status softmax_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, 0);
+}
+
+static copse_status log_softmax_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, 1);
+}
+
+static copse_status softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    return copse__softmax_grad(g, (copse_tensor *)y, dy, false, &dx[0]);
+}
+
+static copse_status log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    return copse__softmax_grad(g, (copse_tensor *)y, dy, true, &dx[0]);
+}
+
+static const struct copse_op op_softmax = {
+    .name = "softmax",
+    .infer = infer,
+    .gradient = softmax_gradient,
+    .lower = softmax_lower,
+};
+static const struct copse_op op_log_softmax = {
+    .name = "log_softmax",
+    .infer = infer,
+    .gradient = log_softmax_gradient,
+    .lower = log_softmax_lower,
+};
+
+copse_status copse_softmax(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    return COPSE_NODE(g, &op_softmax, NULL, out, x);
+}
+
+copse_status copse_log_softmax(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    return COPSE_NODE(g, &op_log_softmax, NULL, out, x);
+}
+
+/* ---- references ---- */
+
+static void softmax_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = i / p->cols;
+        const double m = copse__load(&args[1], 2 * row), t = copse__load(&args[1], 2 * row + 1);
+        const double x = copse__load(&args[0], i) - m;
+        copse__store(&args[2], i, spec[0] ? x - log1p(t) : exp(x) / (1 + t));
+    }
+}
+
+/* From the definition, as softmax_wide computes it: m and t of each row, then its elements. */
+static void softmax_wide_host(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    const struct copse_params_softmax_wide *p = params;
+    for (size_t first = 0; first < (size_t)p->rows * p->cols; first += p->cols) {
+        double m = -INFINITY, sum = 0;
+        size_t best = first;
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double x = copse__load(&args[0], i);
+            if (!isnan(m) && (x > m || isnan(x))) {
+                m = x;
+                best = i;
+            }
+        }
+        for (size_t i = first; i < first + p->cols; i++)
+            sum += i == best ? 0 : exp(copse__load(&args[0], i) - m);
+        for (size_t i = first; i < first + p->cols; i++) {
+            const double x = copse__load(&args[0], i) - m;
+            copse__store(&args[1], i, isinf(m) ? NAN : spec[0] ? x - log1p(sum) : exp(x) / (1 + sum));
+        }
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_COLS
+
+static void softmax_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_softmax p = { .n = R * C, .cols = C };
+    copse__divisor(C, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * R, p.n);
+    copse__test_quarters(t, 1);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void softmax_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_softmax_wide p = { R, COPSE_TEST_LINE, 2 };
+    (void)k;
+    COPSE_SELF_TEST(t, p, 2, R * p.cols, R * p.cols);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+/* ---- laws ---- */
+
+static bool softmax_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, cols, cols, 2, cols);
+}
+
+static bool softmax_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    (void)c;
+    const uint64_t cols = o->params[1];
+    return COPSE_SPLIT_EACH(o, 1, cols, cols);
+}
+
+/* Of the logarithm: it is small where it is near 0. */
+static void softmax_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[0])
+        limit->floor = 8;
+}
+
+const struct copse_law copse_law_softmax = {
+    .host = softmax_host, .split = softmax_split, .limit = { .ulp = 16 }, .limit_of = softmax_limit,
+    .self_test = softmax_test,
+};
+const struct copse_law copse_law_softmax_wide = {
+    .host = softmax_wide_host, .split = softmax_wide_split, .limit = { .ulp = 16 },
+    .limit_of = softmax_limit, .self_test = softmax_wide_test,
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
+   derivative of x (scale, dy), or u dy. RMS norm (CENTERED 0): u = x / sqrt(mean of x^2 + epsilon), no offset. A group
+   processes a row; its lanes interleave the elements. The mean is that of a sum with its rounding errors (Knuth's
+   two-sum), so that it is exact to its last digits also where the elements cancel. The variance is that of the differences
+   to it; their mean corrects a mean larger than sigma, and is only rounding errors of a smaller one. No chain of
+   additions is longer than 64, but that of two-sums. */
+GROUP(64, 1)
+SPEC(0, OP)
+SPEC(1, CENTERED)
+PARAMS(uint rows; uint cols; float epsilon;)
+GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
+
+#include "math.clh"
+#include "norm/two_sum.clh"
+
+#define FORWARD 0
+#define GRADIENT 1
+#define CHAIN 64u
+
+#define X (LOAD(x, base + k) - first)
+#define U ((X - shift) * inverse)
+#define SLOPE (LOAD(b, base + k) * LOAD(a, k))
+
+/* s and t = the sums of two terms over a row: CHAIN elements in a lane, CHAIN of these sums, then all of those; then
+   the lanes, pairwise. */
+#define ROW_SUMS(TERM_S, TERM_T)                                                                   \
+    s = 0.0f;                                                                                      \
+    t = 0.0f;                                                                                      \
+    for (uint k2 = lane; k2 < cols; k2 += CHAIN * CHAIN * GROUP_SIZE) {                            \
+        const uint end2 = MIN(cols, k2 - lane + CHAIN * CHAIN * GROUP_SIZE);                       \
+        EXACT float s1 = 0.0f;                                                                     \
+        EXACT float t1 = 0.0f;                                                                     \
+        for (uint k1 = k2; k1 < end2; k1 += CHAIN * GROUP_SIZE) {                                  \
+            const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);                           \
+            EXACT float s0 = 0.0f;                                                                 \
+            EXACT float t0 = 0.0f;                                                                 \
+            for (uint k = k1; k < end1; k += GROUP_SIZE) {                                         \
+                EXACT float term_s = TERM_S;                                                       \
+                EXACT float term_t = TERM_T;                                                       \
+                s0 += term_s;                                                                      \
+                t0 += term_t;                                                                      \
+            }                                                                                      \
+            s1 += s0;                                                                              \
+            t1 += t0;                                                                              \
+        }                                                                                          \
+        s += s1;                                                                                   \
+        t += t1;                                                                                   \
+    }                                                                                              \
+    part[lane] = s;                                                                                \
+    part[GROUP_SIZE + lane] = t;                                                                   \
+    BARRIER();                                                                                     \
+    for (uint width = GROUP_SIZE / 2u; width > 0u; width /= 2u) {                                  \
+        if (lane < width) {                                                                        \
+            EXACT float pair_s = part[lane] + part[lane + width];                                  \
+            EXACT float pair_t = part[GROUP_SIZE + lane] + part[GROUP_SIZE + lane + width];        \
+            part[lane] = pair_s;                                                                   \
+            part[GROUP_SIZE + lane] = pair_t;                                                      \
+        }                                                                                          \
+        BARRIER();                                                                                 \
+    }                                                                                              \
+    s = part[0];                                                                                   \
+    t = part[GROUP_SIZE];                                                                          \
+    BARRIER();
+
+/* s and t = the sum of a row and its rounding error. */
+#define ROW_SUM()                                                                                  \
+    {                                                                                              \
+        EXACT float s0 = 0.0f;                                                                     \
+        EXACT float t0 = 0.0f;                                                                     \
+        for (uint k = lane; k < cols; k += GROUP_SIZE)                                             \
+            TWO_SUM(s0, t0, LOAD(x, base + k))                                                     \
+        part[lane] = s0;                                                                           \
+        part[GROUP_SIZE + lane] = t0;                                                              \
+    }                                                                                              \
+    BARRIER();                                                                                     \
+    for (uint width = GROUP_SIZE / 2u; width > 0u; width /= 2u) {                                  \
+        if (lane < width) {                                                                        \
+            EXACT float pair_s = part[lane];                                                       \
+            EXACT float pair_t = part[GROUP_SIZE + lane] + part[GROUP_SIZE + lane + width];        \
+            TWO_SUM(pair_s, pair_t, part[lane + width])                                            \
+            part[lane] = pair_s;                                                                   \
+            part[GROUP_SIZE + lane] = pair_t;                                                      \
+        }                                                                                          \
+        BARRIER();                                                                                 \
+    }                                                                                              \
+    s = part[0];                                                                                   \
+    t = part[GROUP_SIZE];                                                                          \
+    BARRIER();
+
+#define STORE_ROW(VALUE)                                                                           \
+    for (uint k = lane; k < cols; k += GROUP_SIZE)                                                 \
+        STORE(y, base + k, VALUE);
+
+KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
+{
+    GROUP_ARRAY_HERE(float, part, 2u * GROUP_SIZE)
+    const uint lane = LOCAL_INDEX(), row = GROUP_INDEX();
+    const uint cols = SELECT(row < p.rows, p.cols, 0u); /* surplus groups have no elements */
+    const uint base = row * p.cols;
+    const float count = TO_F32(p.cols);
+    float first = 0.0f, shift = 0.0f, inverse = 1.0f;
+    EXACT float s = 0.0f;
+    EXACT float t = 0.0f;
+    if (CENTERED != 0) {
+        ROW_SUM()
+        first = (s + t) / count;
+    }
+    ROW_SUMS(X, X * X)
+    if (CENTERED != 0)
+        shift = s / count;
+    EXACT float spread = t / count - shift * shift;
+    shift = SELECT(first * first < spread, 0.0f, shift);
+    inverse = 1.0f / m_sqrt(SELECT(spread < 0.0f, 0.0f, spread) + p.epsilon);
+    if (OP == FORWARD) {
+        if (CENTERED != 0)
+            STORE_ROW(U * LOAD(a, k) + LOAD(b, k))
+        if (CENTERED == 0)
+            STORE_ROW(U * LOAD(a, k))
+    }
+    if (OP == GRADIENT) {
+        ROW_SUMS(SLOPE, SLOPE * U)
+        const float mean = SELECT(CENTERED != 0, s / count, 0.0f), share = t / count;
+        STORE_ROW(((SLOPE - mean) - U * share) * inverse)
+    }
+    if (OP > GRADIENT)
+        STORE_ROW(U * LOAD(b, base + k))
+}
