@@ -30,10 +30,10 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     copse_variable *v;
     COPSE_TRY(copse_variable_create(
         st,
-        &(struct copse_variable_params){
-            .name = name,
-            .shape = shape,
-            .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS },
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = shape,
+                                         .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL
+                                                                        : COPSE_INIT_ZEROS },
         &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
@@ -60,9 +60,12 @@ static copse_status run(const char *path)
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
     COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
-    COPSE_TRY_OR(end, s, copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 },
-                                              &batches));
-    COPSE_TRY_OR(end, s, copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
     for (uint32_t i = 0; i < copse_strategy_replicas(st); i++)
         printf("replica %u on %s\n", i, copse_strategy_device(st, i)->id);
@@ -70,13 +73,14 @@ static copse_status run(const char *path)
     COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
     COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
     COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY_OR(end, s, copse_trainer_create(st,
-                                              &(struct copse_trainer_params){ .loss = loss,
-                                                                              .user = &m },
-                                              &trainer));
-    COPSE_TRY_OR(end, s, copse_trainer_fit(trainer, batches,
-                                           &(struct copse_fit_params){ .epochs = 20, .held_out = held_out,
-                                                                       .on_epoch = print_epoch }));
+    COPSE_TRY_OR(end, s,
+                 copse_trainer_create(
+                     st, &(struct copse_trainer_params){ .loss = loss, .user = &m }, &trainer));
+    COPSE_TRY_OR(end, s,
+                 copse_trainer_fit(trainer, batches,
+                                   &(struct copse_fit_params){ .epochs = 20,
+                                                               .held_out = held_out,
+                                                               .on_epoch = print_epoch }));
 end:
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data and trainer. */
+/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data and
+   trainer. */
 #include <stdio.h>
 
 #include "copse/copse.h"
 
 static copse_status make_model(copse_context *ctx, copse_strategy *st, copse_layer **net)
 {
-    COPSE_TRY(copse_nn_parse(ctx, "dense 64 relu; residual { layer_norm; dense 64 gelu; dense 64 }; dense out", net));
-    return copse_layer_build(*net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 });
+    COPSE_TRY(copse_nn_parse(
+        ctx, "dense 64 relu; residual { layer_norm; dense 64 gelu; dense 64 }; dense out", net));
+    return copse_layer_build(
+        *net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 });
 }
 
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
@@ -22,7 +25,8 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
     (void)user, (void)stop;
-    printf("epoch %u  loss %.4f  held-out loss %.4f\n", e->epoch, e->training.loss, e->held_out.loss);
+    printf("epoch %u  loss %.4f  held-out loss %.4f\n", e->epoch, e->training.loss,
+           e->held_out.loss);
     return COPSE_OK;
 }
 
@@ -40,15 +44,24 @@ static copse_status run(const char *path, const char *devices)
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
     COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
-    COPSE_TRY_OR(end, s, copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY_OR(end, s, copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, devices, NULL, &st));
     COPSE_TRY_OR(end, s, make_model(ctx, st, &net));
     COPSE_TRY_OR(end, s, copse_layer_summary(net, table, sizeof table, &needed));
     printf("%s", table);
-    COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = net }, &t));
-    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 8, .held_out = held_out,
-                                                                                   .on_epoch = print_epoch }));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = net }, &t));
+    COPSE_TRY_OR(end, s,
+                 copse_trainer_fit(t, batches,
+                                   &(struct copse_fit_params){ .epochs = 8,
+                                                               .held_out = held_out,
+                                                               .on_epoch = print_epoch }));
 end:
     copse_trainer_release(&t);
     copse_layer_release(&net);

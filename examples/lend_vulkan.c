@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with a Vulkan device of its own lends it and trains a perceptron on the hand-written digits
-   with it. See docs/embedding.md. */
+/* A program with a Vulkan device of its own lends it and trains a perceptron on the hand-written
+   digits with it. See docs/embedding.md. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -81,10 +81,10 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
     copse_variable *v;
     COPSE_TRY(copse_variable_create(
         st,
-        &(struct copse_variable_params){
-            .name = name,
-            .shape = shape,
-            .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS },
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = shape,
+                                         .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL
+                                                                        : COPSE_INIT_ZEROS },
         &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
@@ -109,40 +109,45 @@ static copse_status run(struct program *p, const char *path)
     struct model m;
 
     /* Nothing but what is lent: no driver is looked for. */
-    COPSE_TRY_OR(end, s, copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
-                                              &ctx));
-    COPSE_TRY_OR(end, s, copse_vulkan_import(ctx,
-                                             &(struct copse_vulkan_handles){
-                                                 .get_proc_addr = vkGetInstanceProcAddr,
-                                                 .instance = p->instance,
-                                                 .api_version = VK_API_VERSION_1_1,
-                                                 .physical_device = p->physical,
-                                                 .device = p->device,
-                                                 .queue_family = p->family,
-                                                 .queue = p->queue,
-                                                 .lock_queue = lock_queue,
-                                                 .unlock_queue = unlock_queue,
-                                                 .user = p,
-                                                 .memory_limit = 256u << 20,
-                                             },
-                                             &dev));
+    COPSE_TRY_OR(
+        end, s,
+        copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    COPSE_TRY_OR(end, s,
+                 copse_vulkan_import(ctx,
+                                     &(struct copse_vulkan_handles){
+                                         .get_proc_addr = vkGetInstanceProcAddr,
+                                         .instance = p->instance,
+                                         .api_version = VK_API_VERSION_1_1,
+                                         .physical_device = p->physical,
+                                         .device = p->device,
+                                         .queue_family = p->family,
+                                         .queue = p->queue,
+                                         .lock_queue = lock_queue,
+                                         .unlock_queue = unlock_queue,
+                                         .user = p,
+                                         .memory_limit = 256u << 20,
+                                     },
+                                     &dev));
     const struct copse_device_info *info = copse_device_describe(dev);
     printf("%s is %s\n", info->id, info->name);
     COPSE_TRY_OR(end, s, copse_one_device_create(ctx, info->id, NULL, &st));
     copse_device_release(&dev); /* the strategy has opened the id */
 
     COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &data));
-    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
     COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
     COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
     COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
     COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY_OR(end, s, copse_trainer_create(st,
-                                              &(struct copse_trainer_params){ .loss = loss,
-                                                                              .user = &m },
-                                              &trainer));
-    COPSE_TRY_OR(end, s, copse_trainer_fit(trainer, batches,
-                                           &(struct copse_fit_params){ .epochs = 5, .on_epoch = print_epoch }));
+    COPSE_TRY_OR(end, s,
+                 copse_trainer_create(
+                     st, &(struct copse_trainer_params){ .loss = loss, .user = &m }, &trainer));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_fit(trainer, batches,
+                          &(struct copse_fit_params){ .epochs = 5, .on_epoch = print_epoch }));
 end:
     copse_trainer_release(&trainer);
     copse_device_release(&dev);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A function on every replica, and a merge call: each replica proposes a number, the merge function sees the proposals of
-   all replicas and returns their mean, and every replica continues with the mean. */
+/* A function on every replica, and a merge call: each replica proposes a number, the merge function
+   sees the proposals of all replicas and returns their mean, and every replica continues with the
+   mean. */
 #include <stdio.h>
 
 #include "copse/copse.h"
 #include "copse/distribute/replica.h"
 
 /* Runs once, with the values of all replicas: args[0] has one component for each replica. */
-static copse_status mean_of_all(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status mean_of_all(copse_strategy *st, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     (void)count, (void)user;
     printf("merge: %zu proposals\n", copse_value_count(args[0]));
@@ -16,8 +17,8 @@ static copse_status mean_of_all(copse_strategy *st, copse_value *const *args, si
 }
 
 /* Runs once for each replica. */
-static copse_status propose(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status propose(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     copse_context *ctx = user;
     const uint32_t id = copse_replica_id(rc);
@@ -47,7 +48,8 @@ static copse_status run(void)
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_mirrored_create(ctx, devices, 3, NULL, &st));
     COPSE_TRY_OR(end, s, copse_strategy_run(st, propose, NULL, 0, ctx, &result));
-    COPSE_TRY_OR(end, s, copse_value_read(result, &number)); /* all replicas returned the same value */
+    /* all replicas returned the same value */
+    COPSE_TRY_OR(end, s, copse_value_read(result, &number));
     printf("the run returned %g\n", (double)number);
 end:
     copse_value_release(&result);

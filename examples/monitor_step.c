@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A monitor runs a step of the application's own functions, writes checkpoints and resumes: run the program several times
-   with the same folder. Usage: monitor_step FOLDER */
+/* A monitor runs a step of the application's own functions, writes checkpoints and resumes: run the
+   program several times with the same folder. Usage: monitor_step FOLDER */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -42,8 +42,8 @@ static copse_status run_step(void *user)
 static copse_status save(void *user, const char *path)
 {
     const struct job *job = user;
-    return copse_trainer_checkpoint(job->trainer, path,
-                                    &(struct copse_state_params){ .position = { .batch = job->batch } });
+    return copse_trainer_checkpoint(
+        job->trainer, path, &(struct copse_state_params){ .position = { .batch = job->batch } });
 }
 
 static copse_status restore(void *user, const char *path)
@@ -63,7 +63,10 @@ static uint64_t progress(void *user)
 static copse_status run(const char *folder)
 {
     const struct copse_step_functions functions = {
-        .run = run_step, .save = save, .restore = restore, .progress = progress,
+        .run = run_step,
+        .save = save,
+        .restore = restore,
+        .progress = progress,
     };
     const struct copse_monitor_params params = { .folder = folder, .every_steps = 4 };
     copse_context *ctx = NULL;
@@ -77,17 +80,26 @@ static copse_status run(const char *folder)
 
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(end, s, copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) }, &slope));
+    COPSE_TRY_OR(end, s,
+                 copse_variable_create(
+                     st,
+                     &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) },
+                     &slope));
     job.slope = copse_variable_tensor(slope);
-    COPSE_TRY_OR(end, s, copse_trainer_create(
-        st, &(struct copse_trainer_params){ .loss = loss, .user = &job,
-                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f } },
-        &job.trainer));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_create(st,
+                             &(struct copse_trainer_params){
+                                 .loss = loss,
+                                 .user = &job,
+                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f } },
+                             &job.trainer));
     COPSE_TRY_OR(end, s, copse_step_create(ctx, st, &functions, &job, &step));
-    COPSE_TRY_OR(end, s, copse_monitor_create(step, &params, &monitor)); /* restores the newest checkpoint */
+    /* restores the newest checkpoint */
+    COPSE_TRY_OR(end, s, copse_monitor_create(step, &params, &monitor));
     copse_monitor_describe(monitor, &info);
-    printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in", info.resumed_from ? info.resumed_from : folder);
+    printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in",
+           info.resumed_from ? info.resumed_from : folder);
     COPSE_TRY_OR(end, s, copse_monitor_run(monitor, 10, NULL));
     COPSE_TRY_OR(end, s, copse_monitor_checkpoint(monitor));
     copse_monitor_describe(monitor, &info);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A loss function with three named inputs of three types: images of bytes, tokens and a mask. The data is made here: the
-   label of an example is the mean brightness of its image, plus a tenth of the sum of the tokens that its mask keeps.
-   A batch is a list of columns; the loss function asks for each by name. */
+/* A loss function with three named inputs of three types: images of bytes, tokens and a mask. The
+   data is made here: the label of an example is the mean brightness of its image, plus a tenth of
+   the sum of the tokens that its mask keeps. A batch is a list of columns; the loss function asks
+   for each by name. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -43,10 +44,10 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 {
     const struct model *m = user;
     copse_tensor *image, *token, *mask, *label, *guess;
-    COPSE_TRY(copse_input(in, "image", &image));   /* u8  [n, 28, 28] */
-    COPSE_TRY(copse_input(in, "tokens", &token));  /* i32 [n, 16] */
-    COPSE_TRY(copse_input(in, "mask", &mask));     /* f32 [n, 16] */
-    COPSE_TRY(copse_input(in, "label", &label));   /* f32 [n, 1] */
+    COPSE_TRY(copse_input(in, "image", &image));  /* u8  [n, 28, 28] */
+    COPSE_TRY(copse_input(in, "tokens", &token)); /* i32 [n, 16] */
+    COPSE_TRY(copse_input(in, "mask", &mask));    /* f32 [n, 16] */
+    COPSE_TRY(copse_input(in, "label", &label));  /* f32 [n, 1] */
     const uint32_t n = copse_tensor_shape(label).dims[0];
     COPSE_TRY(copse_cast(g, image, COPSE_F32, &image)); /* the upload was one byte a pixel */
     COPSE_TRY(copse_multiply_by(g, image, 1.0f / 255.0f, &image));
@@ -59,11 +60,15 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
     return copse_mean_squared_error(g, guess, label, out);
 }
 
-static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape, copse_tensor **out)
+static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
+                                  copse_tensor **out)
 {
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = name, .shape = shape, .initializer = COPSE_INIT_ZEROS }, &v));
+    COPSE_TRY(
+        copse_variable_create(st,
+                              &(struct copse_variable_params){
+                                  .name = name, .shape = shape, .initializer = COPSE_INIT_ZEROS },
+                              &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
 }
@@ -108,19 +113,25 @@ static copse_status run(void)
     make_data();
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
-    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
-                                              &batches));
+    COPSE_TRY_OR(
+        end, s,
+        copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
+                             &batches));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
-    COPSE_TRY_OR(end, s, make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
-    COPSE_TRY_OR(end, s, make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
+    COPSE_TRY_OR(end, s,
+                 make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
+    COPSE_TRY_OR(end, s,
+                 make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
     COPSE_TRY_OR(end, s, make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));
-    COPSE_TRY_OR(end, s, copse_trainer_create(st,
-                                              &(struct copse_trainer_params){ .loss = loss,
-                                                                              .user = &m,
-                                                                              .optimizer = { .kind = COPSE_ADAM,
-                                                                                             .learning_rate = 0.01f },
-                                                                              .prefetch = 2 },
-                                              &trainer));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_create(st,
+                             &(struct copse_trainer_params){
+                                 .loss = loss,
+                                 .user = &m,
+                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f },
+                                 .prefetch = 2 },
+                             &trainer));
     COPSE_TRY_OR(end, s, train(trainer, batches));
 end:
     copse_trainer_release(&trainer);

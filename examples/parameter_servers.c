@@ -36,13 +36,22 @@ static copse_status work(copse_context *ctx, copse_cluster *cluster)
     copse_status s;
     float value;
     COPSE_TRY_OR(end, s, copse_parameter_server_create(ctx, cluster, devices, 2, NULL, &st));
-    COPSE_TRY_OR(end, s, copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) }, &slope));
-    COPSE_TRY_OR(end, s, copse_trainer_create(
-        st, &(struct copse_trainer_params){ .loss = loss, .user = copse_variable_tensor(slope),
-                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.05f } }, &trainer));
+    COPSE_TRY_OR(end, s,
+                 copse_variable_create(
+                     st,
+                     &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) },
+                     &slope));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_create(st,
+                             &(struct copse_trainer_params){
+                                 .loss = loss,
+                                 .user = copse_variable_tensor(slope),
+                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.05f } },
+                             &trainer));
     for (int step = 0; step < 30; step++) {
-        /* pulls the variable, computes gradients on both replicas, pushes their sum to the server */
+        /* pulls the variable, computes gradients on both replicas, pushes their sum to the
+           server */
         COPSE_TRY_OR(end, s, copse_trainer_step(trainer, &batch));
         COPSE_TRY_OR(end, s, copse_trainer_result(trainer, true, &result));
     }

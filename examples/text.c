@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Trains on a text and continues it with the most likely character, again and again. docs/text.md */
+/* Trains on a text and continues it with the most likely character, again and again.
+   docs/text.md */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,16 @@ enum { WINDOW = 12, WRITTEN = 70 };
 static const char rhyme[] = "Jack and Jill went up the hill to fetch a pail of water.\n"
                             "Jack fell down and broke his crown, and Jill came tumbling after.\n";
 
-static copse_status make_windows(copse_context *ctx, const char *text, copse_text_rows rows, const copse_schema *schema,
-                                 copse_dataset **out)
+static copse_status make_windows(copse_context *ctx, const char *text, copse_text_rows rows,
+                                 const copse_schema *schema, copse_dataset **out)
 {
-    const struct copse_text_params how = { .tokens = COPSE_TOKENS_CHARACTERS, .context = WINDOW, .stride = 1, .rows = rows };
+    const struct copse_text_params how = {
+        .tokens = COPSE_TOKENS_CHARACTERS, .context = WINDOW, .stride = 1, .rows = rows
+    };
     const struct copse_source_params source = { .text = &how };
-    return copse_text_create(ctx, text, strlen(text), &(struct copse_dataset_params){ .schema = schema, .source = &source }, out);
+    return copse_text_create(ctx, text, strlen(text),
+                             &(struct copse_dataset_params){ .schema = schema, .source = &source },
+                             out);
 }
 
 static copse_status print_last(void *user, const struct copse_epoch *e, bool *stop)
@@ -35,11 +40,21 @@ static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *dat
     copse_trainer *t = NULL;
     copse_batches *batches = NULL;
     copse_status s;
-    COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                                              .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } }, &t));
-    COPSE_TRY_OR(end, s, copse_batches_create(data, &(struct copse_batches_params){ .batch = 16, .seed = 1 },
-                                              &batches));
-    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_create(st,
+                             &(struct copse_trainer_params){
+                                 .loss = copse_model_loss,
+                                 .user = m,
+                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } },
+                             &t));
+    COPSE_TRY_OR(end, s,
+                 copse_batches_create(
+                     data, &(struct copse_batches_params){ .batch = 16, .seed = 1 }, &batches));
+    COPSE_TRY_OR(
+        end, s,
+        copse_trainer_fit(t, batches,
+                          &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
 end:
     copse_batches_release(&batches);
     copse_trainer_release(&t);
@@ -47,7 +62,8 @@ end:
 }
 
 /* Append the most likely character; `text` has room for it. */
-static copse_status append(copse_context *ctx, copse_model *m, uint32_t characters, float *p, char *text)
+static copse_status append(copse_context *ctx, copse_model *m, uint32_t characters, float *p,
+                           char *text)
 {
     copse_dataset *end = NULL;
     uint32_t best = 0;
@@ -73,9 +89,13 @@ static copse_status run(copse_context *ctx)
     COPSE_TRY_OR(end, s, make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data));
     copse_dataset_describe(data, &info);
     COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(end, s, copse_model_create(st, copse_dataset_schema(data),
-                                 &(struct copse_model_params){ .network = "embedding in 8; flatten; dense 32 relu; dense out",
-                                                                          .seed = 1 }, &m));
+    COPSE_TRY_OR(
+        end, s,
+        copse_model_create(
+            st, copse_dataset_schema(data),
+            &(struct copse_model_params){
+                .network = "embedding in 8; flatten; dense 32 relu; dense out", .seed = 1 },
+            &m));
     COPSE_TRY_OR(end, s, train(m, st, data));
     p = malloc(info.classes * sizeof *p);
     s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ask whether the results of devices can be trusted, before they are trained on: trust [DEVICES [OPS [DEADLINE]]]. */
+/* Ask whether the results of devices can be trusted, before they are trained on: trust [DEVICES
+   [OPS [DEADLINE]]]. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,22 +11,24 @@ static void tell(void *user, const struct copse_conformance_event *e)
 {
     (void)user;
     if (e->kind == COPSE_CONFORM_RESULT && copse_verdict_fails(e->result->verdict))
-        printf("%s %s %s %s (%s): %s\n", copse_verdict_name(e->result->verdict), e->result->mode, e->result->op,
-               e->result->name, e->result->variant, e->result->text);
+        printf("%s %s %s %s (%s): %s\n", copse_verdict_name(e->result->verdict), e->result->mode,
+               e->result->op, e->result->name, e->result->variant, e->result->text);
 }
 
-static copse_status check(copse_context *ctx, const struct copse_conformance_job_params *params, bool *is_trusted)
+static copse_status check(copse_context *ctx, const struct copse_conformance_job_params *params,
+                          bool *is_trusted)
 {
     struct copse_conformance_outcome out;
     copse_conformance_job *job;
     COPSE_TRY(copse_conformance_start(ctx, params, &job));
-    const copse_status s = copse_conformance_wait(job, -1, &out); /* a window would ask for the progress */
+    /* a window would ask for the progress */
+    const copse_status s = copse_conformance_wait(job, -1, &out);
     copse_conformance_job_release(&job);
     *is_trusted = s == COPSE_OK && out.is_trusted;
     if (s == COPSE_OK)
         printf("%llu passed, %llu failed, %llu not reached\n",
-               (unsigned long long)out.summary.counts[COPSE_VERDICT_PASS], (unsigned long long)out.failed,
-               (unsigned long long)out.not_reached);
+               (unsigned long long)out.summary.counts[COPSE_VERDICT_PASS],
+               (unsigned long long)out.failed, (unsigned long long)out.not_reached);
     return s;
 }
 
@@ -47,8 +50,8 @@ int main(int argc, char **argv)
     };
     copse_context *ctx = NULL;
     bool is_trusted = false;
-    const bool is_done =
-        copse_context_create(&no_drivers, &ctx) == COPSE_OK && check(ctx, &params, &is_trusted) == COPSE_OK;
+    const bool is_done = copse_context_create(&no_drivers, &ctx) == COPSE_OK &&
+                         check(ctx, &params, &is_trusted) == COPSE_OK;
     if (!is_done)
         fprintf(stderr, "%s\n", copse_last_error());
     copse_context_release(&ctx);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* An op of the application: swish, x sigmoid(beta x), with its gradient, checked by conformance and used on a device:
-   user_op [DEVICE [FOLDER]]. On Vulkan devices FOLDER has swish.spv and swish_slope.spv, made so:
-     user_op --glsl swish > swish.comp && glslangValidator -V --target-env vulkan1.1 swish.comp -o swish.spv */
+/* An op of the application: swish, x sigmoid(beta x), with its gradient, checked by conformance and
+   used on a device: user_op [DEVICE [FOLDER]]. On Vulkan devices FOLDER has swish.spv and
+   swish_slope.spv, made so:
+     user_op --glsl swish > swish.comp && glslangValidator -V --target-env vulkan1.1 swish.comp -o
+     swish.spv */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +65,8 @@ static void slope(const void *params, const int32_t *spec, const struct copse_ho
 }
 
 /* One invocation for each element; beta is the settings. */
-static copse_status launch(void *user, const struct copse_user_call *call, struct copse_user_launch *out)
+static copse_status launch(void *user, const struct copse_user_call *call,
+                           struct copse_user_launch *out)
 {
     struct params p = { 1, 0 };
     (void)user;
@@ -76,8 +79,8 @@ static copse_status launch(void *user, const struct copse_user_call *call, struc
 }
 
 /* `user` is the op swish_slope. */
-static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call, copse_tensor *dy,
-                             copse_tensor **dx)
+static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call,
+                             copse_tensor *dy, copse_tensor **dx)
 {
     copse_tensor *operands[] = { call->operands[0], dy };
     return copse_user_op_add(g, *(copse_user_op **)user, operands, 2, call->settings, &dx[0]);
@@ -87,13 +90,28 @@ static copse_status gradient(void *user, copse_graph *g, const struct copse_user
 
 static const float one = 1, two = 2;
 static const struct copse_user_sample samples[] = {
-    { .name = "a matrix", .shapes = { { 2, { 20, 30 } }, { 2, { 20, 30 } } }, .settings = &one, .low = -4, .high = 4 },
+    { .name = "a matrix",
+      .shapes = { { 2, { 20, 30 } }, { 2, { 20, 30 } } },
+      .settings = &one,
+      .low = -4,
+      .high = 4 },
     { .name = "beta 2", .shapes = { { 1, { 7 } }, { 1, { 7 } } }, .settings = &two },
 };
 static struct copse_user_op_params ops[] = {
-    { .name = "swish_slope", .operands = 2, .text = slope_text, .reference = slope, .ulp = 16, .ratio = 16 },
-    { .name = "swish", .operands = 1, .text = swish_text, .reference = swish, .ulp = 8, .gradient_ulp = 16,
-      .gradient_ratio = 16, .gradient = gradient },
+    { .name = "swish_slope",
+      .operands = 2,
+      .text = slope_text,
+      .reference = slope,
+      .ulp = 16,
+      .ratio = 16 },
+    { .name = "swish",
+      .operands = 1,
+      .text = swish_text,
+      .reference = swish,
+      .ulp = 8,
+      .gradient_ulp = 16,
+      .gradient_ratio = 16,
+      .gradient = gradient },
 };
 static copse_user_op *made[2];
 
@@ -145,10 +163,12 @@ static void tell(void *user, const struct copse_case_result *r)
 static copse_status check(copse_context *ctx, const char *device)
 {
     struct copse_conformance_summary s;
-    const struct copse_conformance_params p = { .device = device, .ops = "swish,swish_slope", .tier = COPSE_CONFORM_STANDARD,
-                                                .result = tell };
+    const struct copse_conformance_params p = {
+        .device = device, .ops = "swish,swish_slope", .tier = COPSE_CONFORM_STANDARD, .result = tell
+    };
     COPSE_TRY(copse_conformance_run(ctx, &p, &s));
-    printf("%s: %llu cases passed, %llu failed\n", device, (unsigned long long)s.counts[COPSE_VERDICT_PASS],
+    printf("%s: %llu cases passed, %llu failed\n", device,
+           (unsigned long long)s.counts[COPSE_VERDICT_PASS],
            (unsigned long long)s.counts[COPSE_VERDICT_FAIL]);
     return COPSE_OK;
 }
@@ -163,7 +183,8 @@ static copse_status compute(copse_device *dev, copse_graph *g)
     COPSE_TRY(copse_user_op_add(g, made[1], &x, 1, &one, &out[0]));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(4), 1, &dy));
     COPSE_TRY(copse_gradients(g, out[0], dy, &x, 1, &out[1]));
-    COPSE_TRY(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = 2 }, &f));
+    COPSE_TRY(copse_function_create(
+        dev, &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = 2 }, &f));
     copse_status s = copse_function_write(f, x, values);
     s = s ? s : copse_function_run(f);
     s = s ? s : copse_function_read(f, 0, y);
@@ -190,8 +211,9 @@ static int print_glsl(const char *name)
 {
     char text[65536];
     size_t needed;
-    if (copse_kernel_complete(COPSE_KERNEL_GLSL, strcmp(name, "swish") == 0 ? swish_text : slope_text, text, sizeof text,
-                              &needed) != COPSE_OK)
+    if (copse_kernel_complete(COPSE_KERNEL_GLSL,
+                              strcmp(name, "swish") == 0 ? swish_text : slope_text, text,
+                              sizeof text, &needed) != COPSE_OK)
         return 2;
     return fputs(text, stdout) < 0;
 }

@@ -25,8 +25,8 @@ const struct command commands[] = {
     { 0 },
 };
 
-/* If a standard stream is closed, the next opened file would get its number, and output would be written into that
-   file. */
+/* If a standard stream is closed, the next opened file would get its number, and output would be
+   written into that file. */
 static void fill_standard_streams(void)
 {
     int fd;
@@ -37,8 +37,9 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
-/* Writing beyond `ulimit -f` fails like any other write, and the file is removed. The parent process may have set
-   SIGCHLD to be ignored; the exit codes of child processes would then be lost. */
+/* Writing beyond `ulimit -f` fails like any other write, and the file is removed. The parent
+   process may have set SIGCHLD to be ignored; the exit codes of child processes would then be
+   lost. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Code shared by the subcommands: options, the context, error lines, exit codes. Uses public headers only. */
+/* Code shared by the subcommands: options, the context, error lines, exit codes. Uses public
+   headers only. */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -37,8 +38,10 @@ enum option_kind {
     OPTION_FLOAT,
     OPTION_CHOICE,
     OPTION_WORDS, /* words without "--"; the row's name is "" */
-    /* No options; the row's name is "". `arg` is NULL, or a topic: the row is shown only by `copse help TOPIC`. */
-    OPTION_GROUP,   /* `help` is the heading of the rows that follow; its topic applies to them too */
+    /* No options; the row's name is "". `arg` is NULL, or a topic: the row is shown only by `copse
+       help TOPIC`. */
+    /* `help` is the heading of the rows that follow; its topic applies to them too */
+    OPTION_GROUP,
     OPTION_NOTE,    /* `help` is a text at the end of the list */
     OPTION_EXAMPLE, /* `help` is a command line */
 };
@@ -63,17 +66,17 @@ struct option_choice {
 bool option_choose(struct option_choice *choice, const char *value);
 
 struct option_row {
-    const char *name;      /* "epochs": the option --epochs */
+    const char *name; /* "epochs": the option --epochs */
     enum option_kind kind;
-    void *to;              /* bool, const char *, uint32_t, uint64_t, float, option_choice or
+    void *to;         /* bool, const char *, uint32_t, uint64_t, float, option_choice or
                               option_words */
-    const char *arg;       /* "N" */
-    const char *help;      /* NULL: the option is parsed, and offered nowhere */
+    const char *arg;  /* "N" */
+    const char *help; /* NULL: the option is parsed, and offered nowhere */
 };
 
-/* Parse argv[1..] into the rows' targets. Returns -1 to continue, otherwise the exit code: after --help, or after
-   printing an error in one line. The last row has name NULL. Help, man pages and shell completion are made from the
-   rows (help.h). */
+/* Parse argv[1..] into the rows' targets. Returns -1 to continue, otherwise the exit code: after
+   --help, or after printing an error in one line. The last row has name NULL. Help, man pages and
+   shell completion are made from the rows (help.h). */
 int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary);
 
 /* ---- context and errors (session.c) ---- */
@@ -92,11 +95,13 @@ copse_status session_open_files(copse_context **out);
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */
 void session_debug(void);
-/* The text of the last error on one line, with --debug and its place in the source. Lifetime: until the next call. */
+/* The text of the last error on one line, with --debug and its place in the source. Lifetime: until
+   the next call. */
 const char *session_error(void);
 /* A text of the library on one line, without control characters, in `out`. */
 const char *session_plain(char *out, size_t room, const char *text);
-/* The same in memory of its own, for text of files that a printf prints. Lifetime: until SHOWN further calls. */
+/* The same in memory of its own, for text of files that a printf prints. Lifetime: until SHOWN
+   further calls. */
 enum { SHOWN = 16 };
 const char *session_shown(const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
@@ -104,9 +109,11 @@ int session_fail(copse_status status);
 
 /* ---- installed files (places.c) ---- */
 
-/* Which of the three can be read: beside the command (a path relative to its folder), in the source tree it was built from, in
-   the install prefix; the last one if none can. `room`: memory of `size` bytes for the first. */
-const char *installed_place(char *room, size_t size, const char *beside, const char *source, const char *installed);
+/* Which of the three can be read: beside the command (a path relative to its folder), in the source
+   tree it was built from, in the install prefix; the last one if none can. `room`: memory of `size`
+   bytes for the first. */
+const char *installed_place(char *room, size_t size, const char *beside, const char *source,
+                            const char *installed);
 
 /* ---- drivers that compile kernels (compiling.c) ---- */
 
@@ -131,19 +138,21 @@ bool terminal_is(unsigned *columns);
 
 /* ---- signals (signals.c) ---- */
 
-/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called first, before a driver is loaded. */
+/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called first, before a driver is
+   loaded. */
 void signals_begin(void);
-/* Note SIGINT and SIGTERM from now on, unless they are ignored. A later signal of the same kind, more than a second after the first, ends the
-   process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second both
-   count as one request. */
+/* Note SIGINT and SIGTERM from now on, unless they are ignored. A later signal of the same kind,
+   more than a second after the first, ends the process at once. `timeout` and supervisors send a
+   signal twice, to the child and to its group: within a second both count as one request. */
 void signals_catch(void);
 /* The last noted signal, 0: none. */
 int signals_caught(void);
 enum { SIGNALS_ONE_NS = 1000000000 };
-/* Whether two signals of a kind are one request. `first`, `next`: their times [ns of one clock, first <= next]. */
+/* Whether two signals of a kind are one request. `first`, `next`: their times [ns of one clock,
+   first <= next]. */
 bool signals_are_one(int64_t first, int64_t next);
-/* SIGINT, SIGTERM or SIGHUP that would end the process at once take effect only after signals_release, so that no
-   partial file remains. In pairs, which may be nested. */
+/* SIGINT, SIGTERM or SIGHUP that would end the process at once take effect only after
+   signals_release, so that no partial file remains. In pairs, which may be nested. */
 void signals_hold(void);
 void signals_release(void);
 
@@ -169,8 +178,8 @@ void output_escape(FILE *f, const char *text);
 copse_status output_check(const char *path);
 /* Whether two paths refer to the same file; the files need not exist. */
 bool output_is_same(const char *path, const char *other);
-/* Whether a file that is written to `path` replaces what is read from `input`, a file or a folder: NULL, or what `path` is, such
-   as "is in the folder of". */
+/* Whether a file that is written to `path` replaces what is read from `input`, a file or a folder:
+   NULL, or what `path` is, such as "is in the folder of". */
 const char *output_overwrites(const char *path, const char *input);
 
 #endif

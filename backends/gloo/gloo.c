@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over Gloo: TCP connections between all pairs of ranks. A peer is lost when its connection
-   breaks. */
+/* The transport over Gloo: TCP connections between all pairs of ranks. A peer is lost when its
+   connection breaks. */
 #include <string.h>
 #include <time.h>
 
@@ -36,7 +36,8 @@ static copse_status listen_all(struct copse_transport *t, unsigned char *mine)
     if (!shim_mesh_listen(t->priv, why, sizeof why))
         return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen: %.200s", why);
     for (uint32_t p = 0; p < t->size; p++)
-        if (p != t->rank && !shim_mesh_address(t->priv, (int)p, mine + p * RENDEZVOUS_BYTES, why, sizeof why))
+        if (p != t->rank &&
+            !shim_mesh_address(t->priv, (int)p, mine + p * RENDEZVOUS_BYTES, why, sizeof why))
             return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
     return COPSE_OK;
 }
@@ -49,8 +50,8 @@ static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
     rendezvous_split(t->addresses[t->rank], host, &port);
     const uint64_t now = now_ns();
     const uint64_t left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000 + 1 : 1;
-    struct shim_mesh *mesh = shim_mesh_open(host, (int)t->rank, (int)t->size, (int64_t)left, why,
-                                            sizeof why);
+    struct shim_mesh *mesh =
+        shim_mesh_open(host, (int)t->rank, (int)t->size, (int64_t)left, why, sizeof why);
     t->priv = mesh;
     if (!mesh)
         return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen on %s: %.200s", host,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The rendezvous. Rank 0, the root, listens at its address from the description until every other rank has
- * sent a hello. Then it notifies all ranks; each opens its ports and sends its addresses, which the root
- * distributes. So no rank accepts connections while a rank is missing: Gloo takes the first connection for
- * its peer.
+/* The rendezvous. Rank 0, the root, listens at its address from the description until every other
+ * rank has sent a hello. Then it notifies all ranks; each opens its ports and sends its addresses,
+ * which the root distributes. So no rank accepts connections while a rank is missing: Gloo takes
+ * the first connection for its peer.
  *
- * Messages have known sizes; the root reads no more than that, allocates or indexes nothing by received
- * numbers, and closes the listening socket once all ranks have arrived. It closes connections of strangers,
- * and silent connections when it needs room for a new one.
+ * Messages have known sizes; the root reads no more than that, allocates or indexes nothing by
+ * received numbers, and closes the listening socket once all ranks have arrived. It closes
+ * connections of strangers, and silent connections when it needs room for a new one.
  */
 #include "rendezvous.h"
 
@@ -19,12 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC      0x636f7073656d6532ull /* of a member; */
-#define ROOT_MAGIC 0x636f707365686f32ull /* of the root: an echo is no reply */
-#define CONNECTIONS_MAX 128 /* at a time, strangers included: more than ranks */
-#define READY_NS   1000000000ull /* for addresses, if the last rank arrived at the deadline */
-#define RETRY_NS   50000000ull
-#define REPLY_NS   2000000000ull /* the root's deadline may be later than a member's */
+#define MAGIC           0x636f7073656d6532ull /* of a member; */
+#define ROOT_MAGIC      0x636f707365686f32ull /* of the root: an echo is no reply */
+#define CONNECTIONS_MAX 128                   /* at a time, strangers included: more than ranks */
+#define READY_NS        1000000000ull /* for addresses, if the last rank arrived at the deadline */
+#define RETRY_NS        50000000ull
+#define REPLY_NS        2000000000ull /* the root's deadline may be later than a member's */
 
 struct hello {
     uint64_t magic, job;
@@ -200,7 +200,8 @@ static void accept_all(struct root *p)
     for (int i = 0; i < CONNECTIONS_MAX / 2; i++) {
         const int fd = accept(p->listener, NULL, NULL);
         if (fd < 0) {
-            if (errno != EAGAIN && errno != EWOULDBLOCK) /* such as no more files: poll would return at once */
+            /* such as no more files: poll would return at once */
+            if (errno != EAGAIN && errno != EWOULDBLOCK)
                 pause_ns(RETRY_NS);
             return;
         }
@@ -215,8 +216,9 @@ static void accept_all(struct root *p)
     }
 }
 
-/* A hello has arrived: accept it, or reply why not. The root continues to wait after a hello of another job or
-   description, which any process of the network may send; it names that process after the deadline. */
+/* A hello has arrived: accept it, or reply why not. The root continues to wait after a hello of
+   another job or description, which any process of the network may send; it names that process
+   after the deadline. */
 static void check_hello(struct root *p, struct connection *g)
 {
     struct copse_transport *t = p->t;
@@ -225,15 +227,19 @@ static void check_hello(struct root *p, struct connection *g)
     if (h.magic == MAGIC && (h.job != t->job || h.size != t->size)) {
         const struct reply no = { .magic = ROOT_MAGIC, .outcome = STRANGER };
         (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
-        copse_transport_fail(t, COPSE_ERR_COMM, "a process with rank %u was rejected: it has another "
-                             "description of the cluster", h.rank);
+        copse_transport_fail(t, COPSE_ERR_COMM,
+                             "a process with rank %u was rejected: it has another "
+                             "description of the cluster",
+                             h.rank);
         p->has_rejected = true;
     }
-    if (h.magic != MAGIC || h.job != t->job || h.size != t->size || h.rank == 0 || h.rank >= t->size) {
+    if (h.magic != MAGIC || h.job != t->job || h.size != t->size || h.rank == 0 ||
+        h.rank >= t->size) {
         close_connection(p, g);
         return;
     }
-    for (struct connection *other = p->connections; other < p->connections + CONNECTIONS_MAX; other++)
+    for (struct connection *other = p->connections; other < p->connections + CONNECTIONS_MAX;
+         other++)
         if (other != g && other->has_joined && other->rank == h.rank)
             close_connection(p, other); /* it reconnected */
     g->has_joined = true;
@@ -245,8 +251,8 @@ static void receive(struct root *p, struct connection *g)
 {
     unsigned char beyond;
     const bool is_full = g->got == p->size;
-    const ssize_t n = is_full ? recv(g->fd, &beyond, 1, 0)
-                              : recv(g->fd, g->bytes + g->got, p->size - g->got, 0);
+    const ssize_t n =
+        is_full ? recv(g->fd, &beyond, 1, 0) : recv(g->fd, g->bytes + g->got, p->size - g->got, 0);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (n <= 0 || is_full) { /* it left, or sent too many bytes */
@@ -268,7 +274,8 @@ static void receive_all(struct root *p, const struct pollfd fds[CONNECTIONS_MAX]
 static void list_connections(const struct root *p, struct pollfd fds[CONNECTIONS_MAX])
 {
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-        fds[i] = (struct pollfd){ .fd = p->connections[i].bytes ? p->connections[i].fd : -1, .events = POLLIN };
+        fds[i] = (struct pollfd){ .fd = p->connections[i].bytes ? p->connections[i].fd : -1,
+                                  .events = POLLIN };
 }
 
 static copse_status gather(struct root *p)
@@ -281,8 +288,9 @@ static copse_status gather(struct root *p)
         const uint64_t now = now_ns();
         if (now >= t->deadline_ns) {
             t->missing = p->missing;
-            return p->has_rejected ? COPSE_ERR_TIMEOUT /* the text names it */
-                                    : copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not all ranks arrived");
+            return p->has_rejected
+                       ? COPSE_ERR_TIMEOUT /* the text names it */
+                       : copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not all ranks arrived");
         }
         if (!has_warned && now >= t->warn_ns) {
             has_warned = true;
@@ -339,8 +347,8 @@ static copse_status conclude(struct root *p, copse_status s, const unsigned char
     const uint64_t deadline = now_ns() + 5000000000ull;
     unsigned char *out = alloc(p->t, sizeof(struct reply) + size * RENDEZVOUS_BYTES);
     const struct reply a = { .magic = ROOT_MAGIC,
-                              .missing = p->missing,
-                              .outcome = s ? INCOMPLETE : WELCOME };
+                             .missing = p->missing,
+                             .outcome = s ? INCOMPLETE : WELCOME };
     if (!out)
         return s ? s : copse_transport_fail(p->t, COPSE_ERR_NO_MEMORY, "no memory");
     for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++) {
@@ -348,11 +356,13 @@ static copse_status conclude(struct root *p, copse_status s, const unsigned char
             continue;
         memcpy(out, &a, sizeof a);
         memcpy(out + sizeof a, mine + g->rank * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES);
-        memcpy(theirs + g->rank * RENDEZVOUS_BYTES, g->bytes + sizeof(struct hello), RENDEZVOUS_BYTES);
+        memcpy(theirs + g->rank * RENDEZVOUS_BYTES, g->bytes + sizeof(struct hello),
+               RENDEZVOUS_BYTES);
         for (struct connection *o = p->connections; o < p->connections + CONNECTIONS_MAX; o++)
             if (o->has_joined)
                 memcpy(out + sizeof a + o->rank * RENDEZVOUS_BYTES,
-                       o->bytes + sizeof(struct hello) + g->rank * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES);
+                       o->bytes + sizeof(struct hello) + g->rank * RENDEZVOUS_BYTES,
+                       RENDEZVOUS_BYTES);
         if (!send_all(g->fd, out, sizeof a + size * RENDEZVOUS_BYTES, deadline))
             p->t->lost |= 1ull << g->rank; /* the others continue */
     }
@@ -360,8 +370,8 @@ static copse_status conclude(struct root *p, copse_status s, const unsigned char
     return s;
 }
 
-static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
-                             unsigned char *theirs)
+static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *ready,
+                             unsigned char *mine, unsigned char *theirs)
 {
     struct root *p = alloc(t, sizeof *p);
     if (!p)
@@ -385,13 +395,15 @@ static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *rea
 
 /* ---- a member ---- */
 
-/* If the root does not listen yet, the system may assign its port to this member and connect it with itself. */
+/* If the root does not listen yet, the system may assign its port to this member and connect it
+   with itself. */
 static bool is_itself(int fd)
 {
     struct sockaddr_storage here = { 0 }, there = { 0 };
     socklen_t n = sizeof here, m = sizeof there;
-    return getsockname(fd, (struct sockaddr *)&here, &n) == 0 && getpeername(fd, (struct sockaddr *)&there, &m) == 0 &&
-           n == m && memcmp(&here, &there, n) == 0;
+    return getsockname(fd, (struct sockaddr *)&here, &n) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &m) == 0 && n == m &&
+           memcmp(&here, &there, n) == 0;
 }
 
 static int call(const struct addrinfo *list, uint64_t deadline)
@@ -434,8 +446,8 @@ static bool is_late(struct member *v, uint64_t grace)
     return now >= v->t->deadline_ns + grace;
 }
 
-/* Bytes that arrived before the connection ended or the deadline. A member waits longer than the root: if it
-   left first it would take the root for lost, which knows the missing ranks. */
+/* Bytes that arrived before the connection ended or the deadline. A member waits longer than the
+   root: if it left first it would take the root for lost, which knows the missing ranks. */
 static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_t size)
 {
     size_t got = 0;
@@ -452,8 +464,8 @@ static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_
 }
 
 /* One connection to the root. Returns the bytes of its last reply. `is_ready`: `mine` is filled. */
-static size_t call_root(struct member *v, int fd, rendezvous_ready_fn *ready, unsigned char *mine, unsigned char *in,
-                        bool *is_ready, copse_status *s)
+static size_t call_root(struct member *v, int fd, rendezvous_ready_fn *ready, unsigned char *mine,
+                        unsigned char *in, bool *is_ready, copse_status *s)
 {
     struct copse_transport *t = v->t;
     const struct hello h = { MAGIC, t->job, t->rank, t->size };
@@ -477,8 +489,8 @@ static size_t call_root(struct member *v, int fd, rendezvous_ready_fn *ready, un
     return receive_from(v, fd, in, sizeof a + bytes);
 }
 
-static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
-                               unsigned char *theirs, unsigned char *in)
+static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *ready,
+                               unsigned char *mine, unsigned char *theirs, unsigned char *in)
 {
     struct member v = { .t = t };
     const size_t bytes = t->size * RENDEZVOUS_BYTES;
@@ -505,8 +517,10 @@ static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *r
             continue;
         }
         if (a.outcome == STRANGER)
-            s = copse_transport_fail(t, COPSE_ERR_COMM, "%s belongs to another job, or has another "
-                                     "description of the cluster", t->addresses[0]);
+            s = copse_transport_fail(t, COPSE_ERR_COMM,
+                                     "%s belongs to another job, or has another "
+                                     "description of the cluster",
+                                     t->addresses[0]);
         else if (a.outcome == INCOMPLETE) {
             t->missing = a.missing;
             s = copse_transport_fail(t, COPSE_ERR_COMM, "not all ranks arrived");

@@ -10,9 +10,10 @@
 /* Fill the data of this rank for every other rank, [size][RENDEZVOUS_BYTES]. */
 typedef copse_status rendezvous_ready_fn(struct copse_transport *t, unsigned char *mine);
 
-/* Rank r's mine[p] becomes rank p's theirs[r]: both [size][RENDEZVOUS_BYTES]. Rank 0 listens at its address
-   until all ranks have connected; the others retry until it listens. Then `ready` fills `mine`, in every rank
-   at about the same time. A rank that is lost from then on has its bit in t->lost, which is no failure. */
+/* Rank r's mine[p] becomes rank p's theirs[r]: both [size][RENDEZVOUS_BYTES]. Rank 0 listens at its
+   address until all ranks have connected; the others retry until it listens. Then `ready` fills
+   `mine`, in every rank at about the same time. A rank that is lost from then on has its bit in
+   t->lost, which is no failure. */
 copse_status rendezvous(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
                         unsigned char *theirs);
 

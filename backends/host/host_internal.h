@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference implementation as a device: kernels are their double-precision host functions over float buffers, and
-   every command has completed when the call that appends it returns. */
+/* The reference implementation as a device: kernels are their double-precision host functions over
+   float buffers, and every command has completed when the call that appends it returns. */
 #ifndef COPSE_HOST_INTERNAL_H
 #define COPSE_HOST_INTERNAL_H
 

@@ -10,8 +10,9 @@ bool copse_host_has_kernel(const copse_device *dev, const struct copse_kernel_ro
 
 copse_status copse_host_kernel_init(struct copse_kernel *k)
 {
-    return k->row->is_variant ? copse_fail(COPSE_ERR_UNSUPPORTED, "host: %s is a variant", k->row->name)
-                              : COPSE_OK;
+    return k->row->is_variant
+               ? copse_fail(COPSE_ERR_UNSUPPORTED, "host: %s is a variant", k->row->name)
+               : COPSE_OK;
 }
 
 void copse_host_kernel_fini(struct copse_kernel *k)

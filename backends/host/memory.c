@@ -14,8 +14,8 @@ copse_status copse_host_memory(copse_device *dev, uint64_t *free_bytes, uint64_t
 copse_status copse_host_buffer_init(copse_buffer *buf)
 {
     struct host_buffer *b = buf->priv;
-    b->bytes = buf->host ? buf->host
-                         : copse__alloc_aligned(&buf->dev->base->mem, buf->size, ALIGNMENT);
+    b->bytes =
+        buf->host ? buf->host : copse__alloc_aligned(&buf->dev->base->mem, buf->size, ALIGNMENT);
     return b->bytes ? COPSE_OK
                     : copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "host: no memory for a buffer of %zu",
                                  buf->size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues of the host backend: a command runs at once, so its ticket is already reached when it is returned. */
+/* Queues of the host backend: a command runs at once, so its ticket is already reached when it is
+   returned. */
 #include "backends/host/host_internal.h"
 
 copse_status copse_host_queue_init(copse_queue *q)
@@ -42,8 +43,7 @@ copse_status copse_host_encode(copse_queue *q, const struct copse_command *c)
         copse_host_dispatch(c);
         return COPSE_OK;
     case COPSE_COMMAND_COPY:
-        memcpy(copse_host_at(&c->bindings[1]), copse_host_at(&c->bindings[0]),
-               c->bindings[0].size);
+        memcpy(copse_host_at(&c->bindings[1]), copse_host_at(&c->bindings[0]), c->bindings[0].size);
         return COPSE_OK;
     case COPSE_COMMAND_FILL:
         fill(&c->bindings[0], c->word);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over MPI: nonblocking point-to-point messages with deadlines of the library, because MPI's
- * waits never end when a peer is lost. The first open initialises MPI and an orderly close finalises it; MPI
- * cannot be started again in the same process.
+/* The transport over MPI: nonblocking point-to-point messages with deadlines of the library,
+ * because MPI's waits never end when a peer is lost. The first open initialises MPI and an orderly
+ * close finalises it; MPI cannot be started again in the same process.
  */
 #include <string.h>
 #include <time.h>
@@ -65,10 +65,11 @@ static copse_status mpi_open(struct copse_transport *t)
     TRY(t, MPI_Comm_rank(MPI_COMM_WORLD, &rank), "rank");
     TRY(t, MPI_Comm_size(MPI_COMM_WORLD, &size), "size");
     if ((uint32_t)rank != t->rank || (uint32_t)size != t->size)
-        return copse_transport_fail(t, COPSE_ERR_ARGUMENT,
-                                    "MPI: the launcher started this process as rank %d of %d, but the "
-                                    "cluster's description says %u of %u",
-                                    rank, size, t->rank, t->size);
+        return copse_transport_fail(
+            t, COPSE_ERR_ARGUMENT,
+            "MPI: the launcher started this process as rank %d of %d, but the "
+            "cluster's description says %u of %u",
+            rank, size, t->rank, t->size);
     TRY(t, MPI_Comm_dup(MPI_COMM_WORLD, &s->comm), "making a communicator");
     s->has_comm = true;
     MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
@@ -148,10 +149,9 @@ static copse_status begin(struct copse_transport *t, bool is_send, uint32_t peer
     if (!op)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no memory for a message");
     op->peer = peer;
-    const int code = is_send ? MPI_Isend(bytes, (int)size, MPI_BYTE, (int)peer, (int)tag, s->comm,
-                                         &op->request)
-                             : MPI_Irecv(bytes, (int)size, MPI_BYTE, (int)peer, (int)tag, s->comm,
-                                         &op->request);
+    const int code =
+        is_send ? MPI_Isend(bytes, (int)size, MPI_BYTE, (int)peer, (int)tag, s->comm, &op->request)
+                : MPI_Irecv(bytes, (int)size, MPI_BYTE, (int)peer, (int)tag, s->comm, &op->request);
     if (code != MPI_SUCCESS) {
         mpi_give(t, op);
         return mpi_check(t, code, is_send ? "sending" : "receiving");
@@ -199,7 +199,8 @@ static copse_status mpi_wait(struct copse_transport *t, copse_transport_op *op, 
     }
 }
 
-/* A receive that has matched a message cannot be cancelled: later parts are still written to its memory. */
+/* A receive that has matched a message cannot be cancelled: later parts are still written to its
+   memory. */
 static bool mpi_drop(struct copse_transport *t, copse_transport_op *op)
 {
     const struct mpi_state *s = t->priv;

@@ -21,7 +21,7 @@ struct mpi_state {
     bool is_stuck;          /* a call of MPI did not return: make no other */
     MPI_Win window;
     bool has_window;
-    unsigned char *memory;  /* this rank's part of the window */
+    unsigned char *memory; /* this rank's part of the window */
     size_t memory_bytes;
     struct copse_transport_op *free;
     struct copse_transport_op *blocks[64]; /* arrays of 16, 32, 64, ... ops */

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget; there are no
- * puts, accumulates or exclusive locks.
+/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget;
+ * there are no puts, accumulates or exclusive locks.
  *
  * Calls that could wait for another rank, and why they do not here:
- *  - MPI_Win_allocate, MPI_Win_lock_all and MPI_Allreduce, once, at the start: a thread makes these calls
- *    while the caller waits for it until its deadline. After the deadline, MPI is not called again.
- *  - MPI_Rget returns at once over shared memory and over hardware with remote memory access; its request is
- *    polled by MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt implements windows by
- *    messages, and its MPI_Rget waits until the other side calls MPI: it is excluded.
- *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In the
- *    unified memory model, without which there are no windows here, it orders stores and loads as fences of C
- *    do.
- *  - MPI_Win_flush and MPI_Win_unlock would wait for the other side; without puts there is nothing to flush.
- *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are only called at
- *    an orderly end, which requires that all reads of all ranks have ended.
+ *  - MPI_Win_allocate, MPI_Win_lock_all and MPI_Allreduce, once, at the start: a thread makes these
+ *    calls while the caller waits for it until its deadline. After the deadline, MPI is not called
+ *    again.
+ *  - MPI_Rget returns at once over shared memory and over hardware with remote memory access; its
+ *    request is polled by MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt
+ *    implements windows by messages, and its MPI_Rget waits until the other side calls MPI: it is
+ *    excluded.
+ *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In
+ *    the unified memory model, without which there are no windows here, it orders stores and loads
+ *    as fences of C do.
+ *  - MPI_Win_flush and MPI_Win_unlock would wait for the other side; without puts there is nothing
+ *    to flush.
+ *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are only
+ *    called at an orderly end, which requires that all reads of all ranks have ended.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +28,8 @@
 
 #define OSC "OMPI_MCA_osc" /* the components that Open MPI may use for windows */
 
-/* Calls that a thread makes for a caller with a deadline. Outlives the caller's wait after a timeout. */
+/* Calls that a thread makes for a caller with a deadline. Outlives the caller's wait after a
+   timeout. */
 struct call {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -61,7 +65,8 @@ static void allocate(struct call *c)
 {
     int *model = NULL, has_model = 0;
     c->what = "allocating a window";
-    c->code = MPI_Win_allocate((MPI_Aint)c->size, 1, MPI_INFO_NULL, c->comm, &c->memory, &c->window);
+    c->code =
+        MPI_Win_allocate((MPI_Aint)c->size, 1, MPI_INFO_NULL, c->comm, &c->memory, &c->window);
     if (c->code != MPI_SUCCESS)
         return;
     c->has_window = true;
@@ -142,13 +147,14 @@ copse_status mpi_window_open(struct copse_transport *t, size_t size, uint64_t ti
     struct mpi_state *s = t->priv;
     pthread_t thread;
     if (s->threads < MPI_THREAD_SERIALIZED)
-        return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED,
-                                    "MPI: it supports calls of one thread only, and allocating a window "
-                                    "may wait forever");
+        return copse_transport_fail(
+            t, COPSE_ERR_UNSUPPORTED,
+            "MPI: it supports calls of one thread only, and allocating a window "
+            "may wait forever");
     if (!is_usable())
-        return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED,
-                                    "MPI: windows implemented by messages are not excluded: set " OSC
-                                    " to ^pt2pt");
+        return copse_transport_fail(
+            t, COPSE_ERR_UNSUPPORTED,
+            "MPI: windows implemented by messages are not excluded: set " OSC " to ^pt2pt");
     struct call *c = t->resize(t->resize_user, NULL, sizeof *c);
     if (!c)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no memory");
@@ -198,8 +204,8 @@ copse_status mpi_window_get(struct copse_transport *t, uint32_t peer, size_t off
     op->peer = peer;
     op->is_get = true;
     atomic_thread_fence(memory_order_seq_cst); /* after earlier reads */
-    const int code = MPI_Rget(bytes, (int)size, MPI_BYTE, (int)peer, (MPI_Aint)offset, (int)size, MPI_BYTE,
-                              s->window, &op->request);
+    const int code = MPI_Rget(bytes, (int)size, MPI_BYTE, (int)peer, (MPI_Aint)offset, (int)size,
+                              MPI_BYTE, s->window, &op->request);
     if (code != MPI_SUCCESS) {
         mpi_give(t, op);
         return mpi_check(t, code, "reading a window");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Private structs of the OpenCL backend and the table of entry points, which are resolved at run time. The table has
-   only OpenCL 1.2 calls: a newer call on an older platform may hang its loader. */
+/* Private structs of the OpenCL backend and the table of entry points, which are resolved at run
+   time. The table has only OpenCL 1.2 calls: a newer call on an older platform may hang its
+   loader. */
 #ifndef COPSE_CL_INTERNAL_H
 #define COPSE_CL_INTERNAL_H
 
@@ -15,8 +16,7 @@
 #define COPSE_CL_CALLS(X)                                                                          \
     X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                              \
     X(cl_int, GetPlatformInfo, (cl_platform_id, cl_platform_info, size_t, void *, size_t *))       \
-    X(cl_int, GetDeviceIDs,                                                                        \
-      (cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *))                        \
+    X(cl_int, GetDeviceIDs, (cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *))  \
     X(cl_int, GetDeviceInfo, (cl_device_id, cl_device_info, size_t, void *, size_t *))             \
     X(cl_int, CreateSubDevices,                                                                    \
       (cl_device_id, const cl_device_partition_property *, cl_uint, cl_device_id *, cl_uint *))    \
@@ -55,8 +55,8 @@
     X(cl_int, SetKernelArg, (cl_kernel, cl_uint, size_t, const void *))                            \
     X(cl_int, ReleaseKernel, (cl_kernel))                                                          \
     X(cl_int, EnqueueWriteBuffer,                                                                  \
-      (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void *, cl_uint,                   \
-       const cl_event *, cl_event *))                                                              \
+      (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void *, cl_uint, const cl_event *, \
+       cl_event *))                                                                                \
     X(cl_int, EnqueueReadBuffer,                                                                   \
       (cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *,       \
        cl_event *))                                                                                \
@@ -67,8 +67,8 @@
       (cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, cl_uint, const cl_event *,  \
        cl_event *))                                                                                \
     X(void *, EnqueueMapBuffer,                                                                    \
-      (cl_command_queue, cl_mem, cl_bool, cl_map_flags, size_t, size_t, cl_uint,                   \
-       const cl_event *, cl_event *, cl_int *))                                                    \
+      (cl_command_queue, cl_mem, cl_bool, cl_map_flags, size_t, size_t, cl_uint, const cl_event *, \
+       cl_event *, cl_int *))                                                                      \
     X(cl_int, EnqueueUnmapMemObject,                                                               \
       (cl_command_queue, cl_mem, void *, cl_uint, const cl_event *, cl_event *))                   \
     X(cl_int, EnqueueNDRangeKernel,                                                                \
@@ -91,19 +91,19 @@ struct copse_cl_api {
 
 struct copse_cl_device {
     struct copse_cl_api cl;
-    cl_device_id id;   /* the whole device or our sub-device */
-    bool is_part;      /* a sub-device, made by us or by the application */
-    bool has_id;       /* we hold a reference */
+    cl_device_id id; /* the whole device or our sub-device */
+    bool is_part;    /* a sub-device, made by us or by the application */
+    bool has_id;     /* we hold a reference */
     cl_context context;
-    cl_command_queue lent; /* the application's, shared by all our queues; NULL = each has its own */
+    /* the application's, shared by all our queues; NULL = each has its own */
+    cl_command_queue lent;
     struct copse_queue_guard guard; /* around commands appended to queues, if lock is not NULL */
     bool has_lock;
-    copse_mutex lock;  /* sub-buffer caches, event rings, opening CLBlast */
+    copse_mutex lock;     /* sub-buffer caches, event rings, opening CLBlast */
     atomic_bool is_stuck; /* a queue did not drain: its objects are no longer used or freed */
-    void *clblast;     /* library handle, opened by the first GEMM */
-    int (*sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t,
-                            cl_mem, size_t, size_t, float, cl_mem, size_t, size_t,
-                            cl_command_queue *, cl_event *);
+    void *clblast;        /* library handle, opened by the first GEMM */
+    int (*sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, cl_mem,
+                 size_t, size_t, float, cl_mem, size_t, size_t, cl_command_queue *, cl_event *);
     int (*clear_gemms)(void);
 };
 
@@ -127,17 +127,19 @@ struct copse_cl_kernel {
     copse_mutex lock;
 };
 
-#define COPSE_CL_BLOCKS 4
+#define COPSE_CL_BLOCKS      4
 #define COPSE_CL_BLOCK_BYTES (2u << 20)
-#define COPSE_CL_EVENTS 64
+#define COPSE_CL_EVENTS      64
 
 struct copse_cl_queue {
     cl_command_queue queue;
-    /* Tickets: the marker of ticket t is in slot t % COPSE_CL_EVENTS until a newer one replaces it. */
+    /* Tickets: the marker of ticket t is in slot t % COPSE_CL_EVENTS until a newer one replaces
+       it. */
     cl_event events[COPSE_CL_EVENTS];
     uint64_t newest;
     copse_status failed; /* sticky: an error of the device */
-    /* Staging: pinned host memory in blocks; a block is free again after its last write completes. */
+    /* Staging: pinned host memory in blocks; a block is free again after its last write
+       completes. */
     cl_mem staging;
     char *mapped;
     struct {
@@ -149,8 +151,9 @@ struct copse_cl_queue {
 };
 
 struct copse_cl_segment {
-    cl_kernel *kernels; /* one per command, arguments set; NULL for commands other than dispatches */
-    cl_mem *mems;       /* the buffers of the kernels, retained */
+    /* one per command, arguments set; NULL for commands other than dispatches */
+    cl_kernel *kernels;
+    cl_mem *mems; /* the buffers of the kernels, retained */
     size_t mem_count;
 };
 
@@ -171,7 +174,8 @@ static inline void copse_cl_unlock(const struct copse_cl_device *d)
 
 /* device.c */
 typedef void (*copse_cl_function)(void);
-/* Resolve the entry points, from the system's loader if `get_proc` is NULL. Returns NULL, or the missing name. */
+/* Resolve the entry points, from the system's loader if `get_proc` is NULL. Returns NULL, or the
+   missing name. */
 const char *copse_cl_load(struct copse_cl_api *cl,
                           copse_cl_function (*get_proc)(void *user, const char *name), void *user);
 
@@ -187,18 +191,19 @@ copse_status copse_cl_lend(copse_queue *q, const struct copse_queue_guard *guard
 const char *copse_cl_error_name(cl_int code);
 copse_status copse_cl_error_status(cl_int code);
 /* CL_SUCCESS is COPSE_OK; anything else fails with "opencl: <what>: <name of the code>". */
-#define copse_cl_check(code, what)                                                                 \
-    ((code) == CL_SUCCESS ? COPSE_OK                                                               \
-                          : copse_fail(copse_cl_error_status(code), "opencl: %s: %s (%d)", what,   \
+#define copse_cl_check(code, what)                                                               \
+    ((code) == CL_SUCCESS ? COPSE_OK                                                             \
+                          : copse_fail(copse_cl_error_status(code), "opencl: %s: %s (%d)", what, \
                                        copse_cl_error_name(code), (int)(code)))
 
 /* facts.c */
-void copse_cl_facts(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id, struct copse_fact_sink *to);
+void copse_cl_facts(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
+                    struct copse_fact_sink *to);
 
 /* describe.c */
 /* Texts of a platform and a device, cut to `size`; "" if unknown. */
-void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id,
-                            cl_platform_info what, char *out, size_t size);
+void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id, cl_platform_info what,
+                            char *out, size_t size);
 void copse_cl_device_text(const struct copse_cl_api *cl, cl_device_id id, cl_device_info what,
                           char *out, size_t size);
 void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
@@ -218,8 +223,8 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
 bool copse_cl_is_stored(const struct copse_kernel *k);
-/* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their number, with a reference
-   each, also on failure. */
+/* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their
+   number, with a reference each, also on failure. */
 copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
                                size_t *count);
 /* A kernel object owned by the caller. */

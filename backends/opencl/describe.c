@@ -29,8 +29,8 @@ static void take_text(cl_int answer, char *text, char *out, size_t size)
     out[length] = '\0';
 }
 
-void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id,
-                            cl_platform_info what, char *out, size_t size)
+void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id, cl_platform_info what,
+                            char *out, size_t size)
 {
     char text[TEXT_ROOM];
     take_text(cl->GetPlatformInfo(id, what, sizeof text, text, NULL), text, out, size);
@@ -54,8 +54,7 @@ static bool ask(const struct query *q, cl_device_info what, void *out, size_t si
     char answer[64];
     size_t got = 0;
     if (size > sizeof answer ||
-        q->cl->GetDeviceInfo(q->id, what, sizeof answer, answer, &got) != CL_SUCCESS ||
-        got != size)
+        q->cl->GetDeviceInfo(q->id, what, sizeof answer, answer, &got) != CL_SUCCESS || got != size)
         return false;
     memcpy(out, answer, size);
     return true;
@@ -156,12 +155,14 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     l->max_buffer_bytes = ask_ulong(q, CL_DEVICE_MAX_MEM_ALLOC_SIZE) & ~(cl_ulong)3;
     l->max_binding_bytes = l->max_buffer_bytes;
     l->offset_alignment = COPSE_MAX(ask_uint(q, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 4);
-    size_t items[8] = { 0 }; /* one per axis; `ask` requires the exact size, which depends on the number of axes */
+    /* one per axis; `ask` requires the exact size, which depends on the number of axes */
+    size_t items[8] = { 0 };
     const cl_uint axes = ask_uint(q, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS);
     ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, COPSE_MIN(axes, 8) * sizeof *items);
     size_t group = COPSE_MIN(ask_size(q, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1024);
     l->max_group_size = (uint32_t)COPSE_MIN(group, items[0]);
-    l->max_group_count = 65535; /* OpenCL defines no limit; every driver accepts this on both axes */
+    /* OpenCL defines no limit; every driver accepts this on both axes */
+    l->max_group_count = 65535;
     l->group_memory_bytes = (uint32_t)COPSE_MIN(ask_ulong(q, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
     l->max_bindings = COPSE_MAX_BINDINGS;
     const size_t pointers = COPSE_MAX_BINDINGS * (ask_uint(q, CL_DEVICE_ADDRESS_BITS) / 8);

@@ -5,13 +5,13 @@
 #include "backends/opencl/cl_internal.h"
 
 #define MAX_PLATFORMS 32
-#define MAX_DEVICES 64 /* of one platform */
-#define MAX_SHARES 64
+#define MAX_DEVICES   64 /* of one platform */
+#define MAX_SHARES    64
 
-#define INSTALL_DRIVER                                                                             \
+#define INSTALL_DRIVER \
     "install the GPU vendor's OpenCL driver, or on Debian: apt-get install pocl-opencl-icd"
-#define INSTALL_LOADER                                                                             \
-    "install the GPU vendor's driver, or on Debian: apt-get install ocl-icd-libopencl1 "           \
+#define INSTALL_LOADER                                                                   \
+    "install the GPU vendor's driver, or on Debian: apt-get install ocl-icd-libopencl1 " \
     "pocl-opencl-icd"
 
 /* The library is never closed, because drivers keep threads that outlive our objects. */
@@ -49,18 +49,18 @@ const char *copse_cl_load(struct copse_cl_api *cl,
         if (user == NULL)
             return "a loader";
     }
-#define LOOK_UP(result, name, params)                                                              \
-    function = get_proc(user, "cl" #name);                                                         \
-    memcpy(&cl->name, &function, sizeof function);                                                 \
-    if (function == NULL)                                                                          \
+#define LOOK_UP(result, name, params)              \
+    function = get_proc(user, "cl" #name);         \
+    memcpy(&cl->name, &function, sizeof function); \
+    if (function == NULL)                          \
         return "cl" #name;
     COPSE_CL_CALLS(LOOK_UP)
 #undef LOOK_UP
     return NULL;
 }
 
-/* Calls `visit` for every device of every platform until it returns false, always in the same order: the position is
-   the device's index. */
+/* Calls `visit` for every device of every platform until it returns false, always in the same
+   order: the position is the device's index. */
 static void each_device(const struct copse_cl_api *cl, const struct copse_logger *log,
                         cl_uint *platform_count,
                         bool (*visit)(void *user, cl_platform_id platform, cl_device_id device),
@@ -125,8 +125,8 @@ static copse_status cl_list(struct copse_device_sink *sink)
         snprintf(sink->detail, sizeof sink->detail, "%s without a driver; %s", found,
                  INSTALL_DRIVER);
     else
-        snprintf(sink->detail, sizeof sink->detail, "%s, %u platform%s", found,
-                 (unsigned)platforms, platforms == 1 ? "" : "s");
+        snprintf(sink->detail, sizeof sink->detail, "%s, %u platform%s", found, (unsigned)platforms,
+                 platforms == 1 ? "" : "s");
     return l.status;
 }
 
@@ -168,21 +168,22 @@ static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
            most >= shares;
 }
 
-/* Replace d->id with our part of a CPU's compute units; keep the whole device if that is impossible. */
+/* Replace d->id with our part of a CPU's compute units; keep the whole device if that is
+   impossible. */
 static void take_share(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
     const uint32_t units = dev->info.limits.compute_units, shares = dev->shares;
-    if (shares < 2 || shares > MAX_SHARES || dev->info.kind != COPSE_DEVICE_CPU ||
-        units < shares || !can_divide(d, shares))
+    if (shares < 2 || shares > MAX_SHARES || dev->info.kind != COPSE_DEVICE_CPU || units < shares ||
+        !can_divide(d, shares))
         return;
     cl_device_partition_property by_counts[MAX_SHARES + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
     for (uint32_t i = 0; i < shares; i++)
         by_counts[1 + i] = (cl_device_partition_property)(units / shares + (i < units % shares));
     by_counts[1 + shares] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
-    const cl_device_partition_property equally[] = {
-        CL_DEVICE_PARTITION_EQUALLY, (cl_device_partition_property)(units / shares), 0
-    };
+    const cl_device_partition_property equally[] = { CL_DEVICE_PARTITION_EQUALLY,
+                                                     (cl_device_partition_property)(units / shares),
+                                                     0 };
     cl_device_id parts[2 * MAX_SHARES];
     cl_uint count = 0;
     cl_int e = d->cl.CreateSubDevices(d->id, by_counts, MAX_SHARES, parts, &count);
@@ -265,15 +266,16 @@ static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t 
 
 static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
 {
-    /* The library's variants are for wide vectors; compilers for other devices need minutes to compile them. */
+    /* The library's variants are for wide vectors; compilers for other devices need minutes to
+       compile them. */
     const bool is_wide = row->is_variant && row >= copse_kernel_table &&
                          row < copse_kernel_table + copse_kernel_count;
     return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);
 }
 
 static const char *const variables[] = {
-    "OCL_", "OPENCL_", "CL_", "CLBLAST_", "POCL_", "RUSTICL_", "MESA_", "GALLIUM_", "LP_", "AMD_", "ROC_", "HSA_", "GPU_",
-    "INTEL_", "NEO_", "IGC_", "CUDA_", "NVIDIA_", NULL,
+    "OCL_", "OPENCL_", "CL_",  "CLBLAST_", "POCL_", "RUSTICL_", "MESA_", "GALLIUM_", "LP_", "AMD_",
+    "ROC_", "HSA_",    "GPU_", "INTEL_",   "NEO_",  "IGC_",     "CUDA_", "NVIDIA_",  NULL,
 };
 
 const struct copse_backend copse_backend_opencl = {

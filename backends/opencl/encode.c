@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL commands, one at a time or as a recorded segment. The queue is in order, so no barriers are necessary. */
+/* OpenCL commands, one at a time or as a recorded segment. The queue is in order, so no barriers
+   are necessary. */
 #include "backends/opencl/cl_internal.h"
 
 static void release_mems(const struct copse_cl_device *d, const cl_mem *mems, size_t count)

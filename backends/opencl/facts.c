@@ -21,19 +21,28 @@ static const struct {
 };
 
 /* Numbers of 4 or 8 bytes. */
-#define NUMBERS(X)                                                                                                     \
-    X(CL_DEVICE_TYPE) X(CL_DEVICE_VENDOR_ID) X(CL_DEVICE_MAX_COMPUTE_UNITS) X(CL_DEVICE_MAX_CLOCK_FREQUENCY)           \
-    X(CL_DEVICE_ADDRESS_BITS) X(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) X(CL_DEVICE_MAX_WORK_GROUP_SIZE)                   \
-    X(CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)                                   \
-    X(CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF) X(CL_DEVICE_MAX_MEM_ALLOC_SIZE)      \
-    X(CL_DEVICE_GLOBAL_MEM_SIZE) X(CL_DEVICE_GLOBAL_MEM_CACHE_TYPE) X(CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)                 \
-    X(CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE) X(CL_DEVICE_LOCAL_MEM_TYPE) X(CL_DEVICE_LOCAL_MEM_SIZE)                     \
-    X(CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE) X(CL_DEVICE_MAX_CONSTANT_ARGS) X(CL_DEVICE_MAX_PARAMETER_SIZE)               \
-    X(CL_DEVICE_MEM_BASE_ADDR_ALIGN) X(CL_DEVICE_IMAGE_SUPPORT) X(CL_DEVICE_IMAGE_MAX_BUFFER_SIZE)                     \
-    X(CL_DEVICE_SINGLE_FP_CONFIG) X(CL_DEVICE_DOUBLE_FP_CONFIG) X(CL_DEVICE_ERROR_CORRECTION_SUPPORT)                  \
-    X(CL_DEVICE_HOST_UNIFIED_MEMORY) X(CL_DEVICE_PROFILING_TIMER_RESOLUTION) X(CL_DEVICE_ENDIAN_LITTLE)                \
-    X(CL_DEVICE_EXECUTION_CAPABILITIES) X(CL_DEVICE_QUEUE_PROPERTIES) X(CL_DEVICE_PARTITION_MAX_SUB_DEVICES)           \
-    X(CL_DEVICE_PRINTF_BUFFER_SIZE) X(CL_DEVICE_PREFERRED_INTEROP_USER_SYNC)
+#define NUMBERS(X)                                                                                 \
+    X(CL_DEVICE_TYPE)                                                                              \
+    X(CL_DEVICE_VENDOR_ID)                                                                         \
+    X(CL_DEVICE_MAX_COMPUTE_UNITS) X(CL_DEVICE_MAX_CLOCK_FREQUENCY) X(CL_DEVICE_ADDRESS_BITS)      \
+        X(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) X(CL_DEVICE_MAX_WORK_GROUP_SIZE) X(                  \
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)         \
+            X(CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF) X(       \
+                CL_DEVICE_MAX_MEM_ALLOC_SIZE) X(CL_DEVICE_GLOBAL_MEM_SIZE)                         \
+                X(CL_DEVICE_GLOBAL_MEM_CACHE_TYPE) X(CL_DEVICE_GLOBAL_MEM_CACHE_SIZE) X(           \
+                    CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE) X(CL_DEVICE_LOCAL_MEM_TYPE)               \
+                    X(CL_DEVICE_LOCAL_MEM_SIZE) X(CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE) X(           \
+                        CL_DEVICE_MAX_CONSTANT_ARGS) X(CL_DEVICE_MAX_PARAMETER_SIZE)               \
+                        X(CL_DEVICE_MEM_BASE_ADDR_ALIGN) X(CL_DEVICE_IMAGE_SUPPORT) X(             \
+                            CL_DEVICE_IMAGE_MAX_BUFFER_SIZE) X(CL_DEVICE_SINGLE_FP_CONFIG)         \
+                            X(CL_DEVICE_DOUBLE_FP_CONFIG) X(CL_DEVICE_ERROR_CORRECTION_SUPPORT) X( \
+                                CL_DEVICE_HOST_UNIFIED_MEMORY)                                     \
+                                X(CL_DEVICE_PROFILING_TIMER_RESOLUTION) X(CL_DEVICE_ENDIAN_LITTLE) \
+                                    X(CL_DEVICE_EXECUTION_CAPABILITIES)                            \
+                                        X(CL_DEVICE_QUEUE_PROPERTIES)                              \
+                                            X(CL_DEVICE_PARTITION_MAX_SUB_DEVICES)                 \
+                                                X(CL_DEVICE_PRINTF_BUFFER_SIZE)                    \
+                                                    X(CL_DEVICE_PREFERRED_INTEROP_USER_SYNC)
 
 static const struct {
     const char *name;
@@ -52,13 +61,15 @@ static void add_numbers(const struct copse_cl_api *cl, cl_device_id id, struct c
         unsigned char bytes[8] = { 0 };
         uint64_t wide;
         uint32_t narrow;
-        if (cl->GetDeviceInfo(id, numbers[i].what, sizeof bytes, bytes, &got) != CL_SUCCESS || (got != 4 && got != 8))
+        if (cl->GetDeviceInfo(id, numbers[i].what, sizeof bytes, bytes, &got) != CL_SUCCESS ||
+            (got != 4 && got != 8))
             continue;
         memcpy(&wide, bytes, sizeof wide);
         memcpy(&narrow, bytes, sizeof narrow);
         copse__fact_number(to, numbers[i].name, got == 4 ? narrow : wide);
     }
-    if (cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &got) == CL_SUCCESS) {
+    if (cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &got) ==
+        CL_SUCCESS) {
         snprintf(text, sizeof text, "%zu, %zu, %zu", items[0], items[1], items[2]);
         to->add(to, COPSE_FACT_LIMIT, "CL_DEVICE_MAX_WORK_ITEM_SIZES", text);
     }
@@ -82,13 +93,16 @@ static void add_uuids(const struct copse_cl_api *cl, cl_device_id id, struct cop
     unsigned char uuid[UUID_SIZE];
     char text[2 * UUID_SIZE + 1];
     size_t got = 0;
-    if (cl->GetDeviceInfo(id, DEVICE_UUID_KHR, sizeof uuid, uuid, &got) == CL_SUCCESS && got == sizeof uuid)
+    if (cl->GetDeviceInfo(id, DEVICE_UUID_KHR, sizeof uuid, uuid, &got) == CL_SUCCESS &&
+        got == sizeof uuid)
         to->add(to, COPSE_FACT_ID, "device_uuid", copse__fact_bytes(text, uuid, sizeof uuid));
-    if (cl->GetDeviceInfo(id, DRIVER_UUID_KHR, sizeof uuid, uuid, &got) == CL_SUCCESS && got == sizeof uuid)
+    if (cl->GetDeviceInfo(id, DRIVER_UUID_KHR, sizeof uuid, uuid, &got) == CL_SUCCESS &&
+        got == sizeof uuid)
         to->add(to, COPSE_FACT_ID, "driver_uuid", copse__fact_bytes(text, uuid, sizeof uuid));
 }
 
-void copse_cl_facts(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id, struct copse_fact_sink *to)
+void copse_cl_facts(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
+                    struct copse_fact_sink *to)
 {
     char text[8192];
     copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, text, sizeof text);

@@ -55,7 +55,8 @@ copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c)
     const int e = d->sgemm(ROW_MAJOR, at ? TRANSPOSED : AS_IS, bt ? TRANSPOSED : AS_IS, m, n, k,
                            1.0f, A->mem, b[0].offset / 4, at ? m : k, B->mem, b[1].offset / 4,
                            bt ? k : n, 0.0f, C->mem, b[2].offset / 4, n, &p->queue, NULL);
-    if (e != 0) { /* its codes are OpenCL's and, from -1024 down, its own codes for wrong arguments */
+    /* its codes are OpenCL's and, from -1024 down, its own codes for wrong arguments */
+    if (e != 0) {
         const copse_status s = copse_cl_error_status(e);
         return copse_fail(e <= -1024 ? COPSE_ERR_INTERNAL : s,
                           "opencl: CLBlast %zu x %zu x %zu: status %d", m, n, k, e);
@@ -63,8 +64,8 @@ copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c)
     return COPSE_OK;
 }
 
-/* CLBlast caches programs by the context's address, which a later context may reuse. The library stays open: its
-   destructors would free objects of drivers that may already be unloaded. */
+/* CLBlast caches programs by the context's address, which a later context may reuse. The library
+   stays open: its destructors would free objects of drivers that may already be unloaded. */
 void copse_cl_gemm_fini(struct copse_cl_device *d)
 {
     if (d->clear_gemms != NULL)

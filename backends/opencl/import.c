@@ -45,24 +45,23 @@ copse_status copse_opencl_import(copse_context *ctx, const struct copse_opencl_h
 static copse_status load(struct copse_cl_api *cl, const struct cl_lent *h)
 {
     const char *missing = copse_cl_load(cl, h->get_proc, h->user);
-    return missing == NULL ? COPSE_OK
-                           : copse_fail(COPSE_ERR_UNSUPPORTED,
-                                        "opencl: import: %s does not know %s",
-                                        h->get_proc != NULL ? "get_proc" : "the system", missing);
+    return missing == NULL
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_UNSUPPORTED, "opencl: import: %s does not know %s",
+                            h->get_proc != NULL ? "get_proc" : "the system", missing);
 }
 
 static copse_status check_context(const struct copse_cl_api *cl, const struct cl_lent *h)
 {
     cl_device_id list[MAX_CONTEXT_DEVICES];
     size_t size = 0;
-    COPSE_TRY(copse_cl_check(cl->GetContextInfo(h->context, CL_CONTEXT_DEVICES, sizeof list, list,
-                                                &size),
-                             "import: clGetContextInfo"));
+    COPSE_TRY(
+        copse_cl_check(cl->GetContextInfo(h->context, CL_CONTEXT_DEVICES, sizeof list, list, &size),
+                       "import: clGetContextInfo"));
     for (size_t i = 0; i < size / sizeof *list; i++)
         if (list[i] == h->device)
             return COPSE_OK;
-    return copse_fail(COPSE_ERR_ARGUMENT,
-                      "opencl: import: the device is none of the context's %zu",
+    return copse_fail(COPSE_ERR_ARGUMENT, "opencl: import: the device is none of the context's %zu",
                       size / sizeof *list);
 }
 
@@ -82,9 +81,10 @@ static copse_status check_queue(const struct copse_cl_api *cl, const struct cl_l
         return copse_fail(COPSE_ERR_ARGUMENT, "opencl: import: the queue belongs to another %s",
                           context != h->context ? "context" : "device");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "opencl: import: the queue runs commands out of order; lend one that keeps "
-                          "the order, or none, and Copse makes its own in the context");
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "opencl: import: the queue runs commands out of order; lend one that keeps "
+            "the order, or none, and Copse makes its own in the context");
     return COPSE_OK;
 }
 
@@ -99,9 +99,9 @@ copse_status copse_cl_import(struct copse_base *base, const struct copse_foreign
     COPSE_TRY(check_context(&cl, h));
     if (h->queue != NULL)
         COPSE_TRY(check_queue(&cl, h));
-    COPSE_TRY(copse_cl_check(cl.GetDeviceInfo(h->device, CL_DEVICE_PLATFORM, sizeof platform,
-                                              &platform, NULL),
-                             "import: clGetDeviceInfo"));
+    COPSE_TRY(copse_cl_check(
+        cl.GetDeviceInfo(h->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL),
+        "import: clGetDeviceInfo"));
     copse_cl_describe(&cl, platform, h->device, info);
     info->limits.has_library_gemm = info->is_usable && copse_cl_gemm_exists();
     return COPSE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL kernels: built from the embedded text, or from a cached binary that was verified to be complete and made for
-   exactly this device, driver and text. */
+/* OpenCL kernels: built from the embedded text, or from a cached binary that was verified to be
+   complete and made for exactly this device, driver and text. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +8,8 @@
 
 /* ---- build options and identity ---- */
 
-/* -w: compilers count their warnings on standard error, which is the application's. The build checks kernels with -Wall. */
+/* -w: compilers count their warnings on standard error, which is the application's. The build
+   checks kernels with -Wall. */
 static void write_options(const struct copse_kernel *k, char *out, size_t size)
 {
     int n = snprintf(out, size, "-w -cl-std=CL1.2 -DGROUP_X=%" PRIu32 " -DGROUP_Y=%" PRIu32,
@@ -29,9 +30,14 @@ static void identify(const struct copse_kernel *k, const char *options, uint64_t
         copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_VERSION, platform_version,
                                sizeof platform_version);
     copse_cl_device_text(&d->cl, d->id, CL_DEVICE_VERSION, device_version, sizeof device_version);
-    const char *const texts[] = { "copse opencl binary 1", k->row->name,   options,
-                                  info->name,              info->driver,   platform_version,
-                                  device_version,          d->is_part ? "part" : "whole" };
+    const char *const texts[] = { "copse opencl binary 1",
+                                  k->row->name,
+                                  options,
+                                  info->name,
+                                  info->driver,
+                                  platform_version,
+                                  device_version,
+                                  d->is_part ? "part" : "whole" };
     for (uint64_t h = 0; h < 2; h++) {
         id[h] = copse__hash(COPSE_HASH_START, &h, sizeof h);
         id[h] = copse__hash(id[h], &k->row->source_hash, sizeof k->row->source_hash);
@@ -138,8 +144,8 @@ static void take(void *to, const void *bytes, size_t size)
         return;
     memcpy(&h, bytes, sizeof h);
     size -= sizeof h;
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.identity != t->identity ||
-        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size))
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.identity != t->identity || h.size != size ||
+        h.digest != copse__hash(COPSE_HASH_START, body, size))
         return;
     t->is_damaged = false;
     t->bytes = copse__alloc(t->mem, size, 1);
@@ -255,8 +261,8 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
     return finish(k, program, options);
 }
 
-/* Some drivers cannot link fma, because their library of OpenCL's functions is not the one that they expect. The second
-   try multiplies and adds, which rounds twice. */
+/* Some drivers cannot link fma, because their library of OpenCL's functions is not the one that
+   they expect. The second try multiplies and adds, which rounds twice. */
 static copse_status build_any(struct copse_kernel *k, const char *options)
 {
     char without[96 + COPSE_MAX_SPECS * 24];
@@ -265,8 +271,8 @@ static copse_status build_any(struct copse_kernel *k, const char *options)
         return s;
     snprintf(without, sizeof without, "%s -Dfma=mad", options);
     COPSE_TRY(build_text(k, without));
-    copse__log(&k->dev->base->log, COPSE_LOG_INFO, "opencl: kernel '%s' builds on %s without fma only", k->row->name,
-               k->dev->info.id);
+    copse__log(&k->dev->base->log, COPSE_LOG_INFO,
+               "opencl: kernel '%s' builds on %s without fma only", k->row->name, k->dev->info.id);
     return COPSE_OK;
 }
 
@@ -321,8 +327,8 @@ copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, 
             return copse_fail(copse_cl_error_status(e), "opencl: buffer %u of kernel '%s': %s",
                               (unsigned)i, k->row->name, copse_cl_error_name(e));
     }
-    e = d->cl.SetKernelArg(kernel, c->binding_count,
-                           (k->row->param_words + 1u) * sizeof *c->params, c->params);
+    e = d->cl.SetKernelArg(kernel, c->binding_count, (k->row->param_words + 1u) * sizeof *c->params,
+                           c->params);
     if (e != CL_SUCCESS)
         return copse_fail(copse_cl_error_status(e),
                           "opencl: parameters of kernel '%s' (%u words): %s", k->row->name,

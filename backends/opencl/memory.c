@@ -72,8 +72,8 @@ static copse_status find_or_make_view(struct copse_cl_device *d, struct copse_me
         return copse_fail(COPSE_ERR_NO_MEMORY, "opencl: no memory for a view of a buffer");
     const cl_buffer_region region = { binding->offset, binding->size };
     cl_int e = CL_SUCCESS;
-    cl_mem made = d->cl.CreateSubBuffer(b->mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION,
-                                        &region, &e);
+    cl_mem made =
+        d->cl.CreateSubBuffer(b->mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateSubBuffer"));
     memmove(&b->views.at[at + 1], &b->views.at[at], (b->views.count - at) * sizeof *b->views.at);
     b->views.at[at] = (struct copse_cl_view){ binding->offset, binding->size, made };
@@ -92,7 +92,8 @@ copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out)
     copse__mutex_lock(&d->lock);
     if (binding->offset != 0 || binding->size != binding->buffer->size)
         s = find_or_make_view(d, &dev->base->mem, binding, &mem);
-    /* The reference is taken under the lock, because another thread may drop the views at any time. */
+    /* The reference is taken under the lock, because another thread may drop the views at any
+       time. */
     if (s == COPSE_OK)
         s = copse_cl_check(d->cl.RetainMemObject(mem), "clRetainMemObject");
     copse__mutex_unlock(&d->lock);
@@ -101,7 +102,8 @@ copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out)
     return s;
 }
 
-/* Waits until the queue has run all of its work. False if this is unknown: a call failed, or the time expired. */
+/* Waits until the queue has run all of its work. False if this is unknown: a call failed, or the
+   time expired. */
 static bool finish_queue(const struct copse_cl_api *cl, cl_command_queue queue)
 {
     cl_event end = NULL;
@@ -113,8 +115,9 @@ static bool finish_queue(const struct copse_cl_api *cl, cl_command_queue queue)
     return is_finished;
 }
 
-/* OpenCL guarantees shared contents only around map and unmap; some drivers keep a copy. The test: the device must
-   see a word that the host stored after the import, and the host must see one from the device. */
+/* OpenCL guarantees shared contents only around map and unmap; some drivers keep a copy. The test:
+   the device must see a word that the host stored after the import, and the host must see one from
+   the device. */
 bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct copse_mem *mem)
 {
     enum { FROM_HOST = 0x1234567, FROM_DEVICE = 0x7654321 };

@@ -5,18 +5,17 @@
 
 /* ---- events ---- */
 
-copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
-                                 uint64_t timeout_ns)
+copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event, uint64_t timeout_ns)
 {
-    /* clWaitForEvents has no deadline. Poll often at first, for short kernels; then sleep for a small fraction of the
-       elapsed time, so that a long wait costs little time and no core. */
+    /* clWaitForEvents has no deadline. Poll often at first, for short kernels; then sleep for a
+       small fraction of the elapsed time, so that a long wait costs little time and no core. */
     enum { SPIN_NS = 20000, LEAST_SLEEP_NS = 10000, LONGEST_SLEEP_NS = 1000000 };
     const uint64_t start = copse__now_ns();
     struct copse_deadline d = copse__deadline(timeout_ns);
     for (;;) {
         cl_int state = CL_QUEUED;
-        const cl_int e = cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                          &state, NULL);
+        const cl_int e =
+            cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         if (e != CL_SUCCESS)
             state = e;
         if (state == CL_COMPLETE)
@@ -146,9 +145,10 @@ copse_status copse_cl_queue_init(copse_queue *q)
         p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
         COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
     }
-    /* Memory allocated by the driver, because only such memory is certain to be copied without blocking. */
-    p->staging = d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size,
-                                    NULL, &e);
+    /* Memory allocated by the driver, because only such memory is certain to be copied without
+       blocking. */
+    p->staging =
+        d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateBuffer of staging memory"));
     copse_cl_lock(d);
     p->mapped = d->cl.EnqueueMapBuffer(p->queue, p->staging, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE,
@@ -164,13 +164,15 @@ copse_status copse_cl_queue_init(copse_queue *q)
     return s;
 }
 
-/* Whether the work up to the event has ended, well or not. A driver that fails once is asked again. */
+/* Whether the work up to the event has ended, well or not. A driver that fails once is asked
+   again. */
 static bool has_ended(const struct copse_cl_api *cl, cl_event event, struct copse_deadline *d)
 {
     enum { NAP_NS = 1000000, REFUSALS = 3 };
     for (int refusals = 0; refusals < REFUSALS; copse__sleep_ns(NAP_NS)) {
         cl_int state = CL_QUEUED;
-        if (cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS)
+        if (cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                             NULL) != CL_SUCCESS)
             refusals++;
         else if (state <= CL_COMPLETE)
             return true;
@@ -180,7 +182,8 @@ static bool has_ended(const struct copse_cl_api *cl, cl_event event, struct cops
     return false;
 }
 
-/* A marker ends when all work of the queue has. Where the driver takes none, the newest read tells of all reads. */
+/* A marker ends when all work of the queue has. Where the driver takes none, the newest read tells
+   of all reads. */
 copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
 {
     struct copse_cl_device *d = q->dev->priv;
@@ -196,7 +199,9 @@ copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
     }
     if (!is_over && atomic_load(&q->dev->imports) == 0)
         is_over = p->read == NULL || has_ended(&d->cl, p->read, &left);
-    return is_over ? COPSE_OK : copse_fail(COPSE_ERR_TIMEOUT, "opencl: it is not known whether %s works", q->dev->info.id);
+    return is_over ? COPSE_OK
+                   : copse_fail(COPSE_ERR_TIMEOUT, "opencl: it is not known whether %s works",
+                                q->dev->info.id);
 }
 
 void copse_cl_queue_fini(copse_queue *q)
@@ -278,9 +283,8 @@ copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, con
         cl_event written = NULL;
         memcpy(staged, (const char *)src + done, part);
         copse_cl_lock(d);
-        const cl_int e =
-            d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE, dst->offset + done, part, staged,
-                                     0, NULL, &written);
+        const cl_int e = d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE, dst->offset + done,
+                                                  part, staged, 0, NULL, &written);
         copse_cl_unlock(d);
         COPSE_TRY(copse_cl_check(e, "clEnqueueWriteBuffer"));
         if (p->blocks[p->block].last != NULL)

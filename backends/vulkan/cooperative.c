@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Cooperative matrices: the shape that a device reports for f16 operands with f32 sums, and the form of SPIR-V that
-   drivers take. Kernels use GL_NV_cooperative_matrix, because compilers have it since 2019 and
-   GL_KHR_cooperative_matrix since 2023. The instructions are the same, but a type of VK_KHR_cooperative_matrix names
-   the operand that it is for, and a load or store takes a layout instead of a flag. */
+/* Cooperative matrices: the shape that a device reports for f16 operands with f32 sums, and the
+   form of SPIR-V that drivers take. Kernels use GL_NV_cooperative_matrix, because compilers have it
+   since 2019 and GL_KHR_cooperative_matrix since 2023. The instructions are the same, but a type of
+   VK_KHR_cooperative_matrix names the operand that it is for, and a load or store takes a layout
+   instead of a flag. */
 #include "vk_internal.h"
 
 /* ---- what the device reports ---- */
@@ -19,37 +20,41 @@ struct matrix_properties {
     VkBool32 saturates;
     uint32_t scope;
 };
-typedef VkResult(VKAPI_PTR *matrix_properties_fn)(VkPhysicalDevice, uint32_t *, struct matrix_properties *);
+typedef VkResult(VKAPI_PTR *matrix_properties_fn)(VkPhysicalDevice, uint32_t *,
+                                                  struct matrix_properties *);
 
 /* The kernel's tiles of 64 x 64 sums and strips of 32 terms are whole matrices. */
 static bool fits_tiles(const struct matrix_properties *p)
 {
-    return p->m > 0 && p->n > 0 && p->k > 0 && 64 % p->m == 0 && 64 % p->n == 0 && 32 % p->k == 0 && p->m >= 4 &&
-           p->n >= 4 && p->k >= 2;
+    return p->m > 0 && p->n > 0 && p->k > 0 && 64 % p->m == 0 && 64 % p->n == 0 && 32 % p->k == 0 &&
+           p->m >= 4 && p->n >= 4 && p->k >= 2;
 }
 
 static bool is_wanted(const struct matrix_properties *p)
 {
-    return p->scope == SCOPE_SUBGROUP && p->a == COMPONENT_F16 && p->b == COMPONENT_F16 && p->c == COMPONENT_F32 &&
-           p->result == COMPONENT_F32 && !p->saturates && fits_tiles(p);
+    return p->scope == SCOPE_SUBGROUP && p->a == COMPONENT_F16 && p->b == COMPONENT_F16 &&
+           p->c == COMPONENT_F32 && p->result == COMPONENT_F32 && !p->saturates && fits_tiles(p);
 }
 
 static bool has_features(struct vk_device *vd, VkPhysicalDevice physical)
 {
     struct copse_vk_cooperative_features f;
     copse_vk_cooperative_chain(&f, false);
-    VkPhysicalDeviceFeatures2 all = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f };
+    VkPhysicalDeviceFeatures2 all = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                      .pNext = &f };
     vd->vk.GetPhysicalDeviceFeatures2(physical, &all);
     return f.has_matrices && f.arithmetic.shaderFloat16 && f.memory.vulkanMemoryModel;
 }
 
-copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical, uint8_t shape[3])
+copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical,
+                                        uint8_t shape[3])
 {
     const matrix_properties_fn ask = (matrix_properties_fn)vd->vk.GetInstanceProcAddr(
         vd->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     uint32_t count = 0;
     uint64_t most = 0;
-    if (!ask || !has_features(vd, physical) || ask(physical, &count, NULL) != VK_SUCCESS || count == 0)
+    if (!ask || !has_features(vd, physical) || ask(physical, &count, NULL) != VK_SUCCESS ||
+        count == 0)
         return COPSE_OK;
     struct matrix_properties *list = copse__alloc(&vd->base->mem, count, sizeof *list);
     if (!list)
@@ -78,7 +83,8 @@ void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f, bool is
         .next = &f->arithmetic,
         .has_matrices = is_enabled,
         .arithmetic = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
-                        .pNext = &f->memory, .shaderFloat16 = is_enabled },
+                        .pNext = &f->memory,
+                        .shaderFloat16 = is_enabled },
         .memory = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
                     .vulkanMemoryModel = is_enabled },
     };
@@ -92,9 +98,11 @@ bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features)
         if (s->sType == TYPE_FEATURES)
             has_matrices |= ((const struct copse_vk_cooperative_features *)x)->has_matrices != 0;
         if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES)
-            has_arithmetic |= ((const VkPhysicalDeviceShaderFloat16Int8Features *)x)->shaderFloat16 != 0;
+            has_arithmetic |=
+                ((const VkPhysicalDeviceShaderFloat16Int8Features *)x)->shaderFloat16 != 0;
         if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES)
-            has_memory |= ((const VkPhysicalDeviceVulkanMemoryModelFeatures *)x)->vulkanMemoryModel != 0;
+            has_memory |=
+                ((const VkPhysicalDeviceVulkanMemoryModelFeatures *)x)->vulkanMemoryModel != 0;
         if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
             has_arithmetic |= ((const VkPhysicalDeviceVulkan12Features *)x)->shaderFloat16 != 0;
             has_memory |= ((const VkPhysicalDeviceVulkan12Features *)x)->vulkanMemoryModel != 0;
@@ -105,14 +113,32 @@ bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features)
 
 /* ---- SPIR-V ---- */
 
-#define HEADER 5u /* words before the first instruction; the fourth one is the bound of ids */
-#define BOUND  3u
+#define HEADER   5u /* words before the first instruction; the fourth one is the bound of ids */
+#define BOUND    3u
 #define MOST_IDS (1u << 22)
 enum {
-    OP_NAME = 5, OP_MEMBER_NAME = 6, OP_EXTENSION = 10, OP_CAPABILITY = 17, OP_CONSTANT_TRUE = 41,
-    OP_CONSTANT_FALSE = 42, OP_CONSTANT = 43, OP_SPEC_CONSTANT = 50, OP_DECORATE = 71, OP_MEMBER_DECORATE = 72,
-    NV_CAPABILITY = 5357, NV_TYPE, NV_LOAD, NV_STORE, NV_MUL_ADD, NV_LENGTH,
-    KHR_TYPE = 4456, KHR_LOAD, KHR_STORE, KHR_MUL_ADD, KHR_LENGTH, KHR_CAPABILITY = 6022,
+    OP_NAME = 5,
+    OP_MEMBER_NAME = 6,
+    OP_EXTENSION = 10,
+    OP_CAPABILITY = 17,
+    OP_CONSTANT_TRUE = 41,
+    OP_CONSTANT_FALSE = 42,
+    OP_CONSTANT = 43,
+    OP_SPEC_CONSTANT = 50,
+    OP_DECORATE = 71,
+    OP_MEMBER_DECORATE = 72,
+    NV_CAPABILITY = 5357,
+    NV_TYPE,
+    NV_LOAD,
+    NV_STORE,
+    NV_MUL_ADD,
+    NV_LENGTH,
+    KHR_TYPE = 4456,
+    KHR_LOAD,
+    KHR_STORE,
+    KHR_MUL_ADD,
+    KHR_LENGTH,
+    KHR_CAPABILITY = 6022,
 };
 enum use { USE_A, USE_B, USE_SUM, USE_NONE };
 
@@ -162,7 +188,8 @@ static const uint32_t *next_of(const uint32_t *words)
 }
 
 /* Visits all instructions in order until one fails. */
-static copse_status visit(struct module *m, copse_status (*each)(struct module *m, const uint32_t *words))
+static copse_status visit(struct module *m,
+                          copse_status (*each)(struct module *m, const uint32_t *words))
 {
     const uint32_t *end = m->words + m->count;
     for (const uint32_t *w = m->words + HEADER; w < end; w = next_of(w))
@@ -177,12 +204,14 @@ static bool is_valid(const struct module *m)
         static const uint8_t least[] = { 2, 6, 6, 5, 6, 4 }; /* from NV_CAPABILITY on */
         const uint32_t code = code_of(w), length = length_of(w);
         const bool is_ours = code > NV_CAPABILITY && code <= NV_LENGTH;
-        if (length == 0 || length > (size_t)(end - w) || (is_ours && length < least[code - NV_CAPABILITY]))
+        if (length == 0 || length > (size_t)(end - w) ||
+            (is_ours && length < least[code - NV_CAPABILITY]))
             return false;
         for (uint32_t i = 1; is_ours && i < least[code - NV_CAPABILITY]; i++)
             if (w[i] >= m->words[BOUND])
                 return false;
-        if ((code == OP_CONSTANT || code == OP_SPEC_CONSTANT || code == OP_CONSTANT_TRUE || code == OP_CONSTANT_FALSE) &&
+        if ((code == OP_CONSTANT || code == OP_SPEC_CONSTANT || code == OP_CONSTANT_TRUE ||
+             code == OP_CONSTANT_FALSE) &&
             (length < 3 || w[1] >= m->words[BOUND] || w[2] >= m->words[BOUND]))
             return false;
     }
@@ -193,7 +222,8 @@ static bool is_valid(const struct module *m)
 static copse_status note_types(struct module *m, const uint32_t *w)
 {
     const uint32_t code = code_of(w);
-    const bool is_text = code == OP_NAME || code == OP_MEMBER_NAME || code == OP_DECORATE || code == OP_MEMBER_DECORATE;
+    const bool is_text = code == OP_NAME || code == OP_MEMBER_NAME || code == OP_DECORATE ||
+                         code == OP_MEMBER_DECORATE;
     if (code == NV_TYPE) {
         m->ids[w[1]] = (struct id){ .is_matrix_type = true, .use = USE_NONE };
         m->scope = w[3];
@@ -202,7 +232,8 @@ static copse_status note_types(struct module *m, const uint32_t *w)
         m->ids[w[2]].type = w[1];
     } else if (code == OP_CONSTANT_TRUE || code == OP_CONSTANT_FALSE) {
         m->ids[w[2]].flag = code;
-    } else if (!is_text && length_of(w) > 2 && w[1] < m->bound && w[2] < m->bound && m->ids[w[1]].is_matrix_type) {
+    } else if (!is_text && length_of(w) > 2 && w[1] < m->bound && w[2] < m->bound &&
+               m->ids[w[1]].is_matrix_type) {
         m->ids[w[2]].type = w[1];
     }
     return COPSE_OK;
@@ -214,7 +245,8 @@ static copse_status set_use(struct module *m, uint32_t type, enum use use)
     if (!t->is_matrix_type)
         return bad("an operand of a product has no matrix type");
     if (t->use != USE_NONE && t->use != use)
-        return bad("two operands of a product have one type; give their shapes different constants");
+        return bad(
+            "two operands of a product have one type; give their shapes different constants");
     t->use = (uint8_t)use;
     return COPSE_OK;
 }
@@ -240,7 +272,8 @@ static void put_all(struct module *m, const uint32_t *words, uint32_t count)
     m->at += count;
 }
 
-/* The constants 0 and 1, which are the layouts by rows and by columns and the uses A and B, and 2. */
+/* The constants 0 and 1, which are the layouts by rows and by columns and the uses A and B, and
+   2. */
 static uint32_t constant(const struct module *m, uint32_t value)
 {
     return m->bound + value;
@@ -319,14 +352,15 @@ static copse_status convert(struct module *m)
 
 static bool has_capability(const uint32_t *words, size_t count)
 {
-    for (size_t i = HEADER; i + 1 < count && code_of(words + i) == OP_CAPABILITY && length_of(words + i) == 2; i += 2)
+    for (size_t i = HEADER;
+         i + 1 < count && code_of(words + i) == OP_CAPABILITY && length_of(words + i) == 2; i += 2)
         if (words[i + 1] == NV_CAPABILITY)
             return true;
     return false;
 }
 
-copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes, uint32_t **out,
-                                       size_t *out_bytes)
+copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
+                                       uint32_t **out, size_t *out_bytes)
 {
     struct module m = { .mem = mem, .words = words, .count = bytes / sizeof *words };
     *out = NULL;

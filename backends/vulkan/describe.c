@@ -238,16 +238,18 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->has_f64 = t->has_f64;
     out->has_f16_storage = t->has_f16_storage;
     out->rounds_to_nearest = floats.shaderRoundingModeRTEFloat32;
-    /* Each shader must request to preserve subnormals, which not every device allows. Our shaders do not, so drivers
-       may flush even where they could preserve. */
+    /* Each shader must request to preserve subnormals, which not every device allows. Our shaders
+       do not, so drivers may flush even where they could preserve. */
     out->keeps_denormals = false;
 }
 
 /* Kernels with cooperative matrices use Vulkan 1.2, and subgroups of whole groups. */
-static copse_status describe_matrices(struct vk_device *vd, VkPhysicalDevice physical, const struct extensions *e,
-                                      struct copse_limits *out, struct vk_traits *t)
+static copse_status describe_matrices(struct vk_device *vd, VkPhysicalDevice physical,
+                                      const struct extensions *e, struct copse_limits *out,
+                                      struct vk_traits *t)
 {
-    if (t->version >= VK_API_VERSION_1_2 && has(e, COPSE_VK_COOPERATIVE_MATRIX) && out->subgroup_size > 0)
+    if (t->version >= VK_API_VERSION_1_2 && has(e, COPSE_VK_COOPERATIVE_MATRIX) &&
+        out->subgroup_size > 0)
         COPSE_TRY(copse_vk_cooperative_shape(vd, physical, t->cooperative_shape));
     memcpy(out->cooperative_shape, t->cooperative_shape, sizeof out->cooperative_shape);
     return COPSE_OK;

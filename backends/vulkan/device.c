@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Vulkan devices: list, open, close, and the backend table. Each open device has its own instance, because drivers on
-   a CPU share threads among the devices of one instance. A device lent by an application uses the application's
-   instance. */
+/* Vulkan devices: list, open, close, and the backend table. Each open device has its own instance,
+   because drivers on a CPU share threads among the devices of one instance. A device lent by an
+   application uses the application's instance. */
 #include "vk_internal.h"
 
 #include <stdio.h>
@@ -191,8 +191,8 @@ static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *r
 }
 
 static const char *const variables[] = {
-    "VK_", "VULKAN_", "DISABLE_", "ENABLE_", "MESA_", "GALLIUM_", "LP_", "RADV_", "ACO_", "AMD_", "ANV_", "INTEL_", "NVIDIA_",
-    "__GL_", NULL,
+    "VK_",  "VULKAN_", "DISABLE_", "ENABLE_", "MESA_",   "GALLIUM_", "LP_", "RADV_",
+    "ACO_", "AMD_",    "ANV_",     "INTEL_",  "NVIDIA_", "__GL_",    NULL,
 };
 
 const struct copse_backend copse_backend_vulkan = {

@@ -8,16 +8,23 @@
 /* ---- limits ---- */
 
 /* Numbers of 32 or 64 bits. */
-#define LIMITS(X)                                                                                                      \
-    X(maxUniformBufferRange) X(maxStorageBufferRange) X(maxPushConstantsSize) X(maxMemoryAllocationCount)              \
-    X(maxTexelBufferElements) X(bufferImageGranularity) X(sparseAddressSpaceSize) X(maxBoundDescriptorSets)            \
-    X(maxPerStageDescriptorUniformBuffers) X(maxPerStageDescriptorStorageBuffers)                                      \
-    X(maxPerStageDescriptorSampledImages) X(maxPerStageDescriptorStorageImages) X(maxPerStageResources)                \
-    X(maxDescriptorSetUniformBuffers) X(maxDescriptorSetStorageBuffers) X(maxDescriptorSetStorageImages)               \
-    X(maxComputeSharedMemorySize) X(maxComputeWorkGroupInvocations) X(minMemoryMapAlignment)                           \
-    X(minTexelBufferOffsetAlignment) X(minUniformBufferOffsetAlignment) X(minStorageBufferOffsetAlignment)             \
-    X(timestampComputeAndGraphics) X(optimalBufferCopyOffsetAlignment) X(nonCoherentAtomSize)                          \
-    X(discreteQueuePriorities)
+#define LIMITS(X)                                                                           \
+    X(maxUniformBufferRange)                                                                \
+    X(maxStorageBufferRange)                                                                \
+    X(maxPushConstantsSize) X(maxMemoryAllocationCount) X(maxTexelBufferElements)           \
+        X(bufferImageGranularity) X(sparseAddressSpaceSize) X(maxBoundDescriptorSets)       \
+            X(maxPerStageDescriptorUniformBuffers) X(maxPerStageDescriptorStorageBuffers)   \
+                X(maxPerStageDescriptorSampledImages) X(maxPerStageDescriptorStorageImages) \
+                    X(maxPerStageResources) X(maxDescriptorSetUniformBuffers)               \
+                        X(maxDescriptorSetStorageBuffers) X(maxDescriptorSetStorageImages)  \
+                            X(maxComputeSharedMemorySize) X(maxComputeWorkGroupInvocations) \
+                                X(minMemoryMapAlignment) X(minTexelBufferOffsetAlignment)   \
+                                    X(minUniformBufferOffsetAlignment)                      \
+                                        X(minStorageBufferOffsetAlignment)                  \
+                                            X(timestampComputeAndGraphics)                  \
+                                                X(optimalBufferCopyOffsetAlignment)         \
+                                                    X(nonCoherentAtomSize)                  \
+                                                        X(discreteQueuePriorities)
 
 static void add_triple(struct copse_fact_sink *to, const char *name, const uint32_t *n)
 {
@@ -51,8 +58,8 @@ static void add_memory(struct copse_fact_sink *to, const VkPhysicalDeviceMemoryP
     char name[48], text[64];
     for (uint32_t i = 0; i < m->memoryHeapCount; i++) {
         snprintf(name, sizeof name, "memoryHeaps[%u]", (unsigned)i);
-        snprintf(text, sizeof text, "%" PRIu64 " bytes, flags 0x%x", (uint64_t)m->memoryHeaps[i].size,
-                 (unsigned)m->memoryHeaps[i].flags);
+        snprintf(text, sizeof text, "%" PRIu64 " bytes, flags 0x%x",
+                 (uint64_t)m->memoryHeaps[i].size, (unsigned)m->memoryHeaps[i].flags);
         to->add(to, COPSE_FACT_LIMIT, name, text);
     }
     for (uint32_t i = 0; i < m->memoryTypeCount; i++) {
@@ -71,14 +78,16 @@ static void add_queues(struct vk_device *vd, VkPhysicalDevice physical, struct c
     vd->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, list);
     for (uint32_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "queueFamilies[%u]", (unsigned)i);
-        snprintf(text, sizeof text, "%u queues, flags 0x%x", (unsigned)list[i].queueCount, (unsigned)list[i].queueFlags);
+        snprintf(text, sizeof text, "%u queues, flags 0x%x", (unsigned)list[i].queueCount,
+                 (unsigned)list[i].queueFlags);
         to->add(to, COPSE_FACT_LIMIT, name, text);
     }
 }
 
 /* ---- all ---- */
 
-static copse_status add_extensions(struct vk_device *vd, VkPhysicalDevice physical, struct copse_fact_sink *to)
+static copse_status add_extensions(struct vk_device *vd, VkPhysicalDevice physical,
+                                   struct copse_fact_sink *to)
 {
     uint32_t count = 0;
     if (vd->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) != VK_SUCCESS)
@@ -93,7 +102,8 @@ static copse_status add_extensions(struct vk_device *vd, VkPhysicalDevice physic
     return COPSE_OK;
 }
 
-static copse_status add_device(struct vk_device *vd, VkPhysicalDevice physical, struct copse_fact_sink *to)
+static copse_status add_device(struct vk_device *vd, VkPhysicalDevice physical,
+                               struct copse_fact_sink *to)
 {
     VkPhysicalDeviceIDProperties id = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES };
     VkPhysicalDeviceMaintenance3Properties m3 = {
@@ -102,7 +112,8 @@ static copse_status add_device(struct vk_device *vd, VkPhysicalDevice physical, 
     VkPhysicalDeviceSubgroupProperties subgroup = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &m3
     };
-    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &subgroup };
+    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                      .pNext = &subgroup };
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
     };
@@ -140,7 +151,8 @@ copse_status copse_vk_facts(uint32_t index, struct copse_fact_sink *to)
         copse_vk_physical_devices(&vd, &physical, &count) == VK_SUCCESS && index < count) {
         s = add_device(&vd, physical[index], to);
         /* the loader closes layers and drivers with the last instance */
-        copse__fact_libraries(to, "vkNegotiateLoaderLayerInterfaceVersion", "vk_icdGetInstanceProcAddr");
+        copse__fact_libraries(to, "vkNegotiateLoaderLayerInterfaceVersion",
+                              "vk_icdGetInstanceProcAddr");
     }
     copse__free(&to->base->mem, physical);
     copse_vk_instance_close(&vd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices lent by applications: the handles are checked once, and only enabled features are used. */
+/* Devices lent by applications: the handles are checked once, and only enabled features are
+   used. */
 #include "copse/device/vulkan.h"
 #include "vk_internal.h"
 
@@ -39,11 +40,11 @@ static bool has_f16_storage(const VkPhysicalDeviceFeatures2 *features)
 
 static copse_status take_handles(const struct copse_vulkan_handles *h, struct vk_lent *out)
 {
-    const char *missing = !h->get_proc_addr     ? "get_proc_addr"
-                          : !h->instance        ? "instance"
-                          : !h->physical_device ? "physical_device"
-                          : !h->device          ? "device"
-                          : !h->queue           ? "queue"
+    const char *missing = !h->get_proc_addr                      ? "get_proc_addr"
+                          : !h->instance                         ? "instance"
+                          : !h->physical_device                  ? "physical_device"
+                          : !h->device                           ? "device"
+                          : !h->queue                            ? "queue"
                           : h->extension_count && !h->extensions ? "extensions"
                                                                  : NULL;
     if (missing)
@@ -51,13 +52,14 @@ static copse_status take_handles(const struct copse_vulkan_handles *h, struct vk
     if (h->features && h->features->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "vulkan: import: features.sType is %d, not that of "
-                          "VkPhysicalDeviceFeatures2", (int)h->features->sType);
+                          "VkPhysicalDeviceFeatures2",
+                          (int)h->features->sType);
     if (h->api_version < VK_API_VERSION_1_1)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "vulkan: import: the instance was made for Vulkan %u.%u, 1.1 is needed; set "
-                          "VkApplicationInfo.apiVersion, and api_version to the same",
-                          VK_API_VERSION_MAJOR(h->api_version),
-                          VK_API_VERSION_MINOR(h->api_version));
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "vulkan: import: the instance was made for Vulkan %u.%u, 1.1 is needed; set "
+            "VkApplicationInfo.apiVersion, and api_version to the same",
+            VK_API_VERSION_MAJOR(h->api_version), VK_API_VERSION_MINOR(h->api_version));
     *out = (struct vk_lent){
         .get_proc_addr = h->get_proc_addr,
         .instance = h->instance,
@@ -69,7 +71,8 @@ static copse_status take_handles(const struct copse_vulkan_handles *h, struct vk
         .has_f64 = h->features && h->features->features.shaderFloat64,
         .has_f16_storage = has_f16_storage(h->features),
         .has_host_import = lists(h, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME),
-        .has_matrices = lists(h, COPSE_VK_COOPERATIVE_MATRIX) && copse_vk_cooperative_is_enabled(h->features),
+        .has_matrices =
+            lists(h, COPSE_VK_COOPERATIVE_MATRIX) && copse_vk_cooperative_is_enabled(h->features),
     };
     return COPSE_OK;
 }
@@ -104,10 +107,10 @@ static copse_status check_physical(struct vk_device *vd)
     for (uint32_t i = 0; i < count; i++)
         is_found = is_found || list[i] == vd->physical;
     copse__free(&vd->base->mem, list);
-    return is_found ? COPSE_OK
-                    : copse_fail(COPSE_ERR_ARGUMENT,
-                                 "vulkan: import: physical_device is none of the instance's %u",
-                                 count);
+    return is_found
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "vulkan: import: physical_device is none of the instance's %u", count);
 }
 
 static copse_status check_family(struct vk_device *vd, uint32_t family)
@@ -120,9 +123,11 @@ static copse_status check_family(struct vk_device *vd, uint32_t family)
                           "vulkan: import: queue_family is %u, the device has %u families", family,
                           count);
     if (!(list[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "vulkan: import: queue family %u cannot compute; lend a queue of one with "
-                          "VK_QUEUE_COMPUTE_BIT", family);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "vulkan: import: queue family %u cannot compute; lend a queue of one with "
+            "VK_QUEUE_COMPUTE_BIT",
+            family);
     return COPSE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Compute pipelines from the embedded SPIR-V. The driver's compiled form is stored through the context's cache
-   callbacks. */
+/* Compute pipelines from the embedded SPIR-V. The driver's compiled form is stored through the
+   context's cache callbacks. */
 #include "vk_internal.h"
 
 #include <stdio.h>
@@ -160,8 +160,10 @@ struct code {
     size_t bytes;
 };
 
-/* The specialisation constants of shaders/prelude.glsl; a cooperative kernel has the shape of a matrix at the end. */
-static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, const struct code *from, VkPipelineCache cache)
+/* The specialisation constants of shaders/prelude.glsl; a cooperative kernel has the shape of a
+   matrix at the end. */
+static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, const struct code *from,
+                              VkPipelineCache cache)
 {
     struct vk_kernel *vk = k->priv;
     const struct copse_kernel_row *row = k->row;
@@ -173,7 +175,9 @@ static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, cons
         entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
     for (uint32_t i = 0; row->is_cooperative && i < 3; i++, count++) {
         values[count] = vd->traits.cooperative_shape[i];
-        entries[count] = (VkSpecializationMapEntry){ .constantID = 2 + COPSE_MAX_SPECS + i, .offset = 4 * count, .size = 4 };
+        entries[count] = (VkSpecializationMapEntry){ .constantID = 2 + COPSE_MAX_SPECS + i,
+                                                     .offset = 4 * count,
+                                                     .size = 4 };
     }
     const VkSpecializationInfo spec = {
         .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values
@@ -215,8 +219,9 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
     COPSE_TRY(make_layout(vd, k));
     uint32_t *words;
     struct code code = { k->row->spirv, k->row->spirv_bytes };
-    COPSE_TRY(copse_note(copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes, &words, &code.bytes),
-                         "in kernel %s", k->row->name));
+    COPSE_TRY(copse_note(
+        copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes, &words, &code.bytes),
+        "in kernel %s", k->row->name));
     code.words = words ? words : code.words;
 
     char key[32];

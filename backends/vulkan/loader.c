@@ -13,7 +13,7 @@ static const char *const library_names[] = { "libvulkan.so.1", "libvulkan.so", N
 #endif
 
 #define INSTANCE_TRIES 3
-#define INSTALL "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
+#define INSTALL        "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
 
 /* ---- results ---- */
 
@@ -181,14 +181,18 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room)
         .ppEnabledExtensionNames = extensions,
     };
     /* Drivers fail for a moment, such as while another process resets the device. */
-    for (int i = 0; i == 0 || (i < INSTANCE_TRIES && r != VK_SUCCESS && r != VK_ERROR_INCOMPATIBLE_DRIVER); i++)
+    for (int i = 0;
+         i == 0 || (i < INSTANCE_TRIES && r != VK_SUCCESS && r != VK_ERROR_INCOMPATIBLE_DRIVER);
+         i++)
         r = vd->vk.CreateInstance(&info, NULL, &vd->instance);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
         snprintf(why, room, "the Vulkan loader found no driver: " INSTALL);
         return false;
     }
     if (r != VK_SUCCESS) {
-        snprintf(why, room, "vkCreateInstance: %s in %d tries, so no Vulkan device is used; VK_LOADER_DEBUG=all shows more",
+        snprintf(why, room,
+                 "vkCreateInstance: %s in %d tries, so no Vulkan device is used; "
+                 "VK_LOADER_DEBUG=all shows more",
                  copse_vk_result_name(r), INSTANCE_TRIES);
         vd->is_refused = true;
         return false;
@@ -210,8 +214,8 @@ void copse_vk_instance_close(struct vk_device *vd)
         vd->vk.DestroyInstance(vd->instance, NULL);
     vd->owns_instance = false;
     vd->instance = VK_NULL_HANDLE;
-    /* The library stays loaded: loaders keep locks and drivers keep threads in global state, and unloading and
-       reloading them while another thread uses them is unsafe. */
+    /* The library stays loaded: loaders keep locks and drivers keep threads in global state, and
+       unloading and reloading them while another thread uses them is unsafe. */
 }
 
 VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list, uint32_t *count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory and buffers: selects the heap; small buffers share blocks (drivers allow few allocations), large and
-   imported ones have their own allocation. */
+/* Device memory and buffers: selects the heap; small buffers share blocks (drivers allow few
+   allocations), large and imported ones have their own allocation. */
 #include "vk_internal.h"
 
 #define BLOCK_BYTES ((VkDeviceSize)64 << 20)
@@ -28,8 +28,8 @@ uint32_t copse_vk_main_heap(const VkPhysicalDeviceMemoryProperties *m)
     return best;
 }
 
-/* The memory types for a buffer, best first: the main heap, then other memory of the device. Never host memory for a
-   discrete device, because kernels would be very slow without any warning. */
+/* The memory types for a buffer, best first: the main heap, then other memory of the device. Never
+   host memory for a discrete device, because kernels would be very slow without any warning. */
 static uint32_t buffer_types(const struct vk_device *vd, uint32_t allowed,
                              uint32_t list[VK_MAX_MEMORY_TYPES])
 {
@@ -133,7 +133,8 @@ static void block_give(struct vk_device *vd, struct vk_block *b, VkDeviceSize of
     memmove(&b->at[i], &b->at[i + 1], (b->count - i - 1) * sizeof *b->at);
     if (--b->count)
         return;
-    /* One empty block per type is kept, so that repeated creation and release of a buffer is cheap. */
+    /* One empty block per type is kept, so that repeated creation and release of a buffer is
+       cheap. */
     for (struct vk_block **at = &vd->blocks; *at; at = &(*at)->next)
         if (*at != b && (*at)->type == b->type && (*at)->count == 0) {
             struct vk_block *old = *at;
@@ -261,13 +262,14 @@ VkBufferUsageFlags copse_vk_buffer_usage(bool has_texels)
            (has_texels ? VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT : 0);
 }
 
-/* lavapipe compiles a shader again for texel buffers whose size is a power of two. With a few bytes more no buffer has
-   such a size, and one compilation serves all launches. */
+/* lavapipe compiles a shader again for texel buffers whose size is a power of two. With a few bytes
+   more no buffer has such a size, and one compilation serves all launches. */
 static VkDeviceSize create_size(const copse_buffer *buf)
 {
     const VkDeviceSize size = buf->size;
     const bool is_power = (size & (size - 1)) == 0;
-    return is_power && !buf->host && buf->dev->limits->has_fast_texels && size < buf->dev->limits->max_buffer_bytes
+    return is_power && !buf->host && buf->dev->limits->has_fast_texels &&
+                   size < buf->dev->limits->max_buffer_bytes
                ? size + 16
                : size;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues: submissions ("frames") in a ring, with one fence each. All queues of a device share one VkQueue and every
-   command buffer begins with a barrier, so submission order is execution order and no other synchronization is
-   needed. */
+/* Queues: submissions ("frames") in a ring, with one fence each. All queues of a device share one
+   VkQueue and every command buffer begins with a barrier, so submission order is execution order
+   and no other synchronization is needed. */
 #include "vk_internal.h"
 
 /* ---- frames ---- */
@@ -256,7 +256,8 @@ copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns)
 
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket)
 {
-    /* The ticket's work is already in the shared VkQueue, and later submissions of q begin with a barrier. */
+    /* The ticket's work is already in the shared VkQueue, and later submissions of q begin with a
+       barrier. */
     (void)q;
     (void)other;
     (void)ticket;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records commands into a VkCommandBuffer: descriptors, and barriers only between dependent commands. The same code
-   records a queue's own command buffers and those of segments. */
+/* Records commands into a VkCommandBuffer: descriptors, and barriers only between dependent
+   commands. The same code records a queue's own command buffers and those of segments. */
 #include "vk_internal.h"
 
 /* ---- descriptor sets ---- */

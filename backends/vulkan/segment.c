@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments: a command buffer recorded once and submitted many times. It is a primary one, because drivers may copy
-   the content of a secondary one at each execution. */
+/* Segments: a command buffer recorded once and submitted many times. It is a primary one, because
+   drivers may copy the content of a secondary one at each execution. */
 #include "vk_internal.h"
 
 static copse_status make_sets(struct vk_device *vd, struct copse_segment *seg)

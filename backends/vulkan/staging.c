@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Transfers between host memory and buffers through one ring of mapped memory per queue. The ring is also used if
-   device memory can be mapped, so that a write is ordered with the queued commands. */
+/* Transfers between host memory and buffers through one ring of mapped memory per queue. The ring
+   is also used if device memory can be mapped, so that a write is ordered with the queued
+   commands. */
 #include "vk_internal.h"
 
 /* ---- the ring ---- */
 
-/* Cached, because uncached reads by the host are slow; not the small host-visible window of a discrete device's
-   memory. */
+/* Cached, because uncached reads by the host are slow; not the small host-visible window of a
+   discrete device's memory. */
 static uint32_t ring_type(const struct vk_device *vd, uint32_t allowed)
 {
     uint32_t best = UINT32_MAX;
@@ -157,8 +158,8 @@ static copse_status read_piece(copse_queue *q, const struct copse_binding *src, 
     return COPSE_OK;
 }
 
-/* A transfer larger than one range is submitted range by range, so that the device copies one range while the host
-   copies the next. */
+/* A transfer larger than one range is submitted range by range, so that the device copies one range
+   while the host copies the next. */
 copse_status copse_vk_write(copse_queue *q, const struct copse_binding *dst, const void *src)
 {
     for (size_t done = 0; done < dst->size;) {

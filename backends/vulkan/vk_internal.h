@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the files of the Vulkan backend: entry points loaded at run time and the private tails of core's handles.
-   Only this folder includes it. */
+/* Shared by the files of the Vulkan backend: entry points loaded at run time and the private tails
+   of core's handles. Only this folder includes it. */
 #ifndef COPSE_VK_INTERNAL_H
 #define COPSE_VK_INTERNAL_H
 
@@ -120,7 +120,7 @@ struct vk_block {
     uint32_t type;
     struct vk_range {
         VkDeviceSize offset, size;
-    } * at; /* used ranges, by ascending offset */
+    } *at; /* used ranges, by ascending offset */
     size_t count, room;
     struct vk_block *next;
 };
@@ -136,21 +136,23 @@ struct vk_device {
     VkDevice device;
     VkQueue queue;
     bool owns_instance, owns_device; /* false for an application's */
-    bool is_refused;                 /* the loader failed to make an instance although there is a driver */
+    /* the loader failed to make an instance although there is a driver */
+    bool is_refused;
     struct vk_traits traits;
     VkPhysicalDeviceMemoryProperties memory;
-    copse_mutex memory_lock; /* guards blocks */
-    copse_mutex queue_lock;  /* one submission at a time: all our queues share one VkQueue */
+    copse_mutex memory_lock;        /* guards blocks */
+    copse_mutex queue_lock;         /* one submission at a time: all our queues share one VkQueue */
     struct copse_queue_guard guard; /* locks it, or the application's lock */
     bool has_locks;
     struct vk_block *blocks;
     atomic_ullong allocated[VK_MAX_MEMORY_HEAPS]; /* by us, for buffers */
-    atomic_bool has_imports;  /* some buffer is host memory: submissions end visible to the host */
-    atomic_bool is_abandoned; /* work did not end in time: no object of the device may be destroyed */
+    atomic_bool has_imports; /* some buffer is host memory: submissions end visible to the host */
+    /* work did not end in time: no object of the device may be destroyed */
+    atomic_bool is_abandoned;
 };
 
-/* Load the library and create an instance; on failure write the reason and return false. copse_vk_instance_close may
-   be called after a failed open. */
+/* Load the library and create an instance; on failure write the reason and return false.
+   copse_vk_instance_close may be called after a failed open. */
 bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room);
 void copse_vk_instance_close(struct vk_device *vd);
 /* All physical devices in the driver's order; the caller frees the array. */
@@ -212,13 +214,15 @@ bool copse_vk_is_stored(const struct copse_kernel *k);
 
 /* ---- cooperative.c ---- */
 
-/* Set the shape to the largest one of f16 operands and f32 sums that the device reports and the kernel can take; left
-   alone if there is none. The device lists VK_KHR_cooperative_matrix. */
-copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical, uint8_t shape[3]);
+/* Set the shape to the largest one of f16 operands and f32 sums that the device reports and the
+   kernel can take; left alone if there is none. The device lists VK_KHR_cooperative_matrix. */
+copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical,
+                                        uint8_t shape[3]);
 
 #define COPSE_VK_COOPERATIVE_MATRIX "VK_KHR_cooperative_matrix"
-/* The features that kernels with cooperative matrices need: a chain for VkPhysicalDeviceFeatures2. The first four
-   members are VkPhysicalDeviceCooperativeMatrixFeaturesKHR, which older headers lack. */
+/* The features that kernels with cooperative matrices need: a chain for VkPhysicalDeviceFeatures2.
+   The first four members are VkPhysicalDeviceCooperativeMatrixFeaturesKHR, which older headers
+   lack. */
 struct copse_vk_cooperative_features {
     VkStructureType type;
     void *next;
@@ -230,10 +234,11 @@ void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f, bool is
 /* Whether the chain enables all of them; NULL = it does not. */
 bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
 
-/* SPIR-V with the instructions of SPV_NV_cooperative_matrix as SPIR-V with those of SPV_KHR_cooperative_matrix; the
-   caller frees *out. NULL: the module has no such instructions. COPSE_ERR_COMPILE: it cannot be converted. */
-copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes, uint32_t **out,
-                                       size_t *out_bytes);
+/* SPIR-V with the instructions of SPV_NV_cooperative_matrix as SPIR-V with those of
+   SPV_KHR_cooperative_matrix; the caller frees *out. NULL: the module has no such instructions.
+   COPSE_ERR_COMPILE: it cannot be converted. */
+copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
+                                       uint32_t **out, size_t *out_bytes);
 
 /* ---- record.c ---- */
 
@@ -243,7 +248,7 @@ struct vk_sets {
         VkDescriptorPool handle;
         uint32_t sets, storage, texels;                /* capacities */
         uint32_t sets_left, storage_left, texels_left; /* since the last reset */
-    } * at;
+    } *at;
     size_t count, room, current;
 };
 copse_status copse_vk_sets_add(struct vk_device *vd, struct vk_sets *s, uint32_t sets,
@@ -284,9 +289,10 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 /* ---- queue.c, staging.c ---- */
 
-#define VK_FRAMES      16 /* submissions in flight */
-#define VK_RING_BYTES  (16u << 20)
-#define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; smaller than the ring so that host and device overlap */
+#define VK_FRAMES     16 /* submissions in flight */
+#define VK_RING_BYTES (16u << 20)
+/* one transfer; smaller than the ring so that host and device overlap */
+#define VK_PIECE_BYTES (VK_RING_BYTES / 4)
 
 /* One submission: its objects and the work to do when it has completed. */
 struct vk_frame {
@@ -305,7 +311,7 @@ struct vk_frame {
             void *dst;
             VkDeviceSize offset; /* in the ring */
             size_t size;
-        } * at;
+        } *at;
         size_t count, room;
     } reads;
     uint64_t ticket;      /* reached when this frame completes; 0 = none */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The base of all layers: errors, log, checked memory, reference counts. Uses no device and no graph. */
+/* The base of all layers: errors, log, checked memory, reference counts. Uses no device and no
+   graph. */
 #ifndef COPSE_BASE_H
 #define COPSE_BASE_H
 
@@ -21,54 +22,60 @@
 #endif
 
 #define COPSE_COUNT(array) (sizeof(array) / sizeof *(array))
-#define COPSE_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define COPSE_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define COPSE_MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define COPSE_MAX(a, b)    ((a) > (b) ? (a) : (b))
 
 /* ---- errors (status.c) ---- */
 
 /* Store the text, and file and line, in buffers of the thread; returns `code`. */
 copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
     COPSE_PRINTF(4, 5);
-/* COPSE_ERR_ARGUMENT, with its name, if one of the pointers is NULL: copse_need("queue: write", queue, src). */
-copse_status copse__need(const char *file, int line, const char *what, const char *arguments, const bool *are_there,
-                         size_t count);
-#define copse_need(what, ...)                                                                      \
-    copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ },             \
+/* COPSE_ERR_ARGUMENT, with its name, if one of the pointers is NULL: copse_need("queue: write",
+   queue, src). */
+copse_status copse__need(const char *file, int line, const char *what, const char *arguments,
+                         const bool *are_there, size_t count);
+#define copse_need(what, ...)                                                          \
+    copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ }, \
                 sizeof((const bool[]){ __VA_ARGS__ }) / sizeof(bool))
 /* COPSE_ERR_NO_MEMORY with the text "...: no memory": copse_no_memory("variable '%s'", name). */
 copse_status copse__no_memory(const char *file, int line, const char *fmt, ...) COPSE_PRINTF(3, 4);
 #define copse_no_memory(...) copse__no_memory(__FILE__, __LINE__, __VA_ARGS__)
-/* The same where `given`, such as an allocation, is NULL or false: copse_need_memory(p = copse__alloc(...), "trainer"). */
+/* The same where `given`, such as an allocation, is NULL or false: copse_need_memory(p =
+   copse__alloc(...), "trainer"). */
 #define copse_need_memory(given, ...) ((given) ? COPSE_OK : copse_no_memory(__VA_ARGS__))
-/* COPSE_ERR_ARGUMENT, "trainer: unknown gating 7", unless `value` is one of the enumerators 0 .. last. */
-copse_status copse__need_known(const char *file, int line, const char *what, const char *kind, int value, int last);
-#define copse_need_known(what, kind, value, last)                                                  \
+/* COPSE_ERR_ARGUMENT, "trainer: unknown gating 7", unless `value` is one of the enumerators 0 ..
+   last. */
+copse_status copse__need_known(const char *file, int line, const char *what, const char *kind,
+                               int value, int last);
+#define copse_need_known(what, kind, value, last) \
     copse__need_known(__FILE__, __LINE__, what, kind, (int)(value), (int)(last))
 /* COPSE_ERR_UNSUPPORTED where one of the reserved words of a struct is set; NULL has none. */
-copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
-                                size_t size);
-#define copse_no_reserved(type, params)                                                                  \
-    copse__no_reserved(__FILE__, __LINE__, #type, (params), offsetof(struct type, reserved),             \
+copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params,
+                                size_t offset, size_t size);
+#define copse_no_reserved(type, params)                                                      \
+    copse__no_reserved(__FILE__, __LINE__, #type, (params), offsetof(struct type, reserved), \
                        sizeof(((struct type *)0)->reserved))
-/* Append "; while ..." context to the thread's text and return `code`; does nothing for COPSE_OK. */
+/* Append "; while ..." context to the thread's text and return `code`; does nothing for
+   COPSE_OK. */
 copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
 #define COPSE_ERROR_BYTES 1024 /* of the text, including the NUL */
-/* Restore a text that was copied from copse_last_error: a text of another thread, or a text from before a clean-up
-   that may also fail. */
+/* Restore a text that was copied from copse_last_error: a text of another thread, or a text from
+   before a clean-up that may also fail. */
 void copse__fail_again(const char *text);
 /* Number of failures of this thread that set a text. */
 uint64_t copse__failures(void);
-/* The status returned by a function of the application, before which there were `before` failures. If the function
-   set no text, the text of an earlier failure does not belong to it. The end of data has no text. */
+/* The status returned by a function of the application, before which there were `before` failures.
+   If the function set no text, the text of an earlier failure does not belong to it. The end of
+   data has no text. */
 copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 
 /* A public function that reads a property of an object `x`; NULL has the property `none`. */
-#define COPSE_PROPERTY(type, function, object, property, none)                                     \
-    type function(const object *x)                                                                 \
-    {                                                                                              \
-        return x ? (property) : (none);                                                            \
+#define COPSE_PROPERTY(type, function, object, property, none) \
+    type function(const object *x)                             \
+    {                                                          \
+        return x ? (property) : (none);                        \
     }
 
 /* ---- memory (memory.c) ---- */
@@ -82,14 +89,14 @@ struct copse_mem {
     atomic_ullong device_calls; /* device buffers created: counted by core/device */
 };
 
-/* Zeroed array of `count` elements of `size` bytes; NULL without memory or on overflow. A zero-sized request returns
-   a valid block of one byte. */
+/* Zeroed array of `count` elements of `size` bytes; NULL without memory or on overflow. A
+   zero-sized request returns a valid block of one byte. */
 void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
 /* Grow or shrink; new bytes are not zeroed; the old block stays valid on failure. */
 void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
 void copse__free(struct copse_mem *m, void *block); /* NULL is allowed */
-/* Free memory into which a device was reading with result `s`. After COPSE_ERR_TIMEOUT it is kept: the device may still
-   write there. */
+/* Free memory into which a device was reading with result `s`. After COPSE_ERR_TIMEOUT it is kept:
+   the device may still write there. */
 static inline void copse__free_read(struct copse_mem *m, void *block, copse_status s)
 {
     if (s != COPSE_ERR_TIMEOUT)
@@ -110,10 +117,10 @@ static inline size_t copse__round_up(size_t n, size_t to) /* `to` > 0; no overfl
 
 /* Grow-only array: COPSE_PUSH(mem, vec, value) with struct { T *at; size_t count, room; }. */
 bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want, size_t size);
-#define COPSE_RESERVE(m, vec, want)                                                                \
-    ((want) <= (vec)->room ||                                                                      \
+#define COPSE_RESERVE(m, vec, want) \
+    ((want) <= (vec)->room ||       \
      copse__grow(m, (void **)&(vec)->at, &(vec)->room, want, sizeof *(vec)->at))
-#define COPSE_PUSH(m, vec, value)                                                                  \
+#define COPSE_PUSH(m, vec, value) \
     (COPSE_RESERVE(m, vec, (vec)->count + 1) ? ((vec)->at[(vec)->count++] = (value), true) : false)
 
 /* Bump allocator: all blocks are freed together. */

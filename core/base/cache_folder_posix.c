@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel cache as files in a folder: private to the user, replaced atomically, ignored if another user could have
-   written them. The readers of entries check the content; this file checks ownership and serializes changes of lists
-   between processes. */
+/* The kernel cache as files in a folder: private to the user, replaced atomically, ignored if
+   another user could have written them. The readers of entries check the content; this file checks
+   ownership and serializes changes of lists between processes. */
 #include "core/base/cache_folder.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static bool name_folder(struct folder *f, const char *given)
     return n > 0 && (size_t)n < sizeof f->path;
 }
 
-/* The folder and the one above it; NULL, or why it is not used. A link may be the user's own, to a larger disk. */
+/* The folder and the one above it; NULL, or why it is not used. A link may be the user's own, to a
+   larger disk. */
 static const char *make_folder(struct folder *f)
 {
     char *last = strrchr(f->path, '/');
@@ -56,14 +57,16 @@ static const char *make_folder(struct folder *f)
         return "cannot be made";
     if (stat(f->path, &s) != 0)
         return "is a link that leads nowhere";
-    return !S_ISDIR(s.st_mode) ? "is no folder" : s.st_uid != geteuid() ? "belongs to another user"
-                             : !is_ours(&s)        ? "can be written by other users"
-                                                   : NULL;
+    return !S_ISDIR(s.st_mode)     ? "is no folder"
+           : s.st_uid != geteuid() ? "belongs to another user"
+           : !is_ours(&s)          ? "can be written by other users"
+                                   : NULL;
 }
 
 static bool path_of(const struct folder *f, const char *key, char *path, size_t room)
 {
-    const size_t length = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+    const size_t length =
+        strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
     const int n = snprintf(path, room, "%s/%s", f->path, key);
     return length > 0 && key[length] == '\0' && n > 0 && (size_t)n < room;
 }
@@ -84,7 +87,8 @@ static void get(void *user, const char *key, void (*take)(void *to, const void *
         s.st_size <= MAX_ENTRY && (bytes = copse__alloc(f->mem, (size_t)s.st_size, 1)) != NULL) {
         size_t at = 0;
         ssize_t n;
-        while (at < (size_t)s.st_size && (n = read(fd, (char *)bytes + at, (size_t)s.st_size - at)) > 0)
+        while (at < (size_t)s.st_size &&
+               (n = read(fd, (char *)bytes + at, (size_t)s.st_size - at)) > 0)
             at += (size_t)n;
         if (at == (size_t)s.st_size)
             take(to, bytes, at);
@@ -111,9 +115,10 @@ static void put(void *user, const char *key, const void *bytes, size_t size)
         unlink(temp);
 }
 
-/* One lock for all lists. The system releases it when its holder exits. It belongs to an open file description and so
-   also excludes other threads of the process. If the lock stays taken for a short time, the caller continues without
-   it, because a stopped process must not block others. On file systems without locks the caller does not wait. */
+/* One lock for all lists. The system releases it when its holder exits. It belongs to an open file
+   description and so also excludes other threads of the process. If the lock stays taken for a
+   short time, the caller continues without it, because a stopped process must not block others. On
+   file systems without locks the caller does not wait. */
 static void *lock(void *user, const char *key)
 {
     enum { TRIES = 400 };
@@ -150,18 +155,22 @@ void copse__cache_folder_name(const char *path, char *out, size_t room)
     snprintf(out, room, "%s", name_folder(&f, path) ? f.path : path[0] ? path : "of the user");
 }
 
-const char *copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
+const char *copse__cache_folder_open(struct copse_mem *mem, const char *path,
+                                     struct copse_cache_params *out)
 {
     struct folder *f = copse__alloc(mem, 1, sizeof *f);
     if (!f)
         return "cannot be used without memory";
     f->mem = mem;
-    const char *why = !name_folder(f, path) ? "has no name: HOME is not set, or a name is too long" : make_folder(f);
+    const char *why = !name_folder(f, path) ? "has no name: HOME is not set, or a name is too long"
+                                            : make_folder(f);
     if (why) {
         copse__free(mem, f);
         return why;
     }
-    *out = (struct copse_cache_params){ .get = get, .put = put, .user = f, .lock = lock, .unlock = unlock };
+    *out = (struct copse_cache_params){
+        .get = get, .put = put, .user = f, .lock = lock, .unlock = unlock
+    };
     return NULL;
 }
 

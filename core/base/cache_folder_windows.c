@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel cache of files does not exist on Windows yet: contexts keep compiled kernels in memory. */
+/* The kernel cache of files does not exist on Windows yet: contexts keep compiled kernels in
+   memory. */
 #include "core/base/cache_folder.h"
 
-const char *copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
+const char *copse__cache_folder_open(struct copse_mem *mem, const char *path,
+                                     struct copse_cache_params *out)
 {
     (void)mem, (void)path, (void)out;
     return "cannot be made on Windows";

@@ -17,7 +17,8 @@ copse_status copse__callback_leave(struct copse_callback *c, copse_status s)
 {
     top = c->outer;
     if (s == COPSE_OK && c->refused)
-        return copse_fail(COPSE_ERR_CONTEXT, "%s: called in %s, on an object that is in use; the call had no effect",
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "%s: called in %s, on an object that is in use; the call had no effect",
                           c->refused, c->name);
     return s;
 }
@@ -37,8 +38,10 @@ static copse_status check_use(const char *call, const void *object)
     for (const struct copse_callback *c = top; c && object; c = c->outer)
         for (size_t i = 0; i < COPSE_CALLBACK_OBJECTS; i++)
             if (c->used[i] == object)
-                return copse_fail(COPSE_ERR_CONTEXT, "%s: called in %s, while a call on the same object is in "
-                                                     "progress; call it when that has returned", call, top->name);
+                return copse_fail(COPSE_ERR_CONTEXT,
+                                  "%s: called in %s, while a call on the same object is in "
+                                  "progress; call it when that has returned",
+                                  call, top->name);
     return COPSE_OK;
 }
 
@@ -47,8 +50,10 @@ copse_status copse__callback_check(const char *call, const void *object)
     COPSE_TRY(check_use(call, object));
     for (const struct copse_callback *c = top; c; c = c->outer)
         if (c->is_passive)
-            return copse_fail(COPSE_ERR_CONTEXT, "%s: called in %s, which only builds or computes; call it when the "
-                                                 "call that runs this function has returned", call, top->name);
+            return copse_fail(COPSE_ERR_CONTEXT,
+                              "%s: called in %s, which only builds or computes; call it when the "
+                              "call that runs this function has returned",
+                              call, top->name);
     return COPSE_OK;
 }
 
@@ -72,12 +77,16 @@ static copse_status check_release(const char *call, const void *object)
     for (const struct copse_callback *c = top; c && object; c = c->outer)
         for (size_t i = 0; i < COPSE_CALLBACK_HELD; i++)
             if (c->held[i] == object)
-                return copse_fail(COPSE_ERR_CONTEXT, "%s: called in %s, and the call in progress needs the object; release it "
-                                                     "when that has returned", call, c->name);
+                return copse_fail(
+                    COPSE_ERR_CONTEXT,
+                    "%s: called in %s, and the call in progress needs the object; release it "
+                    "when that has returned",
+                    call, c->name);
     return COPSE_OK;
 }
 
-bool copse__callback_may_release(const struct copse_logger *log, const char *call, const void *object)
+bool copse__callback_may_release(const struct copse_logger *log, const char *call,
+                                 const void *object)
 {
     return report(log, call, check_release(call, object));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Deadlines of waits. Only time counts in which the process could run: a process that is stopped (SIGSTOP, Ctrl-Z, a
-   frozen container) longer than its deadline waits on when it continues, because what it waits for may have been
-   stopped with it. A waiter waits in ticks, and a tick counts with its own length at most, however long it took. */
+/* Deadlines of waits. Only time counts in which the process could run: a process that is stopped
+   (SIGSTOP, Ctrl-Z, a frozen container) longer than its deadline waits on when it continues,
+   because what it waits for may have been stopped with it. A waiter waits in ticks, and a tick
+   counts with its own length at most, however long it took. */
 #ifndef COPSE_DEADLINE_H
 #define COPSE_DEADLINE_H
 

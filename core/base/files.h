@@ -9,14 +9,15 @@
 
 #include "copse/status.h"
 
-/* Open a regular file for reading bytes and return its size. Anything else (a folder, a pipe, a device) is refused
-   without blocking. Error texts name the path and the system's reason. */
+/* Open a regular file for reading bytes and return its size. Anything else (a folder, a pipe, a
+   device) is refused without blocking. Error texts name the path and the system's reason. */
 copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 
 /* Go to a byte of a file, which may be beyond 4 GB; false on failure. */
 bool copse__file_seek(FILE *stream, uint64_t at);
 
-/* Make a file for writing bytes. If one of this name exists, *out is NULL and the result COPSE_OK. */
+/* Make a file for writing bytes. If one of this name exists, *out is NULL and the result
+   COPSE_OK. */
 copse_status copse__file_create(const char *path, FILE **out);
 
 /* Call `take` with the name of every entry, in the system's order, until it returns false. */

@@ -96,7 +96,8 @@ copse_status copse__folder_make(const char *path)
 {
     struct stat info;
 
-    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
+    if (mkdir(path, 0777) == 0 ||
+        (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
         return COPSE_OK;
     return fail_errno("make the folder", path);
 }

@@ -61,13 +61,14 @@ copse_status copse__file_create(const char *path, FILE **out)
 
     *out = NULL;
     COPSE_TRY(wide_path(path, wide));
-    HANDLE handle = CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, CREATE_NEW,
-                                FILE_ATTRIBUTE_NORMAL, NULL);
+    HANDLE handle = CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL,
+                                CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
     if (handle == INVALID_HANDLE_VALUE) {
         const DWORD code = GetLastError();
-        return code == ERROR_FILE_EXISTS ? COPSE_OK
-                                         : copse_fail(COPSE_ERR_IO, "file: cannot make %s: system error %lu", path,
-                                                      (unsigned long)code);
+        return code == ERROR_FILE_EXISTS
+                   ? COPSE_OK
+                   : copse_fail(COPSE_ERR_IO, "file: cannot make %s: system error %lu", path,
+                                (unsigned long)code);
     }
     int fd = _open_osfhandle((intptr_t)handle, _O_WRONLY | _O_BINARY);
     *out = fd < 0 ? NULL : _fdopen(fd, "wb");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between 16-bit floating point and f32: IEEE 754 binary16, and bfloat16, the upper half of a binary32. To
-   16 bits, values are rounded to nearest, ties to even. */
+/* Conversion between 16-bit floating point and f32: IEEE 754 binary16, and bfloat16, the upper half
+   of a binary32. To 16 bits, values are rounded to nearest, ties to even. */
 #ifndef COPSE_CORE_HALF_H
 #define COPSE_CORE_HALF_H
 
@@ -23,7 +23,8 @@ static inline float copse__of_bits(uint32_t bits)
 
 static inline float copse__f16_to_f32(uint16_t h)
 {
-    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = (h >> 10) & 31, fraction = h & 0x3ff;
+    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = (h >> 10) & 31,
+                   fraction = h & 0x3ff;
     if (exponent == 31)
         return copse__of_bits(sign | 0x7f800000u | fraction << 13);
     if (exponent > 0)

@@ -4,7 +4,7 @@
 
 #define ALIGNMENT 16
 
-struct copse_handle { /* in front of each block */
+struct copse_handle {          /* in front of each block */
     struct copse_handle *next; /* the next younger returned block */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine through POSIX and, on Linux, /etc and /proc. machine_windows.c has the same functions. */
+/* The machine through POSIX and, on Linux, /etc and /proc. machine_windows.c has the same
+   functions. */
 #define _GNU_SOURCE /* dl_iterate_phdr, dladdr */
 
 #include "core/base/machine.h"
@@ -10,12 +11,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #if defined(__linux__)
-#include <link.h>
+#    include <link.h>
 #endif
 
 extern char **environ;
 
-/* The text behind `key` and `separator` in the first line of a file that begins with `key`, without quotation marks. */
+/* The text behind `key` and `separator` in the first line of a file that begins with `key`, without
+   quotation marks. */
 static void take_line(const char *path, const char *key, char separator, char *out, size_t room)
 {
     char line[512];
@@ -38,7 +40,8 @@ void copse__machine_describe(struct copse_machine *out)
     *out = (struct copse_machine){ 0 };
     take_line("/etc/os-release", "PRETTY_NAME", '=', out->system, sizeof out->system);
     if (uname(&name) == 0) {
-        snprintf(out->kernel, sizeof out->kernel, "%.50s %.60s %.40s", name.sysname, name.release, name.machine);
+        snprintf(out->kernel, sizeof out->kernel, "%.50s %.60s %.40s", name.sysname, name.release,
+                 name.machine);
         if (!*out->system)
             snprintf(out->system, sizeof out->system, "%.60s", name.sysname);
     }
@@ -59,7 +62,8 @@ const char *copse__environment_at(size_t n)
 
 #if defined(__linux__)
 
-/* Paths, each with its terminator. They are collected first: no library may be opened while they are listed. */
+/* Paths, each with its terminator. They are collected first: no library may be opened while they
+   are listed. */
 struct paths {
     char text[1 << 16];
     size_t length;
@@ -77,12 +81,14 @@ static int take_path(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path), void *user)
+void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path),
+                           void *user)
 {
     struct paths paths;
     paths.length = 0;
     dl_iterate_phdr(take_path, &paths);
-    for (const char *path = paths.text; path < paths.text + paths.length; path += strlen(path) + 1) {
+    for (const char *path = paths.text; path < paths.text + paths.length;
+         path += strlen(path) + 1) {
         void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
         void *at = library ? dlsym(library, symbol) : NULL;
         Dl_info info;
@@ -96,7 +102,8 @@ void copse__libraries_with(const char *symbol, void (*seen)(void *user, const ch
 
 #else
 
-void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path), void *user)
+void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path),
+                           void *user)
 {
     (void)symbol, (void)seen, (void)user;
 }

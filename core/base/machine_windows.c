@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine through Win32. machine_posix.c has the same functions. Loaded libraries are not listed yet. */
+/* The machine through Win32. machine_posix.c has the same functions. Loaded libraries are not
+   listed yet. */
 #define WIN32_LEAN_AND_MEAN
 #define _WIN32_WINNT 0x0602
 
@@ -27,7 +28,8 @@ const char *copse__environment_at(size_t n)
     return _environ ? _environ[i] : NULL;
 }
 
-void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path), void *user)
+void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path),
+                           void *user)
 {
     (void)symbol, (void)seen, (void)user;
 }

@@ -102,7 +102,7 @@ struct copse_arena_block {
     struct copse_arena_block *next;
     size_t used, room; /* bytes after the header */
 };
-#define ARENA_HEADER                                                                               \
+#define ARENA_HEADER \
     ((sizeof(struct copse_arena_block) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN)
 
 void *copse__arena_alloc(struct copse_arena *a, size_t count, size_t size)

@@ -11,9 +11,16 @@
 #include "copse/status.h"
 
 #if defined(_WIN32)
-typedef struct { void *srw; } copse_mutex;
-typedef struct { void *cond; } copse_cond;
-typedef struct { void *handle; void *start; } copse_thread;
+typedef struct {
+    void *srw;
+} copse_mutex;
+typedef struct {
+    void *cond;
+} copse_cond;
+typedef struct {
+    void *handle;
+    void *start;
+} copse_thread;
 #else
 #    include <pthread.h>
 typedef pthread_mutex_t copse_mutex;
@@ -41,43 +48,47 @@ bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns);
 copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg);
 void copse__thread_join(copse_thread *t);
 
-uint64_t copse__now_ns(void);        /* monotonic */
+uint64_t copse__now_ns(void); /* monotonic */
 void copse__sleep_ns(uint64_t ns);
 /* "2026-11-23 14:05 UTC"; "" if the time is unknown. Returns `out`. */
 char *copse__time_text(char *out, size_t room);
-uint32_t copse__cpu_count(void);     /* >= 1 */
+uint32_t copse__cpu_count(void); /* >= 1 */
 uint32_t copse__process_id(void);
 /* Whether another process of this machine has this process id; false for our own. */
 bool copse__process_lives(uint32_t id);
 
-/* Memory that ends at a page without access and begins behind another one: an access past the end ends the process. The
-   `size` bytes begin at a multiple of 4 if `size` is one. *block is what to free. NULL: there is no memory. */
+/* Memory that ends at a page without access and begins behind another one: an access past the end
+   ends the process. The `size` bytes begin at a multiple of 4 if `size` is one. *block is what to
+   free. NULL: there is no memory. */
 void *copse__fenced_alloc(size_t size, void **block, size_t *block_size);
 void copse__fenced_free(void *block, size_t block_size); /* NULL is allowed */
 
-/* Shared libraries. `names` is NULL-terminated; the first that opens is used. NULL if none opens. */
+/* Shared libraries. `names` is NULL-terminated; the first that opens is used. NULL if none
+   opens. */
 void *copse__library_open(const char *const *names);
 void *copse__library_symbol(void *library, const char *name);
 void copse__library_close(void *library); /* NULL is allowed */
-/* Folder of the library or program that contains this code, without a trailing slash; false if unknown. */
+/* Folder of the library or program that contains this code, without a trailing slash; false if
+   unknown. */
 bool copse__library_folder(char *path, size_t room);
 
 /* Value of an environment variable; NULL if unset, empty, or if the process is privileged. */
 const char *copse__env(const char *name);
 
-/* Ask the system to map a block of memory that is not yet written with large pages, if it can: the first write to 47 MB then
-   takes 23 page faults in place of 11,500. */
+/* Ask the system to map a block of memory that is not yet written with large pages, if it can: the
+   first write to 47 MB then takes 23 page faults in place of 11,500. */
 void copse__use_large_pages(void *block, size_t size);
 
 /* Files. All paths are UTF-8. Error texts name the path and the system's reason. */
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);
-/* The path of a file without links, in `real` of `room` bytes, if only this user and the superuser can change the file and the
-   folders above it. Otherwise "", and why in `why`, such as "/tmp/x belongs to another user"; of a file that is not there "".
-   Windows does not check it. */
+/* The path of a file without links, in `real` of `room` bytes, if only this user and the superuser
+   can change the file and the folders above it. Otherwise "", and why in `why`, such as "/tmp/x
+   belongs to another user"; of a file that is not there "". Windows does not check it. */
 void copse__path_trusted(const char *path, char *real, char *why, size_t room);
-/* Write a temporary file in the folder of `path`; `path` is unchanged until commit. Symbolic links are followed and
-   kept; COPSE_ERR_IO if `path` is something other than a regular file. An old file's mode is kept. */
+/* Write a temporary file in the folder of `path`; `path` is unchanged until commit. Symbolic links
+   are followed and kept; COPSE_ERR_IO if `path` is something other than a regular file. An old
+   file's mode is kept. */
 struct copse_mem;
 struct copse_atomic_file {
     FILE *stream;

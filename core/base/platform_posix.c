@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through POSIX. platform_windows.c has the same functions. */
-#define _XOPEN_SOURCE     700 /* POSIX 2008 and realpath */
-#define _DEFAULT_SOURCE       /* dladdr (POSIX 2024) */
+#define _XOPEN_SOURCE   700 /* POSIX 2008 and realpath */
+#define _DEFAULT_SOURCE     /* dladdr (POSIX 2024) */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 
@@ -100,7 +100,9 @@ static void *thread_main(void *p)
 
 copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg)
 {
-    struct start start = { .run = run, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER,
+    struct start start = { .run = run,
+                           .arg = arg,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
                            .taken_cond = PTHREAD_COND_INITIALIZER };
     sigset_t all, old;
 
@@ -220,7 +222,8 @@ copse_status copse__file_size(const char *path, uint64_t *size)
     return COPSE_OK;
 }
 
-/* A group that is not the user's own counts as others. In a folder above with the sticky bit others cannot replace files. */
+/* A group that is not the user's own counts as others. In a folder above with the sticky bit others
+   cannot replace files. */
 static const char *distrust_of(const struct stat *s, bool is_above)
 {
     const mode_t others = s->st_gid == getegid() ? S_IWOTH : S_IWOTH | S_IWGRP;
@@ -236,7 +239,8 @@ static bool is_trusted(char *path, char *why, size_t room)
 {
     for (bool is_above = false;; is_above = true) {
         struct stat s;
-        const char *at = path[0] ? path : "/", *wrong = lstat(at, &s) == 0 ? distrust_of(&s, is_above) : "cannot be looked at";
+        const char *at = path[0] ? path : "/",
+                   *wrong = lstat(at, &s) == 0 ? distrust_of(&s, is_above) : "cannot be looked at";
         if (wrong)
             snprintf(why, room, "%s %s", at, wrong);
         if (wrong || !path[0])
@@ -263,9 +267,11 @@ void copse__use_large_pages(void *block, size_t size)
 {
 #if defined(MADV_HUGEPAGE)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t first = copse__round_up((uintptr_t)block, page), end = ((uintptr_t)block + size) / page * page;
+    const uintptr_t first = copse__round_up((uintptr_t)block, page),
+                    end = ((uintptr_t)block + size) / page * page;
     if (end > first)
-        (void)madvise((void *)first, end - first, MADV_HUGEPAGE); /* advice: without it memory is only slower */
+        /* advice: without it memory is only slower */
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
 #else
     (void)block;
     (void)size;
@@ -303,8 +309,8 @@ void copse__fenced_free(void *block, size_t block_size)
         munmap(block, block_size);
 }
 
-/* Resolve symbolic links in the target path of a file, so that they are kept. Pipes and devices are refused, because
-   a rename would replace them. */
+/* Resolve symbolic links in the target path of a file, so that they are kept. Pipes and devices are
+   refused, because a rename would replace them. */
 static copse_status find_target(const char **path, char real[PATH_MAX])
 {
     struct stat info;
@@ -321,14 +327,16 @@ static copse_status find_target(const char **path, char real[PATH_MAX])
     return COPSE_OK;
 }
 
-/* The new file gets owner, group and mode of the one that it replaces. Where the group cannot be set, the mode of the group is
-   not kept, because the new one may have other members. False on failure. */
+/* The new file gets owner, group and mode of the one that it replaces. Where the group cannot be
+   set, the mode of the group is not kept, because the new one may have other members. False on
+   failure. */
 static bool keep_mode(int fd, const char *path)
 {
     struct stat old;
     if (stat(path, &old))
         return true;
-    const bool has_group = fchown(fd, old.st_uid, old.st_gid) == 0 || fchown(fd, (uid_t)-1, old.st_gid) == 0;
+    const bool has_group =
+        fchown(fd, old.st_uid, old.st_gid) == 0 || fchown(fd, (uid_t)-1, old.st_gid) == 0;
     return fchmod(fd, old.st_mode & (has_group ? 0777u : 0707u)) == 0;
 }
 

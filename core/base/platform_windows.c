@@ -284,8 +284,8 @@ static FILE *create_new(const char *path)
     return stream;
 }
 
-/* Resolve symbolic links in the target path of a file, so that they are kept. Folders, pipes and devices are
-   refused. */
+/* Resolve symbolic links in the target path of a file, so that they are kept. Folders, pipes and
+   devices are refused. */
 static copse_status find_target(const char **path, char real[PATH_UNITS])
 {
     wchar_t wide[PATH_UNITS];

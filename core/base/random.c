@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 and number streams from it. The same seed gives the same numbers on every machine. */
+/* Philox4x32-10 and number streams from it. The same seed gives the same numbers on every
+   machine. */
 #include "core/base/random.h"
 
 #include <math.h>

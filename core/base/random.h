@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
-   3", SC 2011). kernels/random/philox.clh has the same algorithm. */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
+   numbers: as easy as 1, 2, 3", SC 2011). kernels/random/philox.clh has the same algorithm. */
 #ifndef COPSE_RANDOM_H
 #define COPSE_RANDOM_H
 
@@ -19,7 +19,7 @@ struct copse_stream {
 void copse__stream_init(struct copse_stream *s, uint64_t seed, uint32_t stream);
 uint32_t copse__stream_u32(struct copse_stream *s);
 uint32_t copse__stream_below(struct copse_stream *s, uint32_t bound); /* unbiased; bound > 0 */
-float copse__stream_unit(struct copse_stream *s);   /* [0, 1) in steps of 2^-24 */
+float copse__stream_unit(struct copse_stream *s);                     /* [0, 1) in steps of 2^-24 */
 float copse__stream_normal(struct copse_stream *s); /* N(0,1), Box-Muller in double */
 
 #endif

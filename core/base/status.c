@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of the status codes and the thread's error text. Allocates nothing, so it works without memory. */
+/* Names of the status codes and the thread's error text. Allocates nothing, so it works without
+   memory. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -79,15 +80,15 @@ copse_status copse__fail(copse_status code, const char *file, int line, const ch
     return code;
 }
 
-copse_status copse__need(const char *file, int line, const char *what, const char *arguments, const bool *are_there,
-                         size_t count)
+copse_status copse__need(const char *file, int line, const char *what, const char *arguments,
+                         const bool *are_there, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         arguments += strspn(arguments, ", ");
         const size_t length = strcspn(arguments, ",");
         if (!are_there[i])
-            return copse__fail(COPSE_ERR_ARGUMENT, file, line, "%s: argument '%.*s' is NULL", what, (int)length,
-                               arguments);
+            return copse__fail(COPSE_ERR_ARGUMENT, file, line, "%s: argument '%.*s' is NULL", what,
+                               (int)length, arguments);
         arguments += length;
     }
     return COPSE_OK;
@@ -104,21 +105,23 @@ copse_status copse__no_memory(const char *file, int line, const char *fmt, ...)
     return copse__fail(COPSE_ERR_NO_MEMORY, file, line, "%s: no memory", text);
 }
 
-copse_status copse__need_known(const char *file, int line, const char *what, const char *kind, int value, int last)
+copse_status copse__need_known(const char *file, int line, const char *what, const char *kind,
+                               int value, int last)
 {
-    return value >= 0 && value <= last
-               ? COPSE_OK
-               : copse__fail(COPSE_ERR_ARGUMENT, file, line, "%s: unknown %s %d", what, kind, value);
+    return value >= 0 && value <= last ? COPSE_OK
+                                       : copse__fail(COPSE_ERR_ARGUMENT, file, line,
+                                                     "%s: unknown %s %d", what, kind, value);
 }
 
-copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
-                                size_t size)
+copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params,
+                                size_t offset, size_t size)
 {
     for (size_t i = 0; params && i < size / sizeof(uint64_t); i++)
         if (((const uint64_t *)((const char *)params + offset))[i] != 0)
-            return copse__fail(COPSE_ERR_UNSUPPORTED, file, line,
-                               "%s: word %zu of 'reserved' was set by a newer program than this library %s knows",
-                               type, i, copse_version());
+            return copse__fail(
+                COPSE_ERR_UNSUPPORTED, file, line,
+                "%s: word %zu of 'reserved' was set by a newer program than this library %s knows",
+                type, i, copse_version());
     return COPSE_OK;
 }
 
@@ -126,8 +129,8 @@ copse_status copse__returned(copse_status code, uint64_t before)
 {
     if (code == COPSE_OK || code == COPSE_ERR_END || failures != before)
         return code;
-    return copse_fail(code, "a function of the application returned %s: %s", copse_status_name(code),
-                      copse_status_text(code));
+    return copse_fail(code, "a function of the application returned %s: %s",
+                      copse_status_name(code), copse_status_text(code));
 }
 
 copse_status copse__note(copse_status code, const char *fmt, ...)

@@ -3,7 +3,7 @@
 #include "copse/copse.h"
 
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define TEXT(x)  TEXT_(x)
 
 const char *copse_version(void)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/check/audit.h"
 
-#define EVERY 128u
-#define FIRST 8u /* all steps up to here, apart from the first one */
-#define SPOTS 16u       /* steps up to here have spots where they are audited, */
+#define EVERY       128u
+#define FIRST       8u  /* all steps up to here, apart from the first one */
+#define SPOTS       16u /* steps up to here have spots where they are audited, */
 #define SPOT_AUDITS 64u /* then each of so many audits */
 
 enum row { ROW_VALUES, ROW_FIRST, ROW_SECOND, ROWS }; /* of the digests */
 
 /* ---- memory ---- */
 
-copse_status copse__audit_create(struct copse_mem *mem, uint32_t replicas, size_t count, struct copse_audit *out)
+copse_status copse__audit_create(struct copse_mem *mem, uint32_t replicas, size_t count,
+                                 struct copse_audit *out)
 {
     *out = (struct copse_audit){ .mem = mem, .replicas = replicas, .count = count };
     out->variables = copse__alloc(mem, count, sizeof *out->variables);
@@ -26,13 +27,15 @@ copse_status copse__audit_open(struct copse_audit *a, uint32_t r, copse_queue *q
     COPSE_TRY(copse_need_memory(words, "audit"));
     for (size_t i = 0; i < a->count; i++)
         words[i] = a->variables[i].words;
-    const copse_status s = copse__digests_create(queue, words, (uint32_t)a->count, ROWS, &a->digests[r]);
+    const copse_status s =
+        copse__digests_create(queue, words, (uint32_t)a->count, ROWS, &a->digests[r]);
     copse__free(a->mem, words);
-    if (s == COPSE_OK || s == COPSE_ERR_NO_MEMORY || s == COPSE_ERR_NO_DEVICE_MEMORY || s == COPSE_ERR_DEVICE_LOST)
+    if (s == COPSE_OK || s == COPSE_ERR_NO_MEMORY || s == COPSE_ERR_NO_DEVICE_MEMORY ||
+        s == COPSE_ERR_DEVICE_LOST)
         return s;
     a->params.is_off = true;
-    copse__log(&queue->dev->base->log, COPSE_LOG_WARN, "audit: %s is not audited: %s", queue->dev->info.id,
-               copse_last_error());
+    copse__log(&queue->dev->base->log, COPSE_LOG_WARN, "audit: %s is not audited: %s",
+               queue->dev->info.id, copse_last_error());
     copse__digests_free(&a->digests[r], true);
     return COPSE_OK;
 }
@@ -72,15 +75,18 @@ bool copse__audit_is_due(const struct copse_audit *a, uint64_t step)
 {
     const uint64_t every = every_of(a);
     return !a->params.is_off && a->step == 0 &&
-           (step % every == 0 || (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
+           (step % every == 0 ||
+            (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
 }
 
-static const struct copse_audit_range *range_of(const struct copse_audit *a, uint32_t r, size_t variable)
+static const struct copse_audit_range *range_of(const struct copse_audit *a, uint32_t r,
+                                                size_t variable)
 {
     return &a->ranges[r * a->count + variable];
 }
 
-static copse_status digest(struct copse_audit *a, uint32_t r, enum row row, uint32_t i, const struct copse_binding *range)
+static copse_status digest(struct copse_audit *a, uint32_t r, enum row row, uint32_t i,
+                           const struct copse_binding *range)
 {
     return range->buffer ? copse__digest_queue(&a->digests[r], row, i, range) : COPSE_OK;
 }
@@ -93,11 +99,13 @@ copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has)
     return COPSE_OK;
 }
 
-copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second)
+copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket,
+                                    bool is_second)
 {
     for (uint32_t i = 0; a->has[r] && i < a->count; i++)
         if (a->variables[i].bucket == bucket)
-            COPSE_TRY(digest(a, r, is_second ? ROW_SECOND : ROW_FIRST, i, &range_of(a, r, i)->gradient));
+            COPSE_TRY(
+                digest(a, r, is_second ? ROW_SECOND : ROW_FIRST, i, &range_of(a, r, i)->gradient));
     return COPSE_OK;
 }
 
@@ -125,23 +133,28 @@ static const char *device_of(const struct copse_audit *a, uint32_t r)
     return a->digests[r].queue->dev->info.id;
 }
 
-static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, const char *variable)
+static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r,
+                                  const char *variable)
 {
-    return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "trainer: audit of step %llu: %s computed the gradient of '%s' twice from the same inputs, with "
-                      "different results. The device or its driver makes errors; do not use the parameters. "
-                      "Check it: copse conformance --device %s",
-                      (unsigned long long)step, device_of(a, r), variable, device_of(a, r));
+    return copse_fail(
+        COPSE_ERR_UNRELIABLE,
+        "trainer: audit of step %llu: %s computed the gradient of '%s' twice from the same inputs, "
+        "with "
+        "different results. The device or its driver makes errors; do not use the parameters. "
+        "Check it: copse conformance --device %s",
+        (unsigned long long)step, device_of(a, r), variable, device_of(a, r));
 }
 
 static copse_status two_values(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
 {
-    return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "trainer: audit of step %llu: replica 0 (%s) and replica %u (%s) have different values of '%s' "
-                      "before the step. A device or its driver makes errors; do not use the parameters. Check "
-                      "both: copse conformance --device %s,%s",
-                      (unsigned long long)step, device_of(a, 0), r, device_of(a, r), a->variables[i].name,
-                      device_of(a, 0), device_of(a, r));
+    return copse_fail(
+        COPSE_ERR_UNRELIABLE,
+        "trainer: audit of step %llu: replica 0 (%s) and replica %u (%s) have different values of "
+        "'%s' "
+        "before the step. A device or its driver makes errors; do not use the parameters. Check "
+        "both: copse conformance --device %s,%s",
+        (unsigned long long)step, device_of(a, 0), r, device_of(a, r), a->variables[i].name,
+        device_of(a, 0), device_of(a, r));
 }
 
 const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r)
@@ -180,7 +193,8 @@ copse_status copse__audit_compare(struct copse_audit *a, uint64_t step)
 
 /* ---- between workers ---- */
 
-void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t words[COPSE_AUDIT_WORDS])
+void copse__audit_words(const struct copse_audit *a, uint64_t step,
+                        uint64_t words[COPSE_AUDIT_WORDS])
 {
     memset(words, 0, COPSE_AUDIT_WORDS * sizeof *words);
     if (!a->compares_values || a->compared == 0 || a->compared != step)
@@ -192,17 +206,21 @@ void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t wor
 }
 
 copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
-                                const uint64_t own[COPSE_AUDIT_WORDS], const uint64_t words[COPSE_AUDIT_WORDS])
+                                const uint64_t own[COPSE_AUDIT_WORDS],
+                                const uint64_t words[COPSE_AUDIT_WORDS])
 {
     for (uint32_t i = 0; i < COPSE_MIN(a->count, COPSE_AUDIT_WORDS); i++) {
         if (own[i] == words[i] || own[i] == 0 || words[i] == 0)
             continue;
         a->has_failed = true;
         return copse_fail(COPSE_ERR_UNRELIABLE,
-                          "trainer: audit of step %llu: this worker (%s) and worker %u have different values of '%s'%s "
-                          "before the step. A device or its driver makes errors; do not use the parameters. Check the "
-                          "devices of both: copse conformance --device %s", (unsigned long long)step, device_of(a, 0),
-                          worker, a->variables[i].name, a->count > COPSE_AUDIT_WORDS ? " or another variable" : "",
+                          "trainer: audit of step %llu: this worker (%s) and worker %u have "
+                          "different values of '%s'%s "
+                          "before the step. A device or its driver makes errors; do not use the "
+                          "parameters. Check the "
+                          "devices of both: copse conformance --device %s",
+                          (unsigned long long)step, device_of(a, 0), worker, a->variables[i].name,
+                          a->count > COPSE_AUDIT_WORDS ? " or another variable" : "",
                           device_of(a, 0));
     }
     return COPSE_OK;

@@ -4,7 +4,8 @@
 #include "core/check/sample.h"
 #include "core/device/sum_bound.h"
 
-void copse__bound_of(const struct copse_command *c, const struct copse_limits *limits, struct copse_bound *out)
+void copse__bound_of(const struct copse_command *c, const struct copse_limits *limits,
+                     struct copse_bound *out)
 {
     const int32_t *spec = copse__law_spec(c);
     *out = (struct copse_bound){ .law = copse__law_of(c) };

@@ -51,7 +51,8 @@ uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count
     return most;
 }
 
-static copse_status compare(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+static copse_status compare(struct copse_chain *c, copse_queue *q,
+                            const struct copse_command *command)
 {
     COPSE_TRY(copse__probe_queue(&c->probe, q, command));
     COPSE_TRY(copse_queue_finish(q));
@@ -65,7 +66,8 @@ static copse_status restore(struct copse_chain *c, copse_queue *q)
 }
 
 /* With made-up numbers. */
-static copse_status run_restored(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+static copse_status run_restored(struct copse_chain *c, copse_queue *q,
+                                 const struct copse_command *command)
 {
     char text[COPSE_ERROR_BYTES];
     COPSE_TRY(copse__probe_keep(&c->probe, q, command));
@@ -82,8 +84,10 @@ static copse_status run_restored(struct copse_chain *c, copse_queue *q, const st
     return s;
 }
 
-/* On the numbers of the step. Where nothing changes, memory may hold the results of an earlier run. */
-static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+/* On the numbers of the step. Where nothing changes, memory may hold the results of an earlier
+   run. */
+static copse_status run_in_place(struct copse_chain *c, copse_queue *q,
+                                 const struct copse_command *command)
 {
     COPSE_TRY(compare(c, q, command));
     if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
@@ -93,7 +97,8 @@ static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const st
     return restore(c, q);
 }
 
-static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+static copse_status run_one(struct copse_chain *c, copse_queue *q,
+                            const struct copse_command *command)
 {
     const enum scope scope = scope_of(command, c->most);
     if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {

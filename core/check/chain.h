@@ -7,15 +7,20 @@
 
 struct copse_chain {
     struct copse_probe probe;
-    uint64_t most; /* work of a launch (bound.h); launches with more are compared in part (sample.h, part.h) */
-    bool restores; /* launches get made-up numbers, and memory is restored; those not compared are not executed */
+    /* work of a launch (bound.h); launches with more are compared in part (sample.h, part.h) */
+    uint64_t most;
+    /* launches get made-up numbers, and memory is restored; those not compared are not executed */
+    bool restores;
     bool is_torn;  /* it failed, and memory could not be restored */
     uint64_t work; /* of the launches that were compared as a whole and could have been in part */
-    size_t compared, sampled, skipped; /* launches: compared, those of them in part, and not compared */
-    struct copse_probe_fault fault; /* of the first launch that is wrong, probe.command: the chain ends with it */
+    /* launches: compared, those of them in part, and not compared */
+    size_t compared, sampled, skipped;
+    /* of the first launch that is wrong, probe.command: the chain ends with it */
+    struct copse_probe_fault fault;
 };
 
-/* The largest limit for which all launches of these segments that are within it have at most `budget` work together. */
+/* The largest limit for which all launches of these segments that are within it have at most
+   `budget` work together. */
 uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count, uint64_t budget);
 /* Execute the launches of a segment. */
 copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment);

@@ -19,7 +19,8 @@ void copse__check_hash(struct copse_check *k, const struct copse_segment *segmen
             k->hash = copse__probe_hash(k->hash, &part->commands[i]);
 }
 
-/* `s` ended the check. A read that is still under way keeps its memory. Returns `s`, with its text. */
+/* `s` ended the check. A read that is still under way keeps its memory. Returns `s`, with its
+   text. */
 static copse_status drop_memory(struct copse_check *k, copse_status s)
 {
     char text[COPSE_ERROR_BYTES];
@@ -34,7 +35,8 @@ static copse_status drop_memory(struct copse_check *k, copse_status s)
     return s;
 }
 
-copse_status copse__check_once(struct copse_check *k, const char *what, copse_status (*run)(void *user), void *user)
+copse_status copse__check_once(struct copse_check *k, const char *what,
+                               copse_status (*run)(void *user), void *user)
 {
     copse_device *dev = k->queue->dev;
     const uint64_t start = copse__now_ns();
@@ -45,8 +47,9 @@ copse_status copse__check_once(struct copse_check *k, const char *what, copse_st
         return COPSE_OK;
     const copse_status s = drop_memory(k, run(user));
     copse__log(&dev->base->log, COPSE_LOG_DEBUG,
-               "cross-check: %s: %s: %zu launches compared, %zu of them in part, %zu not, %.1f ms", dev->info.id, what,
-               k->chain.compared, k->chain.sampled, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
+               "cross-check: %s: %s: %zu launches compared, %zu of them in part, %zu not, %.1f ms",
+               dev->info.id, what, k->chain.compared, k->chain.sampled, k->chain.skipped,
+               (double)(copse__now_ns() - start) * 1e-6);
     if (s == COPSE_OK)
         return copse__device_note_checked(dev, k->hash);
     if (s != COPSE_ERR_UNRELIABLE)
@@ -62,7 +65,8 @@ copse_status copse__check_update(struct copse_check *k, const struct copse_segme
 {
     struct copse_segment *const list[] = { (struct copse_segment *)segment };
     k->chain.restores = true;
-    k->chain.most = copse__chain_most(list, 1, COPSE_CHECK_BUDGET - COPSE_MIN(k->chain.work, COPSE_CHECK_BUDGET));
+    k->chain.most = copse__chain_most(
+        list, 1, COPSE_CHECK_BUDGET - COPSE_MIN(k->chain.work, COPSE_CHECK_BUDGET));
     return copse__chain_run(&k->chain, segment);
 }
 

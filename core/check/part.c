@@ -13,13 +13,15 @@ bool copse__part_of(const struct copse_command *c, struct copse_part *out)
     return true;
 }
 
-copse_status copse__part_choose(struct copse_part *p, struct copse_mem *mem, const struct copse_command *c)
+copse_status copse__part_choose(struct copse_part *p, struct copse_mem *mem,
+                                const struct copse_command *c)
 {
     struct copse_split *s = &p->split;
     COPSE_TRY(copse__choose_units(mem, c, s->units, p->cost, &p->chosen));
     for (uint32_t i = 0; i < s->count_count; i++) {
         uint32_t *word = &s->params[s->counts[i].word];
-        const uint64_t per = s->counts[i].per, missing = s->units * per - *word; /* of the last unit, which is chosen */
+        /* of the last unit, which is chosen */
+        const uint64_t per = s->counts[i].per, missing = s->units * per - *word;
         *word = (uint32_t)(p->chosen.count * per - (missing < per ? missing : 0));
     }
     return COPSE_OK;
@@ -37,5 +39,6 @@ size_t copse__part_word(const struct copse_part *p, uint32_t i, size_t k)
     if (b->each == 0)
         return k;
     const size_t unit = k / (size_t)b->each, chosen = p->chosen.count;
-    return (size_t)(b->first + unit / chosen * b->pitch + p->chosen.at[unit % chosen] * b->each + k % b->each);
+    return (size_t)(b->first + unit / chosen * b->pitch + p->chosen.at[unit % chosen] * b->each +
+                    k % b->each);
 }

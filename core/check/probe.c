@@ -31,7 +31,8 @@ size_t copse__probe_bytes(const struct copse_command *c)
 
 bool copse__probe_is_result(const struct copse_command *c, uint32_t i)
 {
-    return c->kind == COPSE_COMMAND_DISPATCH ? c->kernel->row->args[i].is_written : i == c->binding_count - 1;
+    return c->kind == COPSE_COMMAND_DISPATCH ? c->kernel->row->args[i].is_written
+                                             : i == c->binding_count - 1;
 }
 
 static bool is_real(const struct copse_command *c, uint32_t i)
@@ -80,7 +81,8 @@ static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum 
     return COPSE_OK;
 }
 
-copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q, const struct copse_command *c)
+copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q,
+                                  const struct copse_command *c)
 {
     p->command = *c;
     p->bytes = 0;
@@ -91,7 +93,8 @@ copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q, c
     return make_room(p, q->dev);
 }
 
-copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
+copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q,
+                                const struct copse_command *c)
 {
     COPSE_TRY(copse__probe_reserve(p, q, c));
     if (!p->is_written)
@@ -178,7 +181,8 @@ const struct copse_command *copse__probe_command(const struct copse_segment *seg
     return NULL;
 }
 
-copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg, size_t which)
+copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg,
+                                 size_t which)
 {
     for (; seg; seg = seg->rest) {
         for (size_t i = 0; i < seg->count; i++)
@@ -198,7 +202,8 @@ uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *c)
         words[3 + i] = c->bindings[i].size;
     hash = copse__hash(hash, words, sizeof words);
     if (c->kind == COPSE_COMMAND_GEMM) {
-        const uint32_t sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.a_transposed, c->gemm.b_transposed };
+        const uint32_t sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.a_transposed,
+                                   c->gemm.b_transposed };
         return copse__hash(hash, sizes, sizeof sizes);
     }
     if (c->kind != COPSE_COMMAND_DISPATCH)

@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* A probe: one launch whose buffers are read before and after it, computed again on the host, and compared. */
+/* A probe: one launch whose buffers are read before and after it, computed again on the host, and
+   compared. */
 #ifndef COPSE_PROBE_H
 #define COPSE_PROBE_H
 
 #include "core/device/device.h"
 
 struct copse_probe {
-    copse_device *dev; /* not a reference; NULL: nothing was read */
+    copse_device *dev;            /* not a reference; NULL: nothing was read */
     struct copse_command command; /* without references to its buffers */
-    unsigned char *memory; /* the buffers before the launch, after it, and as they are to be restored */
+    /* the buffers before the launch, after it, and as they are to be restored */
+    unsigned char *memory;
     size_t at[COPSE_MAX_BINDINGS], bytes, room; /* of each buffer, of all of them, of `memory` */
-    bool is_sampled; /* set before copse__probe_queue: the host computes some of the results (sample.h, part.h) */
-    bool is_written; /* the buffers have the content that copse__probe_fill or copse__probe_disturb wrote */
+    /* set before copse__probe_queue: the host computes some of the results (sample.h, part.h) */
+    bool is_sampled;
+    /* the buffers have the content that copse__probe_fill or copse__probe_disturb wrote */
+    bool is_written;
 };
 
 /* An element of a result that is outside of its tolerance. */
 struct copse_probe_fault {
     bool is_found;
-    struct copse_binding result; /* the buffer is not a reference */
-    size_t element;              /* of the result, 32-bit words */
+    struct copse_binding result;     /* the buffer is not a reference */
+    size_t element;                  /* of the result, 32-bit words */
     double got, expected, tolerance; /* tolerance 0: the same bits are expected */
 };
 
 /* Frees the memory; no read may be under way. A zeroed struct is fine. */
 void copse__probe_free(struct copse_probe *p);
 
-/* Whether the host can compute the command: a copy, a fill, or a kernel with a host function that is not on the host
-   already. */
+/* Whether the host can compute the command: a copy, a fill, or a kernel with a host function that
+   is not on the host already. */
 bool copse__probe_can(const struct copse_command *c);
 /* Whether the command writes buffer `i`. */
 bool copse__probe_is_result(const struct copse_command *c, uint32_t i);
@@ -34,16 +38,19 @@ bool copse__probe_is_result(const struct copse_command *c, uint32_t i);
 size_t copse__probe_bytes(const struct copse_command *c);
 
 /* Allocate the memory for a command; no read may be under way. The functions below do so, too. */
-copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q, const struct copse_command *c);
-/* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too small; no earlier
-   read may be under way. */
-copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
-/* Before copse__probe_queue: keep the content of the buffers; then fill those of floats with numbers from 2^-6 to 2^2, of
-   both signs where the command only reads. Both wait. */
-copse_status copse__probe_keep(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
+copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q,
+                                  const struct copse_command *c);
+/* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too
+   small; no earlier read may be under way. */
+copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q,
+                                const struct copse_command *c);
+/* Before copse__probe_queue: keep the content of the buffers; then fill those of floats with
+   numbers from 2^-6 to 2^2, of both signs where the command only reads. Both wait. */
+copse_status copse__probe_keep(struct copse_probe *p, copse_queue *q,
+                               const struct copse_command *c);
 copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q);
-/* The reads have completed: whether the command left all of its results as they were. Then keep them, and write other
-   floats. Waits. */
+/* The reads have completed: whether the command left all of its results as they were. Then keep
+   them, and write other floats. Waits. */
 bool copse__probe_is_unchanged(const struct copse_probe *p);
 copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q);
 /* Queue writes of what was kept. */
@@ -56,7 +63,8 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
 /* The command number `which` of a segment, its parts counted through; NULL: it has fewer. */
 const struct copse_command *copse__probe_command(const struct copse_segment *seg, size_t which);
 /* Queue the commands of a segment one by one, the one with number `which` with the probe. */
-copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg, size_t which);
+copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg,
+                                 size_t which);
 /* Digest of what a command does: its kernel, sizes and parameters; no addresses. */
 uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *c);
 

@@ -6,9 +6,9 @@
 #include "core/check/part.h"
 #include "core/check/probe.h"
 
-#define UNIT     0x1p-24 /* u */
+#define UNIT     0x1p-24  /* u */
 #define TINY     0x1p-100 /* devices may flush subnormal numbers, and products of these */
-#define ENORMOUS 0x1p100 /* sums that overflow early */
+#define ENORMOUS 0x1p100  /* sums that overflow early */
 
 static float real_of(uint32_t word)
 {
@@ -27,13 +27,16 @@ static size_t count_of(const struct copse_probe *p, uint32_t i)
     return p->command.bindings[i].size / COPSE_WORD_BYTES;
 }
 
-static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected, double tolerance,
-                 bool is_real, struct copse_probe_fault *out)
+static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected,
+                 double tolerance, bool is_real, struct copse_probe_fault *out)
 {
     const uint32_t got = words_of(p, i, true)[element];
-    *out = (struct copse_probe_fault){ .is_found = true, .result = p->command.bindings[i], .element = element,
+    *out = (struct copse_probe_fault){ .is_found = true,
+                                       .result = p->command.bindings[i],
+                                       .element = element,
                                        .got = is_real ? (double)real_of(got) : (double)(int32_t)got,
-                                       .expected = expected, .tolerance = tolerance };
+                                       .expected = expected,
+                                       .tolerance = tolerance };
 }
 
 /* ---- the same bits ---- */
@@ -46,11 +49,12 @@ static bool is_same(uint32_t got, uint32_t expected, bool is_real)
     return (isnan(a) && isnan(b)) || fabs(a - b) <= TINY;
 }
 
-static void compare_word(const struct copse_probe *p, uint32_t i, size_t word, uint32_t expected, bool is_real,
-                         struct copse_probe_fault *out)
+static void compare_word(const struct copse_probe *p, uint32_t i, size_t word, uint32_t expected,
+                         bool is_real, struct copse_probe_fault *out)
 {
     if (!is_same(words_of(p, i, true)[word], expected, is_real))
-        note(p, i, word, is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0, is_real, out);
+        note(p, i, word, is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0,
+             is_real, out);
 }
 
 /* ---- evaluation on the host ---- */
@@ -75,25 +79,29 @@ static void drop(const struct copse_probe *p, struct evaluation *e)
 
 static bool is_real(const struct copse_probe *p, uint32_t i)
 {
-    return p->command.kind == COPSE_COMMAND_DISPATCH ? p->command.kernel->row->args[i].kind != COPSE_ARG_I32
-                                                     : p->command.kind == COPSE_COMMAND_GEMM;
+    return p->command.kind == COPSE_COMMAND_DISPATCH
+               ? p->command.kernel->row->args[i].kind != COPSE_ARG_I32
+               : p->command.kind == COPSE_COMMAND_GEMM;
 }
 
 /* A word before the launch; 0 behind the end of the buffer, in the last unit of a part. */
-static uint32_t word_before(const struct copse_probe *p, const struct evaluation *e, uint32_t i, size_t k)
+static uint32_t word_before(const struct copse_probe *p, const struct evaluation *e, uint32_t i,
+                            size_t k)
 {
     const size_t word = word_at(e, i, k);
     return word < count_of(p, i) ? words_of(p, i, false)[word] : 0;
 }
 
 /* The words before the launch, as the host function takes them. */
-static copse_status load(const struct copse_probe *p, const struct copse_bound *b, bool has_magnitudes,
-                         struct evaluation *e)
+static copse_status load(const struct copse_probe *p, const struct copse_bound *b,
+                         bool has_magnitudes, struct evaluation *e)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
-        const size_t count = e->part ? copse__part_count(e->part, i, count_of(p, i)) : count_of(p, i);
+        const size_t count =
+            e->part ? copse__part_count(e->part, i, count_of(p, i)) : count_of(p, i);
         const bool is_double = is_real(p, i) && !b->limit.is_single;
-        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), is_double ? sizeof(double) : sizeof(uint32_t));
+        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1),
+                                  is_double ? sizeof(double) : sizeof(uint32_t));
         COPSE_TRY(copse_need_memory(data, "audit"));
         e->args[i] = (struct copse_host_arg){ data, count, is_double };
         if (!is_double && !e->part)
@@ -139,8 +147,9 @@ static double norm_of(const struct copse_host_arg *y)
 }
 
 /* Element `k` of buffer `i`; `least`: the smallest size whose ULP counts. */
-static void compare_element(const struct copse_probe *p, uint32_t i, size_t k, const struct copse_bound *b, double least,
-                            double expected, double basis, struct copse_probe_fault *out)
+static void compare_element(const struct copse_probe *p, uint32_t i, size_t k,
+                            const struct copse_bound *b, double least, double expected,
+                            double basis, struct copse_probe_fault *out)
 {
     const double got = (double)real_of(words_of(p, i, true)[k]);
     if (got == expected) /* also what no invocation writes, which has no basis */
@@ -151,7 +160,9 @@ static void compare_element(const struct copse_probe *p, uint32_t i, size_t k, c
         return;
     }
     const double tolerance =
-        COPSE_BOUND_MARGIN * UNIT * (b->limit.ulp * fmax(fabs(expected), least) + b->limit.ratio * basis) + TINY;
+        COPSE_BOUND_MARGIN * UNIT *
+            (b->limit.ulp * fmax(fabs(expected), least) + b->limit.ratio * basis) +
+        TINY;
     if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
         note(p, i, k, expected, tolerance, true, out);
 }
@@ -166,7 +177,8 @@ static void compare_words(const struct copse_probe *p, uint32_t i, const struct 
 }
 
 static void compare_real(const struct copse_probe *p, uint32_t i, const struct copse_bound *b,
-                         const struct evaluation *e, const struct copse_host_arg *size, struct copse_probe_fault *out)
+                         const struct evaluation *e, const struct copse_host_arg *size,
+                         struct copse_probe_fault *out)
 {
     const struct copse_host_arg *y = &e->args[i];
     const double least = fmax(norm_of(y), b->limit.floor);
@@ -176,8 +188,9 @@ static void compare_real(const struct copse_probe *p, uint32_t i, const struct c
                             b->limit.ratio > 0 ? copse__load(size, k) : 0, out);
 }
 
-static copse_status compare(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
-                            struct evaluation *size, struct copse_probe_fault *out)
+static copse_status compare(const struct copse_probe *p, const struct copse_bound *b,
+                            struct evaluation *e, struct evaluation *size,
+                            struct copse_probe_fault *out)
 {
     const struct copse_command *c = &p->command;
     COPSE_TRY(evaluate(p, b, false, e));
@@ -196,16 +209,18 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
 
 /* ---- in part ---- */
 
-/* The words before the launch, as floats; copies of their magnitudes, too, where the bound needs them. */
-static copse_status load_floats(const struct copse_probe *p, const struct copse_bound *b, struct evaluation *e,
-                                struct evaluation *size)
+/* The words before the launch, as floats; copies of their magnitudes, too, where the bound needs
+   them. */
+static copse_status load_floats(const struct copse_probe *p, const struct copse_bound *b,
+                                struct evaluation *e, struct evaluation *size)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count = count_of(p, i);
         e->args[i] = size->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
         if (!(b->limit.ratio > 0))
             continue;
-        float *magnitudes = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
+        float *magnitudes =
+            copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
         size->args[i].data = magnitudes;
         COPSE_TRY(copse_need_memory(magnitudes, "audit"));
         for (size_t k = 0; k < count; k++)
@@ -221,14 +236,16 @@ struct elements {
     double *y;
 };
 
-static void compare_elements(const struct copse_probe *p, const struct copse_bound *b, const struct elements *l,
-                             const struct evaluation *size, struct copse_probe_fault *out)
+static void compare_elements(const struct copse_probe *p, const struct copse_bound *b,
+                             const struct elements *l, const struct evaluation *size,
+                             struct copse_probe_fault *out)
 {
     const struct copse_sample *s = l->of;
     copse_host_place_fn *place = s->law->place;
     const double least = norm_of(&(struct copse_host_arg){ l->y, l->chosen.count, true });
     for (size_t i = 0; i < l->chosen.count && !out->is_found; i++) {
-        const size_t number = (size_t)l->chosen.at[i], word = place ? place(s->params, s->spec, number) : number;
+        const size_t number = (size_t)l->chosen.at[i],
+                     word = place ? place(s->params, s->spec, number) : number;
         const float rounded = (float)l->y[i];
         uint32_t expected = (uint32_t)(int32_t)l->y[i];
         if (is_real(p, s->result))
@@ -236,13 +253,14 @@ static void compare_elements(const struct copse_probe *p, const struct copse_bou
         if (copse__limit_is_exact(&b->limit) || !is_real(p, s->result))
             compare_word(p, s->result, word, expected, is_real(p, s->result), out);
         else
-            compare_element(p, s->result, word, b, fmax(least, b->limit.floor), l->y[i],
-                            b->limit.ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
+            compare_element(
+                p, s->result, word, b, fmax(least, b->limit.floor), l->y[i],
+                b->limit.ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
     }
 }
 
-static copse_status compare_sample(const struct copse_probe *p, const struct copse_bound *b, const struct copse_sample *s,
-                                   struct copse_probe_fault *out)
+static copse_status compare_sample(const struct copse_probe *p, const struct copse_bound *b,
+                                   const struct copse_sample *s, struct copse_probe_fault *out)
 {
     struct copse_mem *mem = &p->dev->base->mem;
     struct evaluation e = { .part = NULL }, size = e;
@@ -263,8 +281,8 @@ static copse_status compare_sample(const struct copse_probe *p, const struct cop
     return status;
 }
 
-static copse_status compare_all(const struct copse_probe *p, const struct copse_bound *b, const struct copse_part *part,
-                                struct copse_probe_fault *out)
+static copse_status compare_all(const struct copse_probe *p, const struct copse_bound *b,
+                                const struct copse_part *part, struct copse_probe_fault *out)
 {
     struct evaluation e = { .part = part }, size = e;
     const copse_status s = compare(p, b, &e, &size, out);
@@ -273,8 +291,8 @@ static copse_status compare_all(const struct copse_probe *p, const struct copse_
     return s;
 }
 
-static copse_status compare_part(const struct copse_probe *p, const struct copse_bound *b, struct copse_part *part,
-                                 struct copse_probe_fault *out)
+static copse_status compare_part(const struct copse_probe *p, const struct copse_bound *b,
+                                 struct copse_part *part, struct copse_probe_fault *out)
 {
     COPSE_TRY(copse__part_choose(part, &p->dev->base->mem, &p->command));
     const copse_status s = compare_all(p, b, part, out);

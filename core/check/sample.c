@@ -15,8 +15,8 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
     const int32_t *spec = copse__law_spec(c);
     if (!law->at)
         return false;
-    const struct copse_elements all = law->elements ? law->elements(params, spec)
-                                                    : (struct copse_elements){ c->params[0], 1 };
+    const struct copse_elements all =
+        law->elements ? law->elements(params, spec) : (struct copse_elements){ c->params[0], 1 };
     *out = (struct copse_sample){ law, params, spec, c->binding_count - 1, all.count, all.depth };
     return true;
 }
@@ -39,7 +39,8 @@ static void add_parts(struct copse_choice *to, uint64_t parts, uint64_t units)
 {
     for (uint64_t i = 0; i < parts; i++) {
         const uint64_t begin = units * i / parts, end = units * (i + 1) / parts;
-        to->at[to->count++] = begin + (copse__hash(COPSE_HASH_START, &i, sizeof i) >> 16) % (end - begin);
+        to->at[to->count++] =
+            begin + (copse__hash(COPSE_HASH_START, &i, sizeof i) >> 16) % (end - begin);
     }
 }
 
@@ -53,10 +54,11 @@ static void drop_repeated(struct copse_choice *c)
     c->count = kept;
 }
 
-copse_status copse__choose_units(struct copse_mem *mem, const struct copse_command *c, uint64_t units, uint64_t cost,
-                                 struct copse_choice *out)
+copse_status copse__choose_units(struct copse_mem *mem, const struct copse_command *c,
+                                 uint64_t units, uint64_t cost, struct copse_choice *out)
 {
-    const uint64_t affordable = COPSE_MIN(COPSE_MAX(WORK / COPSE_MAX(cost, 1), cost <= WORK ? LEAST : 2), MOST);
+    const uint64_t affordable =
+        COPSE_MIN(COPSE_MAX(WORK / COPSE_MAX(cost, 1), cost <= WORK ? LEAST : 2), MOST);
     const uint64_t groups = COPSE_MAX((uint64_t)c->groups_x * c->groups_y, 1);
     out->count = 0;
     out->at = copse__alloc(mem, (size_t)COPSE_MIN(affordable, units) + 1, sizeof *out->at);
@@ -65,7 +67,8 @@ copse_status copse__choose_units(struct copse_mem *mem, const struct copse_comma
         add_range(out, 0, units, units);
         return COPSE_OK;
     }
-    /* One half for equal parts, a quarter for both ends, a quarter for the place behind the most groups of an axis. */
+    /* One half for equal parts, a quarter for both ends, a quarter for the place behind the most
+       groups of an axis. */
     const uint64_t edge = COPSE_MAX(COPSE_MIN((units + groups - 1) / groups, affordable / 8), 1);
     add_range(out, 0, edge, units);
     add_range(out, units - edge, units, units);

@@ -25,11 +25,12 @@ struct copse_choice {
     size_t count;
 };
 
-/* Choose some of `units`, which the launch computes in order, each with `cost` operations: those of the first and of the last
-   group, those around group 65,535 where the launch has more groups, and one in each of equal parts of the rest, by a hash of
-   its number. About 2^19 operations; at least 2 units. All units where these are few. The same in each run. Free with
-   copse__free(mem, out->at). */
-copse_status copse__choose_units(struct copse_mem *mem, const struct copse_command *c, uint64_t units, uint64_t cost,
-                                 struct copse_choice *out);
+/* Choose some of `units`, which the launch computes in order, each with `cost` operations: those of
+   the first and of the last group, those around group 65,535 where the launch has more groups, and
+   one in each of equal parts of the rest, by a hash of its number. About 2^19 operations; at least
+   2 units. All units where these are few. The same in each run. Free with copse__free(mem,
+   out->at). */
+copse_status copse__choose_units(struct copse_mem *mem, const struct copse_command *c,
+                                 uint64_t units, uint64_t cost, struct copse_choice *out);
 
 #endif

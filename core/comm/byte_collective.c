@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives of bytes: messages between all pairs. A header precedes each collective, so that workers at
-   different collectives detect it before any data is sent. */
+/* Collectives of bytes: messages between all pairs. A header precedes each collective, so that
+   workers at different collectives detect it before any data is sent. */
 #include <stdio.h>
 
 #include "core/comm/cluster.h"
@@ -16,8 +16,8 @@ uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind)
     return TAG_DATA + (uint32_t)(c->sequence % span) * 4 + kind;
 }
 
-copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                        copse_status vote)
+copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form,
+                                        uint64_t size, copse_status vote)
 {
     COPSE_TRY(copse__cluster_check(c));
     c->sequence++;
@@ -35,8 +35,8 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
             continue;
         COPSE_TRY(copse__cluster_recv(c, r, TAG_HEADER, &c->headers[r], sizeof c->headers[r],
                                       &c->header_in[r]));
-        COPSE_TRY(copse__cluster_send(c, r, TAG_HEADER, &c->header, sizeof c->header,
-                                      &c->header_out[r]));
+        COPSE_TRY(
+            copse__cluster_send(c, r, TAG_HEADER, &c->header, sizeof c->header, &c->header_out[r]));
     }
     return COPSE_OK;
 }
@@ -59,16 +59,19 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     char names[COPSE_WORKERS_TEXT];
     h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
     if (h->magic != MAGIC)
-        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s sent a malformed header; all workers need the same "
+        return copse__cluster_fail(c, COPSE_ERR_COMM, 0,
+                                   "%s sent a malformed header; all workers need the same "
                                    "version of the library",
                                    copse__cluster_names(c, 1ull << r, names));
-    const bool is_refused = h->vote || c->header.vote; /* by one of the two; their collectives may differ then */
+    /* by one of the two; their collectives may differ then */
+    const bool is_refused = h->vote || c->header.vote;
     const bool is_same = strcmp(h->what, c->header.what) == 0 &&
                          (h->size == c->header.size || has_other_form(h, &c->header));
     if (h->sequence != c->header.sequence || (!is_refused && !is_same))
         return copse__cluster_fail(
             c, COPSE_ERR_COMM, 0,
-            "%s is at another collective: %s%s%s (%llu bytes, number %llu), this one at %s%s%s (%llu "
+            "%s is at another collective: %s%s%s (%llu bytes, number %llu), this one at %s%s%s "
+            "(%llu "
             "bytes, number %llu); all workers must do the same things in the same order",
             copse__cluster_names(c, 1ull << r, names), h->what, h->form[0] ? " of " : "", h->form,
             (unsigned long long)h->size, (unsigned long long)h->sequence, c->header.what,
@@ -81,16 +84,18 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     return COPSE_OK;
 }
 
-/* All votes are COPSE_OK, and a worker has operands of another form: every worker finds this in the headers. */
+/* All votes are COPSE_OK, and a worker has operands of another form: every worker finds this in the
+   headers. */
 static copse_status check_forms(const copse_cluster *c)
 {
     char names[COPSE_WORKERS_TEXT];
     for (uint32_t r = 0; r < c->t.size; r++)
         if (r != c->t.rank && has_other_form(&c->headers[r], &c->header))
-            return copse_fail(COPSE_ERR_SHAPE, "cluster: %s has %s in '%s', this worker %s; all workers need the "
-                                               "same type and shape; nothing was sent",
-                              copse__cluster_names(c, 1ull << r, names), c->headers[r].form, c->header.what,
-                              c->header.form);
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "cluster: %s has %s in '%s', this worker %s; all workers need the "
+                              "same type and shape; nothing was sent",
+                              copse__cluster_names(c, 1ull << r, names), c->headers[r].form,
+                              c->header.what, c->header.form);
     return COPSE_OK;
 }
 
@@ -138,8 +143,8 @@ copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_
     return s;
 }
 
-copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                       copse_status vote)
+copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form,
+                                       uint64_t size, copse_status vote)
 {
     char text[COPSE_ERROR_BYTES];
     memcpy(text, copse_last_error(), sizeof text);
@@ -151,7 +156,8 @@ copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const
     return vote ? vote : s;
 }
 
-copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size, copse_status vote)
+copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size,
+                                    copse_status vote)
 {
     return copse__cluster_barrier_on(c, what, "", size, vote);
 }
@@ -241,7 +247,8 @@ static void find_difference(const char *a, const char *b, char line_a[LINE_ROOM]
     }
 }
 
-/* A worker differs: all receive rank 0's text, find their own difference, and exchange the differences. */
+/* A worker differs: all receive rank 0's text, find their own difference, and exchange the
+   differences. */
 static copse_status name_difference(copse_cluster *c, const char *what, const char *text,
                                     uint64_t size)
 {
@@ -252,8 +259,7 @@ static copse_status name_difference(copse_cluster *c, const char *what, const ch
     struct copse_mem *mem = &c->ctx->base.mem;
     char *other = copse__alloc(mem, (size_t)size + 1, 1);
     all = copse__alloc(mem, c->t.size, sizeof *all);
-    copse_status s = other && all ? COPSE_OK
-                                  : copse_no_memory("cluster");
+    copse_status s = other && all ? COPSE_OK : copse_no_memory("cluster");
     if (!s && c->t.rank == 0)
         memcpy(other, text, (size_t)size);
     s = copse__cluster_barrier(c, "the chief's description", size, s);

@@ -2,14 +2,14 @@
 /* Connected workers: opening, leaving. */
 #include <stdio.h>
 
-#include "core/comm/heartbeat.h"
 #include "copse/copse.h"
+#include "core/comm/heartbeat.h"
 
-#define MS         1000000ull
-#define WARN_MS    5000
+#define MS          1000000ull
+#define WARN_MS     5000
 #define DEADLINE_MS 60000
-#define LEAVE_NS   (10000 * MS)
-#define DRAIN_NS  (1000 * MS) /* of it, for dropped reads */
+#define LEAVE_NS    (10000 * MS)
+#define DRAIN_NS    (1000 * MS) /* of it, for dropped reads */
 
 static void *resize(void *user, void *block, size_t size)
 {
@@ -24,10 +24,11 @@ static void *resize(void *user, void *block, size_t size)
 static void warn(struct copse_transport *t, uint64_t ranks)
 {
     char names[COPSE_WORKERS_TEXT];
-    const copse_cluster *c = (const copse_cluster *)(const void *)((const char *)t -
-                                                                   offsetof(copse_cluster, t));
-    copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to come%s%s",
-               (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names), t->text[0] ? ": " : "", t->text);
+    const copse_cluster *c =
+        (const copse_cluster *)(const void *)((const char *)t - offsetof(copse_cluster, t));
+    copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
+               "cluster: waiting since %.3g s for %s to come%s%s", (double)c->warn_ns / 1e9,
+               copse__cluster_names(c, ranks, names), t->text[0] ? ": " : "", t->text);
 }
 
 /* All workers must have the same version and settings. */
@@ -35,7 +36,8 @@ static copse_status check_settings(copse_cluster *c)
 {
     char text[256];
     const uint16_t probe = 1;
-    snprintf(text, sizeof text, "library %s\nbyte order %s\nwarning %llu ms\ndeadline %llu ms\n"
+    snprintf(text, sizeof text,
+             "library %s\nbyte order %s\nwarning %llu ms\ndeadline %llu ms\n"
              "one-sided %s, windows of %llu bytes, variables of up to %llu bytes\n",
              copse_version(), *(const char *)&probe ? "little" : "big",
              (unsigned long long)(c->warn_ns / MS), (unsigned long long)(c->deadline_ns / MS),
@@ -196,21 +198,23 @@ copse_cluster *copse_cluster_retain(copse_cluster *c)
     return c;
 }
 
-/* Whether all tasks can leave in order: a read that does not end blocks its task, and that task blocks the
-   others. */
+/* Whether all tasks can leave in order: a read that does not end blocks its task, and that task
+   blocks the others. */
 static bool is_drained(const copse_cluster *c)
 {
     bool is_stuck = c->window.is_stuck;
     for (uint32_t r = 0; r < c->t.size; r++)
         is_stuck = is_stuck || ((c->notified >> r & 1) && c->notices[r].is_stuck);
     if (is_stuck)
-        copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: a read of a task's memory has not ended: all leave "
-                   "without it%s", c->table->ends_together ? ", and the launcher takes the job for failed" : "");
+        copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
+                   "cluster: a read of a task's memory has not ended: all leave "
+                   "without it%s",
+                   c->table->ends_together ? ", and the launcher takes the job for failed" : "");
     return !is_stuck;
 }
 
-/* All leave together: a message that is pending may be lost with the connection. Wait longer over an engine
-   whose ranks must leave at once. */
+/* All leave together: a message that is pending may be lost with the connection. Wait longer over
+   an engine whose ranks must leave at once. */
 static bool leave(copse_cluster *c)
 {
     const uint64_t all = c->t.size == 64 ? UINT64_MAX : (1ull << c->t.size) - 1;
@@ -223,8 +227,8 @@ static bool leave(copse_cluster *c)
         c->window.is_stuck = !copse__window_drain(c, DRAIN_NS);
         copse__notices_send(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS - DRAIN_NS);
     }
-    while ((c->notified & others) != others && !c->reported &&
-           !(c->t.lost & ~c->notified) && copse__now_ns() < end) {
+    while ((c->notified & others) != others && !c->reported && !(c->t.lost & ~c->notified) &&
+           copse__now_ns() < end) {
         copse__notices_poll(c);
         copse__sleep_ns(MS);
     }
@@ -256,6 +260,7 @@ void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *wh
     copse__heartbeats_end(c); /* one thread at a time */
     if (c->table->end_job)
         c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
-    else if (status != COPSE_ERR_COMM || copse_cluster_lost(c) == 0) /* else the others detect the loss themselves */
+    else if (status != COPSE_ERR_COMM ||
+             copse_cluster_lost(c) == 0) /* else the others detect the loss themselves */
         copse__cluster_notify_failure(c, status, why);
 }

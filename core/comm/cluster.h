@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster of connected tasks: messages with deadlines, notices of failures, windows, and collectives of
-   bytes. */
+/* A cluster of connected tasks: messages with deadlines, notices of failures, windows, and
+   collectives of bytes. */
 #ifndef COPSE_CORE_CLUSTER_H
 #define COPSE_CORE_CLUSTER_H
 
@@ -19,10 +19,11 @@ struct copse_pending {
 /* Exchanged before each collective to verify that all ranks are at the same one. */
 struct copse_header {
     uint64_t magic, sequence, size;
-    uint32_t vote; /* COPSE_OK, or why this worker cannot take part */
-    uint32_t detail;  /* a number that must be the same on all workers, such as that of the batch */
+    uint32_t vote;   /* COPSE_OK, or why this worker cannot take part */
+    uint32_t detail; /* a number that must be the same on all workers, such as that of the batch */
     char what[COPSE_WHAT_BYTES]; /* name of the operation; the same on all workers */
-    char form[COPSE_FORM_BYTES]; /* type and shape of the operands; empty where `what` and `size` are enough */
+    /* type and shape of the operands; empty where `what` and `size` are enough */
+    char form[COPSE_FORM_BYTES];
 };
 
 #define COPSE_NOTICE_TAG 0u
@@ -34,14 +35,21 @@ struct copse_cluster_window {
     uint64_t bytes; /* of each parameter server */
     uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
-    bool is_hung;   /* opening timed out: the engine can only be closed */
-    uint64_t stuck; /* ranks whose read or message was dropped; the transport may still write its memory */
-    struct { void **at; size_t count, room; } kept; /* memory of such reads */
-    struct { struct copse_pending *at; size_t count, room; } reads; /* the reads themselves */
-    bool is_unknown; /* a read could not be listed: no memory */
-    bool is_stuck;   /* this task leaves while reads have not ended */
+    bool is_hung; /* opening timed out: the engine can only be closed */
+    /* ranks whose read or message was dropped; the transport may still write its memory */
+    uint64_t stuck;
+    struct {
+        void **at;
+        size_t count, room;
+    } kept; /* memory of such reads */
+    struct {
+        struct copse_pending *at;
+        size_t count, room;
+    } reads;                          /* the reads themselves */
+    bool is_unknown;                  /* a read could not be listed: no memory */
+    bool is_stuck;                    /* this task leaves while reads have not ended */
     struct copse_one_sided_info info; /* counters */
-    char why[512];  /* why it is not open */
+    char why[512];                    /* why it is not open */
 };
 
 struct copse_notice {
@@ -51,9 +59,11 @@ struct copse_notice {
         COPSE_NOTICE_REGROUP, /* wants to continue without the lost ranks */
         COPSE_NOTICE_DECIDED, /* all others sent the same list: it is final */
     } kind;
-    uint32_t status; /* of the failure that ended the sender, its own or a reported one; else COPSE_OK */
+    /* of the failure that ended the sender, its own or a reported one; else COPSE_OK */
+    uint32_t status;
     uint64_t lost; /* original ranks */
-    uint32_t is_stuck, pad; /* of a task that leaves: one of its reads has not ended, so no task can leave in order */
+    /* of a task that leaves: one of its reads has not ended, so no task can leave in order */
+    uint32_t is_stuck, pad;
     char why[COPSE_NOTICE_WHY]; /* reason of a task that aborted or failed; else empty */
 };
 
@@ -68,25 +78,27 @@ struct copse_cluster {
     copse_context *ctx;       /* retained */
     copse_cluster_spec *spec; /* retained */
     copse_engine engine;
-    uint64_t warn_ns, deadline_ns; /* durations */
+    uint64_t warn_ns, deadline_ns;             /* durations */
     const struct copse_transport_table *table; /* NULL: alone */
     struct copse_transport t;
     const char *addresses[COPSE_MAX_WORKERS];
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
-    uint32_t epoch;      /* attempts to connect the group */
-    uint64_t whole;      /* original ranks of the group that was connected last */
-    uint64_t sequence;   /* collectives begun */
-    uint64_t refused;    /* the last of them that a vote ended, from 1; 0: none */
-    uint32_t detail;     /* header.detail of the next collective */
-    uint64_t notified;       /* group ranks that sent a notice */
-    uint64_t reported;    /* group ranks that others reported as lost */
-    uint64_t regrouping, decided; /* group ranks that sent COPSE_NOTICE_REGROUP, COPSE_NOTICE_DECIDED */
+    uint32_t epoch;                       /* attempts to connect the group */
+    uint64_t whole;                       /* original ranks of the group that was connected last */
+    uint64_t sequence;                    /* collectives begun */
+    uint64_t refused;                     /* the last of them that a vote ended, from 1; 0: none */
+    uint32_t detail;                      /* header.detail of the next collective */
+    uint64_t notified;                    /* group ranks that sent a notice */
+    uint64_t reported;                    /* group ranks that others reported as lost */
+    /* group ranks that sent COPSE_NOTICE_REGROUP, COPSE_NOTICE_DECIDED */
+    uint64_t regrouping, decided;
     uint64_t views[COPSE_MAX_WORKERS]; /* the newest list of each: group ranks that are lost */
     uint64_t polled_ns;
     struct copse_heartbeats *heartbeats; /* heartbeat.h; NULL: none */
     bool is_open, is_failed;
     struct copse_cluster_window window;
-    char failure[512], why[COPSE_NOTICE_WHY]; /* the second: notice.why of the first task that failed, else empty */
+    /* the second: notice.why of the first task that failed, else empty */
+    char failure[512], why[COPSE_NOTICE_WHY];
     copse_status why_status; /* status of the first task that failed, else COPSE_OK */
     struct copse_notice notice, notices[COPSE_MAX_WORKERS];
     struct copse_notice views_out[COPSE_MAX_WORKERS]; /* pending while this worker regroups */
@@ -119,8 +131,9 @@ copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, 
                                  size_t size, struct copse_pending *out);
 copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, void *bytes,
                                  size_t size, struct copse_pending *out);
-/* Wait for all. Fails when any worker is lost or the deadline passes; then the cluster has failed, and the
-   others are notified. `what` names the operation in texts. `busy` (may be NULL) is called before every wait. */
+/* Wait for all. Fails when any worker is lost or the deadline passes; then the cluster has failed,
+   and the others are notified. `what` names the operation in texts. `busy` (may be NULL) is called
+   before every wait. */
 copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, size_t count,
                                  const char *what, copse_cluster_busy_fn *busy, void *user);
 /* Whether all are done; COPSE_ERR_TIMEOUT when not. */
@@ -132,10 +145,11 @@ copse_status copse__cluster_check(const copse_cluster *c);
 /* The cluster fails with this text; the others are notified of the lost ranks. Returns `s`. */
 copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost, const char *fmt,
                                  ...) COPSE_PRINTF(4, 5);
-/* This worker cannot continue: the others are notified of the reason, do not wait for it, and count it as
-   lost. */
+/* This worker cannot continue: the others are notified of the reason, do not wait for it, and count
+   it as lost. */
 void copse__cluster_abort(copse_cluster *c, const char *why);
-/* This task failed: the others are notified, and operations that wait for it fail with the same status. */
+/* This task failed: the others are notified, and operations that wait for it fail with the same
+   status. */
 void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char *why);
 /* Status of a peer that failed before it left, else COPSE_OK; notices[peer].why is the reason. */
 copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
@@ -143,8 +157,8 @@ copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
 #define COPSE_WORKERS_TEXT 320
 const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
                                  char text[COPSE_WORKERS_TEXT]);
-/* Post the receives of all notices, once the group is connected; post one; handle all that arrived; send one
-   to all. */
+/* Post the receives of all notices, once the group is connected; post one; handle all that arrived;
+   send one to all. */
 copse_status copse__notices_begin(copse_cluster *c);
 copse_status copse__notice_recv(copse_cluster *c, uint32_t peer);
 void copse__notices_poll(copse_cluster *c);
@@ -173,8 +187,8 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 
 /* ---- windows (window.c): memory that parameter servers and workers read of each other ---- */
 
-/* A worker's window holds published gradients, behind one cache line. Larger gradients are sent by message:
-   one more copy costs more than the message (docs/performance.md). */
+/* A worker's window holds published gradients, behind one cache line. Larger gradients are sent by
+   message: one more copy costs more than the message (docs/performance.md). */
 #define COPSE_WINDOW_LINE      64u
 #define COPSE_WINDOW_GRADIENTS 65536u
 
@@ -193,38 +207,40 @@ copse_status copse__window_check(const struct copse_cluster_params *params);
 uint64_t copse__window_bytes(const struct copse_cluster_params *params);
 uint64_t copse__window_most(const struct copse_cluster_params *params);
 const char *copse__one_sided_name(copse_one_sided mode);
-/* Test whether windows work between all tasks; collective, once the group is connected. Fails if windows are
-   required and do not work. */
+/* Test whether windows work between all tasks; collective, once the group is connected. Fails if
+   windows are required and do not work. */
 copse_status copse__window_begin(copse_cluster *c);
-/* Write to this task's window. Writes become visible in order; eight aligned bytes are written at once. */
+/* Write to this task's window. Writes become visible in order; eight aligned bytes are written at
+   once. */
 void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, size_t size);
-/* Read ranges of another task's window, in any order, after all earlier reads. The owner may be writing.
-   Errors as copse__peer_recv. After a failure with the peer's bit in window.stuck, `bytes` may be written to
-   as long as the cluster lives: do not free or use them. */
-copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_range *parts,
-                               uint32_t count, uint64_t timeout_ns, const char *what);
+/* Read ranges of another task's window, in any order, after all earlier reads. The owner may be
+   writing. Errors as copse__peer_recv. After a failure with the peer's bit in window.stuck, `bytes`
+   may be written to as long as the cluster lives: do not free or use them. */
+copse_status copse__window_get(copse_cluster *c, uint32_t peer,
+                               const struct copse_window_range *parts, uint32_t count,
+                               uint64_t timeout_ns, const char *what);
 
-/* Hand over a block that a stuck read or message may write to: the cluster frees it when the group has ended in
-   order. */
+/* Hand over a block that a stuck read or message may write to: the cluster frees it when the group
+   has ended in order. */
 void copse__window_keep(copse_cluster *c, void *block);
-/* Wait for all dropped reads. Returns whether all have ended within the time. The engine's orderly close
-   waits for reads without a deadline, so it is only called then. */
+/* Wait for all dropped reads. Returns whether all have ended within the time. The engine's orderly
+   close waits for reads without a deadline, so it is only called then. */
 bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns);
 /* The group is closed. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 
 /* ---- collectives (collective.c): all workers, in the same order ---- */
 
-/* Begin a collective: post and send the headers. A `vote` other than COPSE_OK means that this worker cannot
-   take part. */
+/* Begin a collective: post and send the headers. A `vote` other than COPSE_OK means that this
+   worker cannot take part. */
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
                                      copse_status vote);
 /* The same for operands whose type and shape (`form`) must be equal on all workers. */
-copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                        copse_status vote);
-/* Wait for the headers of all workers and compare them. COPSE_ERR_COMM names a worker at another collective;
-   then the cluster has failed. All workers return a vote other than COPSE_OK, or COPSE_ERR_SHAPE where forms
-   differ; the cluster can be used after these. */
+copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form,
+                                        uint64_t size, copse_status vote);
+/* Wait for the headers of all workers and compare them. COPSE_ERR_COMM names a worker at another
+   collective; then the cluster has failed. All workers return a vote other than COPSE_OK, or
+   COPSE_ERR_SHAPE where forms differ; the cluster can be used after these. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the newest collective; kind 0..3. */
 enum { COPSE_KIND_SUMS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
@@ -233,22 +249,22 @@ uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 /* Begin and barrier. Returns this worker's vote, with its text, if it is not COPSE_OK. */
 copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size,
                                     copse_status vote);
-copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                       copse_status vote);
+copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form,
+                                       uint64_t size, copse_status vote);
 
 /* all[r] receives `mine` of rank r; `size` bytes each. */
 copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *all, size_t size,
                                       const char *what);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what);
-/* Whether all have the same text; else COPSE_ERR_ARGUMENT on all workers, with the worker that differs from
-   rank 0 and the first different line. */
+/* Whether all have the same text; else COPSE_ERR_ARGUMENT on all workers, with the worker that
+   differs from rank 0 and the first different line. */
 copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text);
 
 /* ---- inside a collective, after its barrier: only the cluster can fail here ---- */
 
-/* Rank r has sizes[r] bytes; they follow one another in `all`, this rank's already there. All ranks receive
-   all. */
+/* Rank r has sizes[r] bytes; they follow one another in `all`, this rank's already there. All ranks
+   receive all. */
 copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size);

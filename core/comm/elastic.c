@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group together,
- * and connect a new one.
+/* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group
+ * together, and connect a new one.
  *
- * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all others. A view
- * grows by the views of others and by broken connections; a view that has grown is sent again. A worker
- * decides when the newest view of every live worker equals its own; then it sends DECIDED. Views only grow
- * and the messages of a worker stay in order, so no worker can decide otherwise while one of the deciders
- * lives, and a worker that receives DECIDED adopts that decision. Any number may be lost meanwhile. A worker
- * that is lost after all have received its view is still a member of the decided group; connecting the new
- * group then reports it to all.
+ * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all
+ * others. A view grows by the views of others and by broken connections; a view that has grown is
+ * sent again. A worker decides when the newest view of every live worker equals its own; then it
+ * sends DECIDED. Views only grow and the messages of a worker stay in order, so no worker can
+ * decide otherwise while one of the deciders lives, and a worker that receives DECIDED adopts that
+ * decision. Any number may be lost meanwhile. A worker that is lost after all have received its
+ * view is still a member of the decided group; connecting the new group then reports it to all.
  *
- * A worker that closed its connections directly after its decision would look lost to slower ones. So it
- * waits for DECIDED of all others.
+ * A worker that closed its connections directly after its decision would look lost to slower ones.
+ * So it waits for DECIDED of all others.
  */
 #include "core/comm/cluster.h"
 
@@ -34,8 +34,8 @@ static uint64_t others_than(const copse_cluster *c, uint64_t lost)
 struct agreement {
     copse_cluster *c;
     int kind;
-    uint64_t sent;                    /* group ranks that were sent the newest view */
-    uint64_t view;                    /* group ranks that are lost */
+    uint64_t sent; /* group ranks that were sent the newest view */
+    uint64_t view; /* group ranks that are lost */
     struct copse_pending out[COPSE_MAX_WORKERS];
 };
 
@@ -72,8 +72,8 @@ static void receive_views(struct agreement *x)
 {
     copse_cluster *c = x->c;
     for (uint32_t r = 0; r < c->t.size; r++) {
-        if ((others_than(c, c->reported | c->decided | c->t.lost) & bit(r)) && !c->notice_in[r].op &&
-            copse__notice_recv(c, r))
+        if ((others_than(c, c->reported | c->decided | c->t.lost) & bit(r)) &&
+            !c->notice_in[r].op && copse__notice_recv(c, r))
             c->t.lost |= bit(r);
         if (x->out[r].op && c->table->wait(&c->t, x->out[r].op, 0) != COPSE_ERR_TIMEOUT)
             x->out[r].op = NULL;
@@ -103,7 +103,8 @@ static bool is_decided(const copse_cluster *c, uint64_t *view)
     return false;
 }
 
-/* `view` receives the lost ranks, the same on all survivors. The deadline restarts with each further loss. */
+/* `view` receives the lost ranks, the same on all survivors. The deadline restarts with each
+   further loss. */
 static copse_status agree(struct agreement *x, uint64_t *view)
 {
     copse_cluster *c = x->c;
@@ -129,8 +130,9 @@ static copse_status agree(struct agreement *x, uint64_t *view)
                               copse__cluster_names(c, silent, names), (double)c->deadline_ns / 1e9);
         if (!has_warned && waited >= c->warn_ns) {
             has_warned = true;
-            copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to regroup",
-                       (double)c->warn_ns / 1e9, copse__cluster_names(c, silent, names));
+            copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
+                       "cluster: waiting since %.3g s for %s to regroup", (double)c->warn_ns / 1e9,
+                       copse__cluster_names(c, silent, names));
         }
     }
 }
@@ -147,7 +149,8 @@ static copse_status conclude(struct agreement *x, uint64_t view)
         receive_views(x);
         for (uint32_t r = 0; r < c->t.size; r++)
             if ((c->decided & bit(r)) && c->views[r] != view)
-                return copse_fail(COPSE_ERR_COMM, "cluster: %s continues with another group than this worker",
+                return copse_fail(COPSE_ERR_COMM,
+                                  "cluster: %s continues with another group than this worker",
                                   copse__cluster_names(c, bit(r), names));
         if (!missing(x, c->decided))
             return COPSE_OK;
@@ -174,18 +177,19 @@ static uint32_t count(uint64_t ranks)
     return n;
 }
 
-/* The network may split a job into two parts, and each part treats the other as lost. At most one part continues: the
-   one with more than half of the group that was connected last, or with half of it and its first worker. A group that
-   was only agreed on does not count, because each part may have tried to connect with fewer and fewer workers of the
-   other. */
+/* The network may split a job into two parts, and each part treats the other as lost. At most one
+   part continues: the one with more than half of the group that was connected last, or with half of
+   it and its first worker. A group that was only agreed on does not count, because each part may
+   have tried to connect with fewer and fewer workers of the other. */
 static copse_status check_half(const copse_cluster *c, uint64_t lost)
 {
     char names[COPSE_WORKERS_TEXT];
     const uint64_t left = copse__cluster_originals(c, lost), first = c->whole & (~c->whole + 1);
     if (2 * count(left) > count(c->whole) || (2 * count(left) == count(c->whole) && (left & first)))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_COMM, "cluster: lost %s: only %u of %u workers are left here; the others may go on "
-                                      "without them, so these must not",
+    return copse_fail(COPSE_ERR_COMM,
+                      "cluster: lost %s: only %u of %u workers are left here; the others may go on "
+                      "without them, so these must not",
                       copse__cluster_names(c, lost, names), count(left), count(c->whole));
 }
 

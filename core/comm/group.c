@@ -16,7 +16,8 @@ void copse__group_alone(struct copse_group *g, uint32_t ranks)
 static copse_status count_ranks(struct copse_group *g, uint32_t worker, uint64_t ranks)
 {
     if (ranks == 0 || ranks > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_COMM, "cluster: worker %u has %llu replicas; 1 to %d are possible", worker,
+        return copse_fail(COPSE_ERR_COMM,
+                          "cluster: worker %u has %llu replicas; 1 to %d are possible", worker,
                           (unsigned long long)ranks, COPSE_MAX_REPLICAS);
     g->rank_counts[worker] = (uint32_t)ranks;
     g->ranks += (uint32_t)ranks;
@@ -24,7 +25,8 @@ static copse_status count_ranks(struct copse_group *g, uint32_t worker, uint64_t
     return COPSE_OK;
 }
 
-copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t ranks, uint64_t binding_bytes)
+copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t ranks,
+                               uint64_t binding_bytes)
 {
     struct about {
         uint64_t ranks, bytes;
@@ -34,15 +36,17 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
     if (c->t.size == 1)
         return COPSE_OK;
     COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, "replicas and limits"));
-    *g = (struct copse_group){ .job = c, .worker = c->t.rank, .workers = c->t.size,
-                                .binding_bytes = UINT64_MAX };
+    *g = (struct copse_group){
+        .job = c, .worker = c->t.rank, .workers = c->t.size, .binding_bytes = UINT64_MAX
+    };
     for (uint32_t v = 0; v < c->t.size; v++) {
         COPSE_TRY(count_ranks(g, v, all[v].ranks));
         g->binding_bytes = COPSE_MIN(g->binding_bytes, all[v].bytes);
     }
     if (g->ranks > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the workers have %u replicas together: at most %d",
-                          g->ranks, COPSE_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: the workers have %u replicas together: at most %d", g->ranks,
+                          COPSE_MAX_REPLICAS);
     g->cluster = copse_cluster_retain(c);
     return COPSE_OK;
 }
@@ -75,26 +79,27 @@ uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)
 
 /* ---- collectives ---- */
 
-copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size, copse_status mine)
+copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size,
+                                  copse_status mine)
 {
     return g->cluster ? copse__cluster_barrier(g->cluster, what, size, mine) : mine;
 }
 
-copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
-                                     copse_status mine)
+copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form,
+                                     uint64_t size, copse_status mine)
 {
     return g->cluster ? copse__cluster_barrier_on(g->cluster, what, form, size, mine) : mine;
 }
 
-copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
-                                    copse_status mine)
+copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes,
+                                    size_t size, copse_status mine)
 {
     COPSE_TRY(copse__group_barrier(g, what, size, mine));
     return g->cluster ? copse__cluster_broadcast_bytes(g->cluster, bytes, size) : COPSE_OK;
 }
 
-copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine, void *all,
-                                    size_t size)
+copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine,
+                                    void *all, size_t size)
 {
     if (g->cluster)
         return copse__cluster_allgather(g->cluster, mine, all, size, what);
@@ -140,8 +145,8 @@ copse_status copse__group_allgather_each(struct copse_group *g, void *all, size_
     return copse__group_allgatherv(g, all, sizes);
 }
 
-copse_status copse__group_gather_ranks(struct copse_group *g, const char *what, void *all, size_t size,
-                                       copse_status mine)
+copse_status copse__group_gather_ranks(struct copse_group *g, const char *what, void *all,
+                                       size_t size, copse_status mine)
 {
     size_t sizes[COPSE_MAX_WORKERS];
     COPSE_TRY(copse__group_barrier(g, what, size, mine));

@@ -4,8 +4,8 @@
 
 #include "core/base/platform.h"
 
-#define EVERY_NS 1000000000ull /* at most */
-#define PER_DEADLINE    10ull         /* at least, in one deadline */
+#define EVERY_NS     1000000000ull /* at most */
+#define PER_DEADLINE 10ull         /* at least, in one deadline */
 
 struct copse_heartbeats {
     copse_cluster *c; /* not a reference: it owns this */
@@ -17,7 +17,8 @@ struct copse_heartbeats {
     bool is_over, has_lock, has_cond;
     copse_thread thread;
     /* the thread's own: */
-    struct copse_transport t; /* of its own: its texts and losses do not concern the training thread */
+    /* of its own: its texts and losses do not concern the training thread */
+    struct copse_transport t;
     struct copse_heartbeat heartbeat;
     copse_transport_op *out[COPSE_MAX_WORKERS];
 };
@@ -57,8 +58,8 @@ static copse_status guarded_send(struct copse_transport *t, uint32_t peer, uint3
     return s;
 }
 
-static copse_status guarded_recv(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
-                                 size_t size, copse_transport_op **op)
+static copse_status guarded_recv(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                 void *bytes, size_t size, copse_transport_op **op)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
     enter(b);
@@ -68,7 +69,8 @@ static copse_status guarded_recv(struct copse_transport *t, uint32_t peer, uint3
 }
 
 /* Callers wait for milliseconds at a time: see message.c and peer.c. */
-static copse_status guarded_wait(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+static copse_status guarded_wait(struct copse_transport *t, copse_transport_op *op,
+                                 uint64_t timeout_ns)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
     enter(b);
@@ -107,7 +109,8 @@ static void send_heartbeats(struct copse_heartbeats *b)
         if (b->out[r] && b->engine->wait(&b->t, b->out[r], 0) != COPSE_ERR_TIMEOUT)
             b->out[r] = NULL;
         if (!b->out[r] && !(b->t.lost >> r & 1) &&
-            b->engine->send(&b->t, r, COPSE_TAG_HEARTBEAT, &b->heartbeat, sizeof b->heartbeat, &b->out[r])) {
+            b->engine->send(&b->t, r, COPSE_TAG_HEARTBEAT, &b->heartbeat, sizeof b->heartbeat,
+                            &b->out[r])) {
             b->out[r] = NULL;
             b->t.lost |= 1ull << r;
         }
@@ -174,7 +177,8 @@ copse_status copse__heartbeats_begin(copse_cluster *c)
     if (s)
         free_heartbeats(c);
     else
-        c->table = &b->guard; /* this thread uses the guard from now on; the other one always does */
+        /* this thread uses the guard from now on; the other one always does */
+        c->table = &b->guard;
     return s;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine between threads: sends and receives wait in one list until they match and the bytes are copied. */
+/* The engine between threads: sends and receives wait in one list until they match and the bytes
+   are copied. */
 #include "core/comm/local.h"
 
 struct copse_transport_op {
@@ -17,7 +18,7 @@ struct copse_local_hub {
     copse_mutex lock;
     copse_cond changed;
     struct copse_transport_op *first, **last; /* in posting order */
-    uint64_t messages[COPSE_MAX_WORKERS]; /* by sender */
+    uint64_t messages[COPSE_MAX_WORKERS];     /* by sender */
     struct group {
         uint64_t job, here; /* ranks that have arrived and not left */
         uint64_t came;
@@ -185,8 +186,9 @@ static copse_status post(struct copse_transport *t, struct copse_transport_op *o
         *hub->last = op;
         hub->last = &op->next;
     } else if (other->size != op->size) {
-        s = copse_transport_fail(t, COPSE_ERR_INTERNAL, "a send of %zu bytes matches a receive of %zu",
-                                 op->size, other->size);
+        s = copse_transport_fail(t, COPSE_ERR_INTERNAL,
+                                 "a send of %zu bytes matches a receive of %zu", op->size,
+                                 other->size);
     } else {
         memcpy(op->is_send ? other->to : op->to, op->is_send ? op->from : other->from, op->size);
         unlink_op(hub, other);
@@ -214,16 +216,22 @@ static copse_status begin(struct copse_transport *t, const struct copse_transpor
 static copse_status local_send(struct copse_transport *t, uint32_t peer, uint32_t tag,
                                const void *bytes, size_t size, copse_transport_op **op)
 {
-    const struct copse_transport_op as = { .job = t->job, .src = t->rank, .dst = peer, .tag = tag,
-                                           .is_send = true, .from = bytes, .size = size };
+    const struct copse_transport_op as = { .job = t->job,
+                                           .src = t->rank,
+                                           .dst = peer,
+                                           .tag = tag,
+                                           .is_send = true,
+                                           .from = bytes,
+                                           .size = size };
     return begin(t, &as, op);
 }
 
 static copse_status local_recv(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
                                size_t size, copse_transport_op **op)
 {
-    const struct copse_transport_op as = { .job = t->job, .src = peer, .dst = t->rank, .tag = tag,
-                                           .to = bytes, .size = size };
+    const struct copse_transport_op as = {
+        .job = t->job, .src = peer, .dst = t->rank, .tag = tag, .to = bytes, .size = size
+    };
     return begin(t, &as, op);
 }
 
@@ -278,8 +286,8 @@ static copse_status local_window_open(struct copse_transport *t, size_t size, ui
 }
 
 /* Returns whether the window exists. */
-static bool copy_piece(struct copse_transport *t, uint32_t rank, bool is_put, size_t offset, void *bytes,
-                       size_t size)
+static bool copy_piece(struct copse_transport *t, uint32_t rank, bool is_put, size_t offset,
+                       void *bytes, size_t size)
 {
     struct copse_local_hub *hub = hub_of(t);
     const struct group *g = t->priv;
@@ -291,15 +299,16 @@ static bool copy_piece(struct copse_transport *t, uint32_t rank, bool is_put, si
     return window != NULL;
 }
 
-static void local_window_put(struct copse_transport *t, size_t offset, const void *bytes, size_t size)
+static void local_window_put(struct copse_transport *t, size_t offset, const void *bytes,
+                             size_t size)
 {
     for (size_t at = 0; at < size; at += PIECE)
         copy_piece(t, t->rank, true, offset + at, (char *)(uintptr_t)bytes + at,
                    COPSE_MIN(size - at, PIECE));
 }
 
-static copse_status local_window_get(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                     size_t size, copse_transport_op **out)
+static copse_status local_window_get(struct copse_transport *t, uint32_t peer, size_t offset,
+                                     void *bytes, size_t size, copse_transport_op **out)
 {
     bool is_there = true;
     for (size_t at = 0; at < size && is_there; at += PIECE)

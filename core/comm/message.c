@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between workers, with deadlines. An engine may hang forever; every wait here has a deadline and
- * polls for lost workers every few milliseconds.
+/* Messages between workers, with deadlines. An engine may hang forever; every wait here has a
+ * deadline and polls for lost workers every few milliseconds.
  *
- * Loss. An engine that owns its connections reports when the connection to a peer breaks. A worker that
- * detects a loss notifies the others before it stops, so that all name the worker that was lost first, not
- * the one that notified them.
+ * Loss. An engine that owns its connections reports when the connection to a peer breaks. A worker
+ * that detects a loss notifies the others before it stops, so that all name the worker that was
+ * lost first, not the one that notified them.
  */
 #include <stdio.h>
 
 #include "core/comm/cluster.h"
 
-#define SLICE_NS   10000000ull
-#define POLL_NS    20000000ull
-#define GRACE_NS   30000000ull /* for a notice that explains a broken connection */
-#define NOTIFY_NS    200000000ull
-#define LEFT_NS    1000000000ull /* for pending messages between this worker and one that leaves */
+#define SLICE_NS  10000000ull
+#define POLL_NS   20000000ull
+#define GRACE_NS  30000000ull /* for a notice that explains a broken connection */
+#define NOTIFY_NS 200000000ull
+#define LEFT_NS   1000000000ull /* for pending messages between this worker and one that leaves */
 
 static uint64_t bit(uint32_t rank)
 {
@@ -35,8 +35,8 @@ const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
             snprintf(text + used, COPSE_WORKERS_TEXT - used, ", ...");
             break;
         }
-        used += (size_t)snprintf(text + used, COPSE_WORKERS_TEXT - used, "%s%s",
-                                 used ? ", " : "", one);
+        used +=
+            (size_t)snprintf(text + used, COPSE_WORKERS_TEXT - used, "%s%s", used ? ", " : "", one);
     }
     return text;
 }
@@ -124,7 +124,8 @@ void copse__notices_send(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
     struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
     const uint64_t end = copse__now_ns() + timeout_ns;
     /* a worker that has sent LEFT waits for the same notice of this worker */
-    const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->notified : c->reported);
+    const uint64_t skipped =
+        lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->notified : c->reported);
     c->notice = (struct copse_notice){ .kind = kind, .is_stuck = c->window.is_stuck };
     if (c->is_failed) { /* else the failure is of others, and this worker is done */
         c->notice.status = (uint32_t)c->why_status;
@@ -192,7 +193,8 @@ void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char 
     if (c->is_failed || c->t.size == 1)
         return;
     c->why_status = s;
-    snprintf(c->why, sizeof c->why, "%s failed: %s", copse__cluster_names(c, bit(c->t.rank), name), why);
+    snprintf(c->why, sizeof c->why, "%s failed: %s", copse__cluster_names(c, bit(c->t.rank), name),
+             why);
     snprintf(c->failure, sizeof c->failure, "this task failed: %s", why);
     c->is_failed = true;
     copse__notices_send(c, COPSE_NOTICE_LEFT, 0, NOTIFY_NS);
@@ -215,8 +217,8 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
                                    "the other workers have dropped this one (%s)", what);
     if (lost)
         return copse__cluster_fail(c, COPSE_ERR_COMM, lost, "lost %s (%s)%s%s",
-                                   copse__cluster_names(c, lost, names), what, c->why[0] ? ": " : "",
-                                   c->why);
+                                   copse__cluster_names(c, lost, names), what,
+                                   c->why[0] ? ": " : "", c->why);
     if (c->why_status)
         return copse__cluster_fail(c, c->why_status, 0, "%s (%s)", c->why, what);
     if (c->t.lost & c->notified)
@@ -289,7 +291,8 @@ static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
         copse__notices_poll(c);
         if (gone(c))
             return explain(c, w->what, "");
-        if (c->notified & bit(x->peer)) { /* it stays connected for a while: its messages arrive, or have arrived */
+        /* it stays connected for a while: its messages arrive, or have arrived */
+        if (c->notified & bit(x->peer)) {
             const bool is_first = w->left == 0; /* it may have arrived since the last wait */
             if (is_first)
                 w->left = now;
@@ -303,10 +306,9 @@ static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
     if (now - w->begin >= c->deadline_ns) {
         const uint64_t lost = missing(w);
         if (lost)
-            return copse__cluster_fail(c, COPSE_ERR_TIMEOUT, lost,
-                                       "%s did not answer within %.3g s (%s)",
-                                       copse__cluster_names(c, lost, names),
-                                       (double)c->deadline_ns / 1e9, w->what);
+            return copse__cluster_fail(
+                c, COPSE_ERR_TIMEOUT, lost, "%s did not answer within %.3g s (%s)",
+                copse__cluster_names(c, lost, names), (double)c->deadline_ns / 1e9, w->what);
     } else if (!w->has_warned && now - w->begin >= c->warn_ns) {
         w->has_warned = true;
         copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s (%s)",

@@ -22,9 +22,10 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
     char here[PATH_ROOM], path[PATH_ROOM + 32], real[4096], why[sizeof real] = "";
     const char *at = folder_of(folder, here);
     if (!at)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "cluster: cannot find the folder of the library: name the folder with its "
-                          "engines in COPSE_MODULES");
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "cluster: cannot find the folder of the library: name the folder with its "
+            "engines in COPSE_MODULES");
     if (strlen(at) >= PATH_ROOM)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the name of the folder with the engines "
                                               "is too long");
@@ -38,7 +39,9 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
     else
         copse__path_trusted(path, real, why, sizeof real);
     if (!real[0] && why[0])
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the engine %s is not loaded from %s: %s (chown, chmod go-w)", name, at, why);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: the engine %s is not loaded from %s: %s (chown, chmod go-w)",
+                          name, at, why);
     void *library = real[0] ? copse__library_open((const char *const[]){ real, NULL }) : NULL;
     const struct copse_transport_table *table =
         library ? copse__library_symbol(library, COPSE_TRANSPORT_SYMBOL) : NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages with one peer. Its loss fails only the operation that waits for it; the cluster continues. See
-   message.c for messages whose failure concerns all. */
+/* Messages with one peer. Its loss fails only the operation that waits for it; the cluster
+   continues. See message.c for messages whose failure concerns all. */
 #include "core/comm/cluster.h"
 
-#define SLICE_NS 10000000ull
-#define POLL_NS  20000000ull
-#define NOTICE_NS   30000000ull
-#define GRACE_NS 100000000ull /* for messages that were pending when the peer left */
+#define SLICE_NS  10000000ull
+#define POLL_NS   20000000ull
+#define NOTICE_NS 30000000ull
+#define GRACE_NS  100000000ull /* for messages that were pending when the peer left */
 
 bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 {
@@ -53,20 +53,23 @@ copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_
             }
             if (s && !has_warned && copse__now_ns() - begin >= c->warn_ns) {
                 has_warned = true;
-                copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s (%s)",
-                           (double)c->warn_ns / 1e9, copse__cluster_names(c, 1ull << p->peer, name), what);
+                copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
+                           "cluster: waiting since %.3g s for %s (%s)", (double)c->warn_ns / 1e9,
+                           copse__cluster_names(c, 1ull << p->peer, name), what);
             }
             continue;
         }
-        if (!is_gone && !is_late) { /* this process itself may have hung: handle messages that arrived meanwhile */
+        /* this process itself may have hung: handle messages that arrived meanwhile */
+        if (!is_gone && !is_late) {
             is_late = true;
             end = copse__now_ns() + GRACE_NS;
             continue;
         }
-        return is_gone ? copse__peer_lost(c, p->peer, what)
-                       : copse_fail(COPSE_ERR_TIMEOUT, "cluster: %s did not answer within %.3g s (%s)",
-                                    copse__cluster_names(c, 1ull << p->peer, name),
-                                    (double)timeout_ns / 1e9, what);
+        return is_gone
+                   ? copse__peer_lost(c, p->peer, what)
+                   : copse_fail(COPSE_ERR_TIMEOUT, "cluster: %s did not answer within %.3g s (%s)",
+                                copse__cluster_names(c, 1ull << p->peer, name),
+                                (double)timeout_ns / 1e9, what);
     }
     return COPSE_OK;
 }
@@ -78,8 +81,9 @@ static copse_status move(copse_cluster *c, uint32_t peer, bool is_send, void *by
     for (size_t at = 0; at < size; at += COPSE_TRANSPORT_BYTES) {
         const size_t n = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
         struct copse_pending p = { NULL, peer };
-        copse_status s = is_send ? c->table->send(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op)
-                                 : c->table->recv(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op);
+        copse_status s =
+            is_send ? c->table->send(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op)
+                    : c->table->recv(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op);
         if (s)
             return copse__peer_lost(c, peer, what);
         s = copse__peer_wait(c, &p, timeout_ns, what);

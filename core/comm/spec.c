@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of a job: parsed from JSON or a launcher's variables, checked, asked. No network. */
+/* The description of a job: parsed from JSON or a launcher's variables, checked, asked. No
+   network. */
 #include "core/comm/spec.h"
 
 #include <cjson/cJSON.h>
@@ -95,8 +96,7 @@ static copse_status read_cluster(copse_cluster_spec *spec, const cJSON *cluster)
     if (!cJSON_IsObject(cluster))
         return copse_fail(COPSE_ERR_FORMAT,
                           "cluster: 'cluster' must be an object of roles and addresses");
-    cJSON_ArrayForEach(list, cluster)
-        COPSE_TRY(read_tasks(spec, list));
+    cJSON_ArrayForEach(list, cluster) COPSE_TRY(read_tasks(spec, list));
 
     const size_t chiefs = spec->tasks[COPSE_ROLE_CHIEF].count;
     const size_t trainers = chiefs + spec->tasks[COPSE_ROLE_WORKER].count;
@@ -109,8 +109,10 @@ static copse_status read_cluster(copse_cluster_spec *spec, const cJSON *cluster)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: neither a chief nor a worker is named");
     const size_t members = trainers + spec->tasks[COPSE_ROLE_PS].count;
     if (members > COPSE_MAX_WORKERS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: %zu chiefs, workers and parameter servers: at "
-                                              "most %d", members, COPSE_MAX_WORKERS);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: %zu chiefs, workers and parameter servers: at "
+                          "most %d",
+                          members, COPSE_MAX_WORKERS);
     return COPSE_OK;
 }
 
@@ -131,7 +133,8 @@ static copse_status read_task(copse_cluster_spec *spec, const cJSON *task)
                           type->valuestring);
     const size_t count = spec->tasks[spec->role].count;
     if (count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: this task has the role '%s', and the cluster has none",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: this task has the role '%s', and the cluster has none",
                           names[spec->role]);
     const double i = index ? cJSON_GetNumberValue(index) : 0.0;
     const bool is_in_range = i >= 0 && i < (double)count;
@@ -212,9 +215,10 @@ static copse_status from_launcher(copse_context *ctx, uint32_t rank, uint32_t si
                                   copse_cluster_spec **out)
 {
     if (size == 0 || size > COPSE_MAX_WORKERS || rank >= size)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "cluster: the launcher started rank %u of %u: 1 to %d workers are possible",
-                          rank, size, COPSE_MAX_WORKERS);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "cluster: the launcher started rank %u of %u: 1 to %d workers are possible", rank, size,
+            COPSE_MAX_WORKERS);
     copse_cluster_spec *spec;
     COPSE_TRY(create(ctx, &spec));
     spec->is_launched = true;
@@ -252,11 +256,14 @@ copse_status copse_cluster_spec_set_servers(copse_cluster_spec *spec, uint32_t c
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the description is NULL");
     const size_t workers = spec->tasks[COPSE_ROLE_WORKER].count;
     if (!spec->is_launched || spec->tasks[COPSE_ROLE_PS].count > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the description names its tasks: list parameter "
-                                              "servers as \"ps\"");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: the description names its tasks: list parameter "
+                          "servers as \"ps\"");
     if (count >= workers)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: %u of %zu ranks are to be parameter servers: a "
-                                              "worker must be left", count, workers);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: %u of %zu ranks are to be parameter servers: a "
+                          "worker must be left",
+                          count, workers);
     for (uint32_t i = 0; i < count; i++)
         COPSE_TRY(add_task(spec, COPSE_ROLE_PS, NULL));
     spec->tasks[COPSE_ROLE_WORKER].count = workers - count; /* they have no addresses */
@@ -337,10 +344,9 @@ copse_status copse_cluster_spec_workers(const copse_cluster_spec *spec, uint32_t
 {
     COPSE_TRY(copse_need("cluster", spec, count));
     COPSE_TRY(check_trains(spec));
-    *count = spec->role == COPSE_ROLE_EVALUATOR
-                 ? (uint32_t)spec->tasks[COPSE_ROLE_EVALUATOR].count
-                 : (uint32_t)(spec->tasks[COPSE_ROLE_CHIEF].count +
-                              spec->tasks[COPSE_ROLE_WORKER].count);
+    *count = spec->role == COPSE_ROLE_EVALUATOR ? (uint32_t)spec->tasks[COPSE_ROLE_EVALUATOR].count
+                                                : (uint32_t)(spec->tasks[COPSE_ROLE_CHIEF].count +
+                                                             spec->tasks[COPSE_ROLE_WORKER].count);
     return COPSE_OK;
 }
 

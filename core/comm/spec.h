@@ -22,8 +22,8 @@ struct copse_cluster_spec {
 
 copse_cluster_spec *copse__cluster_spec_retain(copse_cluster_spec *spec);
 
-/* How many tasks connect, and the rank of this one among them: chief, workers, then parameter servers.
-   An evaluator is alone. */
+/* How many tasks connect, and the rank of this one among them: chief, workers, then parameter
+   servers. An evaluator is alone. */
 uint32_t copse__cluster_spec_members(const copse_cluster_spec *spec, uint32_t *rank);
 /* How many of them are workers. */
 uint32_t copse__cluster_spec_trainers(const copse_cluster_spec *spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows. They are tested once: every task writes two patterns into its own window, one after the other, and
- * reads them from all others. If one task fails, no task uses windows.
+/* Windows. They are tested once: every task writes two patterns into its own window, one after the
+ * other, and reads them from all others. If one task fails, no task uses windows.
  */
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #define LEAST_BYTES   4096u
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
 #define DEFAULT_MOST  ((uint64_t)512 << 10) /* measured: docs/performance.md */
-#define TOGETHER      8 /* pending reads */
+#define TOGETHER      8                     /* pending reads */
 #define PROBE_WORDS   (LEAST_BYTES / 16)
 #define WHY_BYTES     256
 
@@ -27,11 +27,14 @@ copse_status copse__window_check(const struct copse_cluster_params *params)
                           (int)params->one_sided);
     if (params->window_bytes &&
         (params->window_bytes < LEAST_BYTES || params->window_bytes > COPSE_TRANSPORT_BYTES))
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: windows of %llu bytes: they have at least %u, at "
-                                              "most %zu",
-                          (unsigned long long)params->window_bytes, LEAST_BYTES, COPSE_TRANSPORT_BYTES);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: windows of %llu bytes: they have at least %u, at "
+                          "most %zu",
+                          (unsigned long long)params->window_bytes, LEAST_BYTES,
+                          COPSE_TRANSPORT_BYTES);
     if (params->one_sided_bytes && params->one_sided != COPSE_ONE_SIDED_AUTO)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: one_sided_bytes belongs to one_sided auto, not to %s",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: one_sided_bytes belongs to one_sided auto, not to %s",
                           copse__one_sided_name(params->one_sided));
     return COPSE_OK;
 }
@@ -84,8 +87,9 @@ static void park(copse_cluster *c, struct copse_pending *read)
     copse__cluster_drop(c, read, 1);
 }
 
-copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_range *parts,
-                               uint32_t count, uint64_t timeout_ns, const char *what)
+copse_status copse__window_get(copse_cluster *c, uint32_t peer,
+                               const struct copse_window_range *parts, uint32_t count,
+                               uint64_t timeout_ns, const char *what)
 {
     copse_status s = COPSE_OK;
     if (copse__peer_is_gone(c, peer))
@@ -97,7 +101,8 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
         for (uint32_t i = 0; i < n && !s; i++) {
             const struct copse_window_range *p = &parts[at + i];
             list[i].peer = peer;
-            s = c->table->window_get(&c->t, peer, (size_t)p->offset, p->bytes, p->size, &list[i].op);
+            s = c->table->window_get(&c->t, peer, (size_t)p->offset, p->bytes, p->size,
+                                     &list[i].op);
             if (s) {
                 char name[COPSE_WORKERS_TEXT];
                 list[i].op = NULL;
@@ -129,7 +134,8 @@ bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns)
     for (size_t i = 0; i < c->window.reads.count; i++) {
         struct copse_pending *read = &c->window.reads.at[i];
         const uint64_t now = copse__now_ns();
-        if (read->op && c->table->wait(&c->t, read->op, now < end ? end - now : 0) != COPSE_ERR_TIMEOUT)
+        if (read->op &&
+            c->table->wait(&c->t, read->op, now < end ? end - now : 0) != COPSE_ERR_TIMEOUT)
             read->op = NULL;
         is_drained = is_drained && !read->op;
     }
@@ -181,8 +187,10 @@ static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t pee
     bool is_same = words[PROBE_WORDS] == pattern(peer, round, 0);
     for (uint32_t i = 0; i < PROBE_WORDS; i++)
         is_same &= words[i] == pattern(peer, round, i);
-    return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_COMM, "its read of rank %u returned other bytes than that rank wrote", peer);
+    return is_same
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_COMM,
+                            "its read of rank %u returned other bytes than that rank wrote", peer);
 }
 
 /* Exchange results: the first task that failed is the reason. */
@@ -210,8 +218,8 @@ static void object(struct window_vote *v, const char *why)
 static copse_status try_all(copse_cluster *c, uint64_t *words, struct window_vote *all)
 {
     struct window_vote mine = { 0 };
-    copse_status s = c->table->window_open(&c->t, (size_t)copse__window_size(c, c->t.rank),
-                                           c->deadline_ns);
+    copse_status s =
+        c->table->window_open(&c->t, (size_t)copse__window_size(c, c->t.rank), c->deadline_ns);
     c->window.is_hung = s == COPSE_ERR_TIMEOUT;
     if (c->window.is_hung)
         return copse_fail(s, "cluster: %s", c->t.text);
@@ -234,8 +242,7 @@ static copse_status try(copse_cluster *c)
     struct copse_mem *mem = &c->ctx->base.mem;
     uint64_t *words = copse__alloc(mem, PROBE_WORDS + 1, sizeof *words);
     struct window_vote *all = copse__alloc(mem, c->t.size, sizeof *all);
-    const copse_status s = words && all ? try_all(c, words, all)
-                                        : copse_no_memory("cluster");
+    const copse_status s = words && all ? try_all(c, words, all) : copse_no_memory("cluster");
     copse__free(mem, all);
     if (c->window.stuck)
         copse__window_keep(c, words);
@@ -263,9 +270,10 @@ copse_status copse__window_begin(copse_cluster *c)
     if (w->is_open || s != COPSE_ERR_UNSUPPORTED)
         return s;
     if (w->mode == COPSE_ONE_SIDED_ON)
-        return copse_fail(s, "cluster: windows are on and cannot be used: %s; leave them to auto, or off",
-                          w->why);
-    copse__log(&c->ctx->base.log, COPSE_LOG_INFO, "cluster: parameter servers are reached by messages: %s",
-               w->why);
+        return copse_fail(
+            s, "cluster: windows are on and cannot be used: %s; leave them to auto, or off",
+            w->why);
+    copse__log(&c->ctx->base.log, COPSE_LOG_INFO,
+               "cluster: parameter servers are reached by messages: %s", w->why);
     return COPSE_OK;
 }

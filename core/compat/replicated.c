@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Replicated models: the model function is called once per replica, and the results are combined. */
-#include "core/variable/storage.h"
+/* Replicated models: the model function is called once per replica, and the results are
+   combined. */
 #include "core/compat/tower.h"
 #include "core/reduce/tree.h"
 #include "core/value/cross_device.h"
+#include "core/variable/storage.h"
 
 struct model_run {
     copse_strategy *strategy;
@@ -15,13 +16,14 @@ struct model_run {
 
 /* ---- calling the model ---- */
 
-static copse_status call_model(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                               copse_value **result)
+static copse_status call_model(copse_replica_context *rc, copse_value *const *args, size_t count,
+                               void *user, copse_value **result)
 {
     struct model_run *m = user;
     const uint32_t r = copse_replica_id(rc) - m->strategy->group.first; /* of this worker */
-    const struct copse_model_call call = { .mode = m->mode, .features = m->features[r], .labels = m->labels[r],
-                                           .user = m->params->user };
+    const struct copse_model_call call = {
+        .mode = m->mode, .features = m->features[r], .labels = m->labels[r], .user = m->params->user
+    };
     (void)args, (void)count;
     *result = NULL;
     copse_status s = m->params->model(rc, &call, &m->specs[r]);
@@ -62,13 +64,15 @@ static copse_status call_models(struct model_run *m)
     set_reduction(st, NULL);
     COPSE_TRY(s);
     if (m->mode == COPSE_MODEL_TRAIN && st->group.ranks > 1 && !has_optimized(st))
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u replicas were trained, and none handed "
-                                              "gradients to a tower optimizer", st->group.ranks);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "replicated model: %u replicas were trained, and none handed "
+                          "gradients to a tower optimizer",
+                          st->group.ranks);
     return finish_optimizers(st);
 }
 
-/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone
-   becomes that of all workers, at their next collective. */
+/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this
+   worker alone becomes that of all workers, at their next collective. */
 static copse_status abort_model(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
@@ -92,8 +96,10 @@ static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
     struct copse_block *copy;
     if (!loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: replica %u gave no loss", r);
-    if (loss->kind != COPSE_VALUE_ARRAY || loss->type != COPSE_F32 || copse__elements(loss->shape) != 1)
-        return copse_fail(COPSE_ERR_SHAPE, "replicated model: the loss of replica %u is no f32 scalar", r);
+    if (loss->kind != COPSE_VALUE_ARRAY || loss->type != COPSE_F32 ||
+        copse__elements(loss->shape) != 1)
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "replicated model: the loss of replica %u is no f32 scalar", r);
     COPSE_TRY(copse__block_copy(loss->block, NULL, &copy));
     memcpy(out, copy->host, sizeof *out);
     copse__block_release(&copy);
@@ -132,8 +138,10 @@ static copse_status join_outputs(const struct model_run *m, copse_value **out)
     if (count == 0 && m->mode != COPSE_MODEL_PREDICT)
         return COPSE_OK;
     if (count < n)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs", count, n);
-    return copse_note(copse__value_join(m->strategy, parts, out), "in the outputs of a replicated model");
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs",
+                          count, n);
+    return copse_note(copse__value_join(m->strategy, parts, out),
+                      "in the outputs of a replicated model");
 }
 
 static copse_status check_metrics(const struct model_run *m)
@@ -143,20 +151,24 @@ static copse_status check_metrics(const struct model_run *m)
     size_t all = 0;
     for (uint32_t r = 0; r < n; r++) {
         if (m->specs[r].metric_count > COPSE_MAX_METRICS)
-            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %zu metrics on replica %u; at most %d",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "replicated model: %zu metrics on replica %u; at most %d",
                               m->specs[r].metric_count, r, COPSE_MAX_METRICS);
         all += m->specs[r].metric_count;
     }
     for (uint32_t r = 1; r < n; r++) {
         const size_t count = m->specs[r].metric_count;
         if (count != first->metric_count)
-            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %zu metric states over %u replicas: "
-                                                  "replica %u has %zu, replica 0 %zu",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "replicated model: %zu metric states over %u replicas: "
+                              "replica %u has %zu, replica 0 %zu",
                               all, n, r, count, first->metric_count);
         for (size_t i = 0; i < count; i++)
             if (m->specs[r].metrics[i] != first->metrics[i])
-                return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: metric %zu of replica %u is "
-                                                      "another variable than replica 0's", i, r);
+                return copse_fail(COPSE_ERR_ARGUMENT,
+                                  "replicated model: metric %zu of replica %u is "
+                                  "another variable than replica 0's",
+                                  i, r);
     }
     return COPSE_OK;
 }
@@ -177,7 +189,8 @@ static copse_status combine(struct model_run *m, struct copse_replicated_result 
 
 /* ---- public ---- */
 
-static copse_status split(const struct model_run *m, copse_value *from, const char *what, copse_value **parts)
+static copse_status split(const struct model_run *m, copse_value *from, const char *what,
+                          copse_value **parts)
 {
     const copse_status s = from ? copse__value_split(m->strategy, from, parts) : COPSE_OK;
     return copse_note(s, "while splitting %s", what);
@@ -198,8 +211,10 @@ static copse_status check(copse_strategy *st, const struct copse_replicated_para
                           copse_model_mode mode, const struct copse_replicated_result *out)
 {
     if (!st || !p || !p->model || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: strategy, model function or result is NULL");
-    COPSE_TRY(copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "replicated model: strategy, model function or result is NULL");
+    COPSE_TRY(
+        copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
     COPSE_TRY(copse__require_device(st, "replicated model"));
     COPSE_TRY(copse__cross_refuse(st, "replicated model"));
@@ -215,7 +230,8 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     struct copse_mem *mem = &st->ctx->base.mem;
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
     COPSE_TRY(copse_need_memory(m, "replicated model"));
-    m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
+    /* the model function may release the application's reference */
+    m->strategy = copse_strategy_retain(st);
     m->params = params;
     m->mode = mode;
     for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
@@ -241,11 +257,14 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     for (size_t i = 0; i < count; i++) {
         COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
         if (!st->table->has_one_copy && st->group.ranks > 1 && !copse__variable_is_local(states[i]))
-            return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
-                                                  "are replica-local (COPSE_SYNC_ON_READ)", states[i]->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "metrics: variable '%s' is mirrored; states of metrics "
+                              "are replica-local (COPSE_SYNC_ON_READ)",
+                              states[i]->name);
         for (size_t k = 0; k < i; k++)
             if (states[k] == states[i])
-                return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is twice in the list", states[i]->name);
+                return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is twice in the list",
+                                  states[i]->name);
     }
     return COPSE_OK;
 }
@@ -276,6 +295,7 @@ copse_status copse_metrics_reduce(copse_strategy *st, copse_variable *const *sta
 {
     COPSE_TRY(check_states(st, states, count));
     for (size_t i = 0; st->group.ranks > 1 && !st->table->has_one_copy && i < count; i++)
-        COPSE_TRY(copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
+        COPSE_TRY(
+            copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
     return COPSE_OK;
 }

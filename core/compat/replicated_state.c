@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of replicated models: the variables of a strategy and its named optimizers (core/state/job.h). */
+/* Checkpoints of replicated models: the variables of a strategy and its named optimizers
+   (core/state/job.h). */
 #include "copse/compat/replicated.h"
 #include "core/replica/context.h"
 #include "core/state/job.h"
@@ -9,7 +10,8 @@ static copse_status init(copse_strategy *st, struct copse_state_job *job)
     COPSE_TRY(copse_need("checkpoint", st));
     COPSE_TRY(copse__require_device(st, "checkpoint"));
     *job = (struct copse_state_job){ .strategy = st, .consequence = "" };
-    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) /* most updates of one */
+    /* most updates of one */
+    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));)
         if (o->name[0])
             job->step = COPSE_MAX(job->step, o->step);
     return copse__require_cross(st, "checkpoint");
@@ -23,8 +25,8 @@ copse_status copse_replicated_checkpoint(copse_strategy *st, const char *path,
     return copse__job_checkpoint(&job, path, params);
 }
 
-copse_status copse_replicated_restore(copse_strategy *st, const char *path, struct copse_position *position,
-                                      copse_checkpoint **file)
+copse_status copse_replicated_restore(copse_strategy *st, const char *path,
+                                      struct copse_position *position, copse_checkpoint **file)
 {
     struct copse_state_job job;
     if (file)

@@ -24,16 +24,22 @@ static bool is_taken(const copse_strategy *st, const char *name)
 }
 
 /* The given name, or the first of "tower", "tower_1", ... that is free. */
-static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_OPTIMIZER_NAME])
+static copse_status choose_name(const copse_strategy *st, const char *wanted,
+                                char name[COPSE_OPTIMIZER_NAME])
 {
     if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
     if (wanted && copse__utf8_valid(wanted, strlen(wanted)) < strlen(wanted))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: its name is not UTF-8 at byte %zu, and no checkpoint could "
-                                              "hold it", copse__utf8_valid(wanted, strlen(wanted)));
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "tower optimizer: its name is not UTF-8 at byte %zu, and no checkpoint could "
+            "hold it",
+            copse__utf8_valid(wanted, strlen(wanted)));
     if (wanted && is_taken(st, wanted))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "tower optimizer: the strategy has another one of the name '%s'", wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
     for (uint32_t i = 1; is_taken(st, name); i++)
         snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);
@@ -44,8 +50,8 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
 static copse_status agree(copse_tower_optimizer *t)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
-    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n", t->optimizer->name,
-             (int)t->params.reduction, t->params.factory != NULL,
+    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n",
+             t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL,
              copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed);
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
@@ -79,7 +85,8 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__require_device(st, "tower optimizer"));
     COPSE_TRY(copse__cross_refuse(st, "tower optimizer"));
-    COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction, COPSE_LOSS_SUM));
+    COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction,
+                               COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];
     COPSE_TRY(copse__callback_check("copse_tower_create", st));
     COPSE_TRY(choose_name(st, params->name, name));
@@ -89,7 +96,8 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->params.name = NULL;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st, t->params.recordings);
+    copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st,
+                                t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
     copse_status s = make_optimizer(t, name);
     if (!s)
@@ -127,15 +135,18 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
 {
     uint32_t rank;
     if (!t || (!pairs && count > 0))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the list of gradients, is NULL");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "tower optimizer: it, or the list of gradients, is NULL");
     COPSE_TRY(copse__tower_replica(t, &rank));
     if (t->optimizer->is_torn)
-        return copse_fail(COPSE_ERR_DEVICE_LOST, "tower optimizer: an update was cut short by a failed "
-                                                 "device; make new variables from the last checkpoint");
+        return copse_fail(COPSE_ERR_DEVICE_LOST,
+                          "tower optimizer: an update was cut short by a failed "
+                          "device; make new variables from the last checkpoint");
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
     t->is_shared_failure = false;
-    COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
+    COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u",
+                         rank));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
             return COPSE_OK;
@@ -143,8 +154,8 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
                       (unsigned long long)t->optimizer->step + 1);
 }
 
-static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables, size_t count,
-                         struct copse_tower_gradient *pairs)
+static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables,
+                         size_t count, struct copse_tower_gradient *pairs)
 {
     const copse_strategy *st = t->strategy;
     size_t n = 0;
@@ -164,8 +175,10 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
         *loss = NULL;
     COPSE_TRY(copse_need("tower optimizer", t));
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    /* a longer list has one twice, or what is none: the first of them is refused, and the rest is not read */
-    const size_t all = t->strategy->variables.count, most = variables ? COPSE_MIN(count, all + 1) : all;
+    /* a longer list has one twice, or what is none: the first of them is refused, and the rest is
+       not read */
+    const size_t all = t->strategy->variables.count,
+                 most = variables ? COPSE_MIN(count, all + 1) : all;
     struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
     COPSE_TRY(copse_need_memory(call.pairs, "tower optimizer"));
     call.count = list_pairs(t, variables, most, call.pairs);
@@ -188,8 +201,9 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
             odd = r;
     copse_status s = COPSE_OK;
     if (odd > 0)
-        s = copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu times, "
-                                          "replica 0 %llu times; all must do it equally often",
+        s = copse_fail(COPSE_ERR_CONTEXT,
+                       "tower optimizer: replica %u handed gradients over %llu times, "
+                       "replica 0 %llu times; all must do it equally often",
                        t->strategy->group.first + odd, (unsigned long long)t->calls[odd],
                        (unsigned long long)t->calls[0]);
     copse__tower_drop_all(t);
@@ -200,8 +214,10 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
 /* ---- queries ---- */
 
 COPSE_PROPERTY(bool, copse_tower_is_used, copse_tower_optimizer, x->is_used, false)
-COPSE_PROPERTY(float, copse_tower_loss_scale, copse_tower_optimizer, x->optimizer->scaling.scale, 0.0f)
-COPSE_PROPERTY(bool, copse_tower_is_skipped, copse_tower_optimizer, x->optimizer->scaling.is_skipped, false)
+COPSE_PROPERTY(float, copse_tower_loss_scale, copse_tower_optimizer, x->optimizer->scaling.scale,
+               0.0f)
+COPSE_PROPERTY(bool, copse_tower_is_skipped, copse_tower_optimizer,
+               x->optimizer->scaling.is_skipped, false)
 COPSE_PROPERTY(uint64_t, copse_tower_steps, copse_tower_optimizer, x->optimizer->step, 0)
 COPSE_PROPERTY(size_t, copse_tower_slot_count, copse_tower_optimizer,
                x->optimizer->variable_count * x->optimizer->rule.slots, 0)
@@ -214,7 +230,8 @@ copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
     return COPSE_OK;
 }
 
-copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names, size_t *count)
+copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names,
+                                    size_t *count)
 {
     COPSE_TRY(copse_need("tower optimizer", t, names, count));
     COPSE_TRY(copse__tower_rule(t));
@@ -223,7 +240,8 @@ copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const 
     return COPSE_OK;
 }
 
-static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)
+static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot,
+                              copse_value **out)
 {
     struct copse_block *block;
     COPSE_TRY(copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, &block)));
@@ -239,7 +257,8 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     COPSE_TRY(copse__callback_check("copse_tower_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
     if (t->strategy->group.workers > 1)
-        COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
+        COPSE_TRY(copse__require_cross(t->strategy,
+                                       "tower optimizer: a slot that all workers have parts of"));
     COPSE_TRY(copse__tower_rule(t));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
         return COPSE_OK;

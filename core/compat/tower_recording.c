@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings of a tower optimizer (core/train/loss_recording.h): result and gradients become values. */
+/* Recordings of a tower optimizer (core/train/loss_recording.h): result and gradients become
+   values. */
 #include "core/base/half.h"
 #include "core/compat/tower.h"
 #include "core/train/loss_recording.h"
@@ -13,9 +14,10 @@ enum { KEY_GRADIENTS, KEY_LOSS, KEY_USER, KEY_VARIABLES };
 /* A loss function recorded for one replica and one set of inputs and variables. */
 struct tower_recording {
     struct copse_recording base;
-    size_t count;                   /* variables to differentiate by */
-    struct copse_block *result;     /* where a replay leaves it, */
-    struct copse_block **gradients; /* [count] and these; NULL: it does not depend on the variable */
+    size_t count;               /* variables to differentiate by */
+    struct copse_block *result; /* where a replay leaves it, */
+    /* [count] and these; NULL: it does not depend on the variable */
+    struct copse_block **gradients;
     bool is_checked; /* its launches were compared with the host, or need not be */
 };
 
@@ -31,7 +33,8 @@ static void begin(struct copse_recording *base)
 
 static copse_status call(struct copse_recording *base, copse_batch *in)
 {
-    return copse__loss_call(base, in, base->words[KEY_GRADIENTS] != 0, "the loss function of a tower optimizer",
+    return copse__loss_call(base, in, base->words[KEY_GRADIENTS] != 0,
+                            "the loss function of a tower optimizer",
                             (copse_loss_fn *)(uintptr_t)base->words[KEY_LOSS],
                             (void *)(uintptr_t)base->words[KEY_USER]);
 }
@@ -40,7 +43,8 @@ static copse_status differentiate(struct tower_recording *rec)
 {
     copse_graph *g = rec->base.graph;
     COPSE_TRY(copse__recording_check_loss(&rec->base));
-    rec->gradients = copse__alloc(&rec->base.list->ctx->base.mem, rec->count, sizeof *rec->gradients);
+    rec->gradients =
+        copse__alloc(&rec->base.list->ctx->base.mem, rec->count, sizeof *rec->gradients);
     copse_tensor **x = copse__arena_alloc(&g->arena, rec->count, 2 * sizeof *x);
     COPSE_TRY(copse_need_memory(rec->gradients && x, "tower optimizer"));
     copse_tensor **dx = x + rec->count;
@@ -102,10 +106,12 @@ static copse_status find(const struct computation *c, struct tower_recording **o
     words[KEY_USER] = (uintptr_t)c->of->user;
     for (size_t i = 0; i < c->count; i++)
         words[KEY_VARIABLES + i] = (uintptr_t)c->pairs[i].variable;
-    struct copse_recording_key key = { .words = words, .word_count = KEY_VARIABLES + c->count,
+    struct copse_recording_key key = { .words = words,
+                                       .word_count = KEY_VARIABLES + c->count,
                                        .input_count = c->input_count };
     for (uint32_t i = 0; i < c->input_count; i++)
-        key.inputs[i] = (struct copse_input_type){ names[i], c->inputs[i]->type, c->inputs[i]->shape };
+        key.inputs[i] =
+            (struct copse_input_type){ names[i], c->inputs[i]->type, c->inputs[i]->shape };
     const copse_status s = copse__recordings_get(&c->t->recordings[c->rank], &key, &r);
     copse__free(mem, words);
     COPSE_TRY(copse_note(s, "while recording for replica %u", c->rank));
@@ -119,7 +125,8 @@ static copse_status write_step(const struct computation *c)
 {
     const copse_tower_optimizer *t = c->t;
     const struct copse_replica *r = &t->strategy->replicas[c->rank];
-    const float part = 1.0f / (float)t->strategy->group.ranks, scale = copse__scaling_of(t->optimizer);
+    const float part = 1.0f / (float)t->strategy->group.ranks,
+                scale = copse__scaling_of(t->optimizer);
     const uint32_t rank = t->strategy->group.first + c->rank;
     const copse_shape x = c->inputs[0]->shape;
     const uint32_t words[COPSE_STEP_WORDS] = {
@@ -134,12 +141,14 @@ static copse_status write_step(const struct computation *c)
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);
 }
 
-static copse_status play(const struct computation *c, struct tower_recording *rec, copse_value **result)
+static copse_status play(const struct computation *c, struct tower_recording *rec,
+                         copse_value **result)
 {
     uint64_t ticket;
     for (uint32_t i = 0; i < c->input_count; i++)
         if (rec->base.inputs[i].at.buffer)
-            COPSE_TRY(copse__value_write_to(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
+            COPSE_TRY(copse__value_write_to(c->t->strategy, c->rank, c->inputs[i],
+                                            rec->base.inputs[i].at));
     COPSE_TRY(write_step(c));
     if (!rec->is_checked)
         COPSE_TRY(copse__tower_check_recording(c->t, c->rank, rec->base.program));
@@ -149,13 +158,14 @@ static copse_status play(const struct computation *c, struct tower_recording *re
         COPSE_TRY(copse__loss_value(&rec->base, rec->result, rec->base.result->shape, result));
     for (size_t i = 0; i < c->count; i++)
         if (rec->gradients[i])
-            COPSE_TRY(copse__loss_value(&rec->base, rec->gradients[i], c->pairs[i].variable->tensor.shape,
-                                        &c->pairs[i].gradient));
+            COPSE_TRY(copse__loss_value(&rec->base, rec->gradients[i],
+                                        c->pairs[i].variable->tensor.shape, &c->pairs[i].gradient));
     return copse_queue_submit(c->t->strategy->replicas[c->rank].queue, &ticket);
 }
 
 /* This replica's component of an argument, an array. */
-static copse_status take_argument(struct computation *c, copse_value *v, const char *name, bool may_be_whole)
+static copse_status take_argument(struct computation *c, copse_value *v, const char *name,
+                                  bool may_be_whole)
 {
     copse_value **mine = &c->inputs[c->input_count++];
     COPSE_TRY(copse__select_replica(v, c->rank, mine));
@@ -176,7 +186,8 @@ static copse_status compute(struct computation *c, copse_value **result)
         COPSE_TRY(take_argument(c, c->of->y, "y", true));
     COPSE_TRY(copse__store_build(t->strategy));
     COPSE_TRY(t->optimizer->table->pull(
-        t->optimizer, store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, c->rank));
+        t->optimizer, store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA,
+        c->rank));
     COPSE_TRY(find(c, &rec));
     return play(c, rec, result);
 }
@@ -196,7 +207,8 @@ static copse_status run(struct computation *c, copse_value **result)
 /* ---- public ---- */
 
 copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_tower_loss *of,
-                                 struct copse_tower_gradient *pairs, size_t count, copse_value **loss)
+                                 struct copse_tower_gradient *pairs, size_t count,
+                                 copse_value **loss)
 {
     struct computation c = { .t = t, .of = of, .pairs = pairs, .count = count };
     if (loss)
@@ -215,7 +227,8 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
     return copse_note(run(&c, loss), "while computing gradients on replica %u", c.rank);
 }
 
-copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_tower_loss *of, copse_value **out)
+copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_tower_loss *of,
+                                 copse_value **out)
 {
     struct computation c = { .t = t, .of = of };
     COPSE_TRY(copse_need("tower optimizer", t, of, out));

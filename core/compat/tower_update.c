@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The update of a tower optimizer: the gradients of all replicas are written to the store's gradients; the exchange sums
-   them, updates and broadcasts the new values, one bucket per variable. Either every synchronous worker fails before
-   the second barrier or none does. */
+/* The update of a tower optimizer: the gradients of all replicas are written to the store's
+   gradients; the exchange sums them, updates and broadcasts the new values, one bucket per
+   variable. Either every synchronous worker fails before the second barrier or none does. */
 #include <stdio.h>
 
 #include "core/base/half.h"
@@ -27,7 +27,8 @@ static copse_value *gradient_of(const struct update *u, uint32_t replica, const 
     return NULL;
 }
 
-/* The next variable behind `v`, or the first (NULL), that has a gradient on some replica; NULL at the end. */
+/* The next variable behind `v`, or the first (NULL), that has a gradient on some replica; NULL at
+   the end. */
 static copse_variable *next(const struct update *u, const copse_variable *v)
 {
     const copse_strategy *st = u->t->strategy;
@@ -50,11 +51,12 @@ copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s)
     return s;
 }
 
-copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
+copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size,
+                                  copse_status mine)
 {
     const struct copse_optimizer *o = t->optimizer;
-    const uint64_t hash =
-        copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
+    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)),
+                                      &o->step, sizeof o->step);
     char line[COPSE_WHAT_BYTES];
     snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
     return copse__tower_note_shared(t, copse__group_barrier(&t->strategy->group, line, size, mine));
@@ -98,15 +100,17 @@ static copse_status check_free(const struct update *u)
     for (const copse_variable *v = NULL; (v = next(u, v));)
         if (v->accumulator)
             return copse_fail(COPSE_ERR_ARGUMENT,
-                              "a trainer gathers gradients of '%s'; let it finish, or flush it", v->name);
+                              "a trainer gathers gradients of '%s'; let it finish, or flush it",
+                              v->name);
     return COPSE_OK;
 }
 
 /* ---- sums of slices ---- */
 
-/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on
-   this worker alone, the others have its slices. */
-static copse_status sum_slices_of(const struct update *u, const copse_variable *v, copse_value **out)
+/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where
+   it fails on this worker alone, the others have its slices. */
+static copse_status sum_slices_of(const struct update *u, const copse_variable *v,
+                                  copse_value **out)
 {
     copse_strategy *st = u->t->strategy;
     const struct copse_sparse_params none = { .dense_shape = v->tensor.shape };
@@ -119,9 +123,11 @@ static copse_status sum_slices_of(const struct update *u, const copse_variable *
         else
             s = copse__value_sparse(st->ctx, st, r, &none, &parts[r]);
     }
-    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count,
+                                    &all);
     s = s ? copse__group_barrier(&st->group, v->name, 0, s)
-          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &copse__to_host, 1, &sum);
+          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &copse__to_host, 1,
+                                    &sum);
     if (!s)
         *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
     copse_value_release(&all);
@@ -129,14 +135,16 @@ static copse_status sum_slices_of(const struct update *u, const copse_variable *
     return s;
 }
 
-/* Returns the first failure. It sums the slices of the other variables too, because other workers do. */
+/* Returns the first failure. It sums the slices of the other variables too, because other workers
+   do. */
 static copse_status sum_slices(struct update *u)
 {
     copse_status s = COPSE_OK;
     for (const copse_variable *v = NULL; (v = next(u, v));) {
         if (is_dense(u, v))
             continue;
-        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
+        const copse_status one =
+            copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
         s = s ? s : one;
     }
     return s;
@@ -155,8 +163,9 @@ static copse_status put(const struct update *u, const copse_variable *v)
         copse_value *dense = NULL;
         if (g && g->kind == COPSE_VALUE_SPARSE)
             COPSE_TRY(copse_value_densify(g, &dense));
-        const copse_status s = g ? copse__value_write_to(st, r, dense ? dense : g, to)
-                                 : copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
+        const copse_status s =
+            g ? copse__value_write_to(st, r, dense ? dense : g, to)
+              : copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
         copse_value_release(&dense);
         COPSE_TRY(s);
     }
@@ -179,8 +188,8 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start
-   at zero. */
+/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its
+   slots start at zero. */
 static copse_status prepare(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
@@ -200,7 +209,8 @@ static copse_status apply(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
     const struct copse_optimizer_ready ready = { .tickets = u->ready };
-    const struct copse_optimizer_commit commit = { .words = u->words, .is_unchecked = u->t->params.no_cross_check };
+    const struct copse_optimizer_commit commit = { .words = u->words,
+                                                   .is_unchecked = u->t->params.no_cross_check };
     for (const copse_variable *v = NULL; (v = next(u, v));)
         COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, v), &ready));
     return o->table->commit(o, &commit);

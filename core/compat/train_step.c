@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
+/* Train steps: losses by name and their total around a trainer, hooks and counters around its
+   step. */
 #include "copse/compat/train_step.h"
 #include "core/replica/context.h"
 #include "core/train/trainer.h"
@@ -15,14 +16,16 @@ struct copse_train_step {
 static copse_status check_losses(const struct copse_losses *l)
 {
     if (l->count == 0 || l->count > COPSE_MAX_LOSSES)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible", l->count,
-                          COPSE_MAX_LOSSES);
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible",
+                          l->count, COPSE_MAX_LOSSES);
     for (size_t i = 0; i < l->count; i++) {
         if (!l->at[i] || !l->names[i] || !*l->names[i])
-            return copse_fail(COPSE_ERR_ARGUMENT, "train step: loss %zu has no name or no tensor", i);
+            return copse_fail(COPSE_ERR_ARGUMENT, "train step: loss %zu has no name or no tensor",
+                              i);
         for (size_t k = 0; k < i; k++)
             if (strcmp(l->names[i], l->names[k]) == 0)
-                return copse_fail(COPSE_ERR_ARGUMENT, "train step: two losses have the name '%s'", l->names[i]);
+                return copse_fail(COPSE_ERR_ARGUMENT, "train step: two losses have the name '%s'",
+                                  l->names[i]);
     }
     return COPSE_OK;
 }
@@ -32,24 +35,31 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
     const copse_train_step *ts = user;
     const struct copse_train_step_params *p = &ts->params;
     struct copse_losses losses = { .count = 0 };
-    struct copse_callback here = { .name = "the losses function of a train step", .is_passive = true, .used = { ts } };
+    struct copse_callback here = { .name = "the losses function of a train step",
+                                   .is_passive = true,
+                                   .used = { ts } };
     COPSE_TRY(copse_callback_call(&here, p->losses(g, in, p->user, &losses)));
     COPSE_TRY(check_losses(&losses));
     if (g->report_count > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: its losses are the reports; '%s' cannot be "
-                                              "another one", g->reports[0].name);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "train step: its losses are the reports; '%s' cannot be "
+                          "another one",
+                          g->reports[0].name);
     for (size_t i = 0; i < losses.count; i++) {
         COPSE_TRY(copse_report(g, losses.names[i], losses.at[i]));
         g->reports[i].is_loss = true;
     }
     if (p->total_loss) {
         here.name = "the total loss function of a train step";
-        return copse_note(copse_callback_call(&here, p->total_loss(g, &losses, p->total_user, total)),
-                          "while making the total loss");
+        return copse_note(
+            copse_callback_call(&here, p->total_loss(g, &losses, p->total_user, total)),
+            "while making the total loss");
     }
     if (losses.count > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses need a total_loss function, which "
-                                              "says what is minimised", losses.count);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "train step: %zu losses need a total_loss function, which "
+                          "says what is minimised",
+                          losses.count);
     *total = losses.at[0];
     return COPSE_OK;
 }
@@ -62,7 +72,9 @@ static copse_status check(const struct copse_train_step_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: needs a function of losses");
     COPSE_TRY(copse_need_known("train step", "global step", p->global_step, COPSE_GLOBAL_STEP_OWN));
     if ((p->global_step == COPSE_GLOBAL_STEP_OWN) != (p->counter != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to COPSE_GLOBAL_STEP_OWN, which needs one");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "train step: a counter belongs to COPSE_GLOBAL_STEP_OWN, which needs one");
     if (p->update_hook_count > 0 && !p->update_hooks)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: the list of update hooks is NULL");
     for (size_t i = 0; i < p->update_hook_count; i++)
@@ -71,8 +83,10 @@ static copse_status check(const struct copse_train_step_params *p)
     return COPSE_OK;
 }
 
-/* Every setting of a trainer is here by the same name, or stated (test_train_step.c compares the lists). */
-static struct copse_trainer_params trainer_params(copse_train_step *ts, const struct copse_train_step_params *p)
+/* Every setting of a trainer is here by the same name, or stated (test_train_step.c compares the
+   lists). */
+static struct copse_trainer_params trainer_params(copse_train_step *ts,
+                                                  const struct copse_train_step_params *p)
 {
     return (struct copse_trainer_params){
         .loss = build,
@@ -99,7 +113,8 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
     };
 }
 
-copse_status copse_train_step_create(copse_strategy *st, const struct copse_train_step_params *params,
+copse_status copse_train_step_create(copse_strategy *st,
+                                     const struct copse_train_step_params *params,
                                      copse_train_step **out)
 {
     COPSE_TRY(copse_need("train step", st, params, out));
@@ -161,7 +176,8 @@ static uint64_t count_step(copse_train_step *ts)
     return st->table->count(st, false, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
-static void fill(copse_train_step *ts, const struct copse_step_result *r, struct copse_train_step_result *out)
+static void fill(copse_train_step *ts, const struct copse_step_result *r,
+                 struct copse_train_step_result *out)
 {
     out->is_updated = true;
     out->step = r->step;
@@ -178,8 +194,10 @@ static copse_status call_hooks(copse_train_step *ts)
 {
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
-        struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
-        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
+        struct copse_callback here = { .name = "an update hook of a train step",
+                                       .used = { ts, ts->trainer } };
+        const copse_status s =
+            copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     return COPSE_OK;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "core/base/half.h"
-#include "core/data/array.h"
 #include "core/base/platform.h"
+#include "core/data/array.h"
 #include "core/device/device.h"
 
 #define LARGE_BYTES ((size_t)4 << 20)

@@ -18,8 +18,8 @@ struct copse_array {
 bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
                        size_t *bytes);
 
-/* If `data` is given, the array owns it on success; otherwise memory is allocated, which is not zeroed. The shape must
-   pass copse__shape_size. */
+/* If `data` is given, the array owns it on success; otherwise memory is allocated, which is not
+   zeroed. The shape must pass copse__shape_size. */
 copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
                                  const size_t *shape, void *data, copse_array **out);
 

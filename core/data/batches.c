@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches ahead. */
+/* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches
+   ahead. */
 #include "core/base/callback.h"
 #include "core/base/deadline.h"
 #include "core/data/dataset.h"
@@ -15,8 +16,8 @@ struct slot {
     struct copse_column columns[COPSE_MAX_INPUTS]; /* the columns of a slot */
 };
 
-/* Batch b is stored in slot b % slot_count. Without a thread there is one slot. With a thread there is one slot more
-   than batches ahead: the slot that the caller reads. */
+/* Batch b is stored in slot b % slot_count. Without a thread there is one slot. With a thread there
+   is one slot more than batches ahead: the slot that the caller reads. */
 struct copse_batches {
     copse_context *ctx;
     copse_dataset *ds;
@@ -24,13 +25,16 @@ struct copse_batches {
     size_t count;    /* batches in an epoch */
     uint32_t *order; /* rows of the epoch */
     struct copse_augment augment;
-    struct copse_augment_picture picture; /* with `augment`: a row of column `changed_column`; without pixels */
+    /* with `augment`: a row of column `changed_column`; without pixels */
+    struct copse_augment_picture picture;
     size_t changed_column;
     struct slot *slots;
     uint32_t slot_count;
     uint32_t epoch;
-    size_t next;      /* next batch for the caller; written under the lock */
-    size_t announced; /* batches before this one are read or announced; of the thread, if there is one, while it is busy */
+    size_t next; /* next batch for the caller; written under the lock */
+    /* batches before this one are read or announced; of the thread, if there is one, while it is
+       busy */
+    size_t announced;
 
     /* with a thread only */
     bool has_thread, has_lock, has_changed;
@@ -57,7 +61,8 @@ static void augment(copse_batches *b, size_t index)
 
     for (size_t i = 0; i < count; i++) {
         p.pixels = (uint8_t *)b->slots[index % b->slot_count].values[b->changed_column] + i * width;
-        copse__augment_apply(&b->augment, b->params.seed, b->epoch, b->order[index * b->params.batch + i], &p);
+        copse__augment_apply(&b->augment, b->params.seed, b->epoch,
+                             b->order[index * b->params.batch + i], &p);
     }
 }
 
@@ -66,13 +71,14 @@ static copse_status fill_slot(copse_batches *b, size_t index)
     const struct slot *slot = &b->slots[index % b->slot_count];
 
     for (size_t c = 0; c < b->ds->info.columns; c++)
-        COPSE_TRY(copse__dataset_gather(b->ds, c, b->order + index * b->params.batch, batch_size(b, index),
-                                        slot->values[c]));
+        COPSE_TRY(copse__dataset_gather(b->ds, c, b->order + index * b->params.batch,
+                                        batch_size(b, index), slot->values[c]));
     if (b->params.augment != NULL)
         augment(b, index);
     b->announced = COPSE_MAX(b->announced, index + 1);
     for (; b->announced < b->count && b->announced <= index + AHEAD; b->announced++)
-        copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch, batch_size(b, b->announced));
+        copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch,
+                             batch_size(b, b->announced));
     return COPSE_OK;
 }
 
@@ -95,7 +101,8 @@ static void prefetch(void *arg)
     copse__mutex_lock(&b->lock);
     while (!b->must_stop) {
         /* The caller may still read batch next - 1. */
-        if (b->is_paused || b->status != COPSE_OK || b->made == b->count || b->made >= b->next + b->params.prefetch) {
+        if (b->is_paused || b->status != COPSE_OK || b->made == b->count ||
+            b->made >= b->next + b->params.prefetch) {
             copse__cond_wait(&b->changed, &b->lock, UINT64_MAX);
             continue;
         }
@@ -118,9 +125,11 @@ static copse_status make_slot(copse_batches *b, struct slot *slot)
     for (size_t c = 0; c < b->ds->info.columns; c++) {
         size_t bytes;
         if (copse__mul(b->ds->columns[c].row_bytes, b->params.batch, &bytes))
-            slot->values[c] = copse__alloc_aligned(&copse__base(b->ctx)->mem, bytes, BUFFER_ALIGNMENT);
+            slot->values[c] =
+                copse__alloc_aligned(&copse__base(b->ctx)->mem, bytes, BUFFER_ALIGNMENT);
         if (slot->values[c] == NULL)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory for %u batches of %zu rows of %zu bytes",
+            return copse_fail(COPSE_ERR_NO_MEMORY,
+                              "batches: no memory for %u batches of %zu rows of %zu bytes",
                               b->slot_count, b->params.batch, b->ds->columns[c].row_bytes);
         slot->columns[c] = b->ds->columns[c].is;
         slot->columns[c].data = slot->values[c];
@@ -154,14 +163,18 @@ static copse_status set_augment(copse_batches *b)
         c++;
     const copse_shape s = c < ds->info.columns ? ds->columns[c].is.shape : COPSE_SCALAR;
     if ((s.rank != 2 && s.rank != 3) || ds->columns[c].is.type != COPSE_U8)
-        return copse_fail(COPSE_ERR_ARGUMENT, "augment: it changes pictures; column \"x\" must be u8 [height, width] or "
-                          "[height, width, channels]");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "augment: it changes pictures; column \"x\" must be u8 [height, width] or "
+            "[height, width, channels]");
     b->params.augment = ""; /* the text is the caller's */
     b->changed_column = c;
-    b->picture = (struct copse_augment_picture){ .width = s.dims[1], .height = s.dims[0],
+    b->picture = (struct copse_augment_picture){ .width = s.dims[1],
+                                                 .height = s.dims[0],
                                                  .channels = s.rank == 3 ? s.dims[2] : 1 };
     b->picture.scratch = copse__alloc(&copse__base(b->ctx)->mem, ds->columns[c].row_bytes, 1);
-    return b->picture.scratch != NULL ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
+    return b->picture.scratch != NULL ? COPSE_OK
+                                      : copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
 }
 
 static copse_status start_thread(copse_batches *b)

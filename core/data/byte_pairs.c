@@ -20,7 +20,9 @@ uint32_t copse__pair_find(const struct copse_pair_map *m, uint32_t pair)
 /* At most half of the slots are used. */
 static bool grow(struct copse_pair_map *m)
 {
-    struct copse_pair_map grown = { .mem = m->mem, .count = m->count, .room = m->room > 0 ? 2 * m->room : 64 };
+    struct copse_pair_map grown = { .mem = m->mem,
+                                    .count = m->count,
+                                    .room = m->room > 0 ? 2 * m->room : 64 };
     if (2 * (m->count + 1) <= m->room)
         return true;
     grown.slots = copse__alloc(m->mem, grown.room, sizeof *grown.slots);
@@ -72,7 +74,10 @@ size_t copse__word_size(const unsigned char *p, size_t left)
     while (size < left && size < COPSE_BPE_BYTES && class_of(p[size]) == class)
         size++;
     /* the last space belongs to the next word */
-    return class == SPACE && size > 1 && size < left && p[size - 1] == ' ' && class_of(p[size]) > SPACE ? size - 1 : size;
+    return class == SPACE && size > 1 && size < left && p[size - 1] == ' ' &&
+                   class_of(p[size]) > SPACE
+               ? size - 1
+               : size;
 }
 
 size_t copse__join(uint16_t *tokens, size_t count, uint32_t pair, uint16_t joined)
@@ -96,21 +101,26 @@ static bool map_merges(const struct copse_schema_parts *p, struct copse_pair_map
     return ok;
 }
 
-/* Merge `i` joins two tokens that exist, and its token is not longer than a word; sizes[]: of the tokens before it. */
+/* Merge `i` joins two tokens that exist, and its token is not longer than a word; sizes[]: of the
+   tokens before it. */
 static copse_status check_merge(const struct copse_schema_parts *p, uint32_t i, uint8_t *sizes)
 {
     const struct copse_merge m = p->merges[i];
     if (m.first >= 256 + i || m.second >= 256 + i)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: merge %u joins the tokens %u and %u, and there are %u before it", i, m.first,
-                          m.second, 256 + i);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "schema: merge %u joins the tokens %u and %u, and there are %u before it",
+                          i, m.first, m.second, 256 + i);
     const uint32_t size = (uint32_t)sizes[m.first] + sizes[m.second];
     sizes[256 + i] = (uint8_t)COPSE_MIN(size, 255u);
-    return size <= COPSE_BPE_BYTES ? COPSE_OK
-                                   : copse_fail(COPSE_ERR_FORMAT, "schema: merge %u makes a token of %u bytes; %d is the most", i,
-                                                size, COPSE_BPE_BYTES);
+    return size <= COPSE_BPE_BYTES
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT,
+                            "schema: merge %u makes a token of %u bytes; %d is the most", i, size,
+                            COPSE_BPE_BYTES);
 }
 
-static copse_status check_merges(const struct copse_schema_parts *p, uint8_t *sizes, struct copse_pair_map *seen)
+static copse_status check_merges(const struct copse_schema_parts *p, uint8_t *sizes,
+                                 struct copse_pair_map *seen)
 {
     memset(sizes, 1, 256);
     for (uint32_t i = 0; i < p->merge_count; i++) {
@@ -118,7 +128,8 @@ static copse_status check_merges(const struct copse_schema_parts *p, uint8_t *si
         COPSE_TRY(check_merge(p, i, sizes));
         const uint32_t before = copse__pair_find(seen, pair);
         if (before != COPSE_NO_PAIR)
-            return copse_fail(COPSE_ERR_FORMAT, "schema: the merges %u and %u join the same tokens", before, i);
+            return copse_fail(COPSE_ERR_FORMAT, "schema: the merges %u and %u join the same tokens",
+                              before, i);
         if (!copse__pair_add(seen, pair, i))
             return copse_no_memory("schema");
     }
@@ -128,9 +139,13 @@ static copse_status check_merges(const struct copse_schema_parts *p, uint8_t *si
 copse_status copse__byte_pairs_check(struct copse_mem *mem, const struct copse_schema_parts *p)
 {
     struct copse_pair_map seen = { .mem = mem };
-    if (p->classes || !p->is_numbered || p->outputs > COPSE_NAMED_CLASSES_MAX || p->outputs != 256 + p->merge_count)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: the \"classes\" of a text of byte pairs are numbered, 256 and one for each "
-                                            "merge, at most %u", COPSE_NAMED_CLASSES_MAX);
+    if (p->classes || !p->is_numbered || p->outputs > COPSE_NAMED_CLASSES_MAX ||
+        p->outputs != 256 + p->merge_count)
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: the \"classes\" of a text of byte pairs are numbered, 256 and one for each "
+            "merge, at most %u",
+            COPSE_NAMED_CLASSES_MAX);
     uint8_t *sizes = copse__alloc(mem, p->outputs, 1);
     const copse_status s = sizes ? check_merges(p, sizes, &seen) : copse_no_memory("schema");
     copse__free(mem, sizes);
@@ -141,7 +156,8 @@ copse_status copse__byte_pairs_check(struct copse_mem *mem, const struct copse_s
 /* ---- the tokens of a text ---- */
 
 /* Merges in their order: a merge makes no pair that an earlier merge joins. */
-static size_t encode_word(const struct copse_pair_map *m, const unsigned char *word, size_t size, uint16_t *tokens)
+static size_t encode_word(const struct copse_pair_map *m, const unsigned char *word, size_t size,
+                          uint16_t *tokens)
 {
     for (size_t i = 0; i < size; i++)
         tokens[i] = word[i];
@@ -161,13 +177,15 @@ static size_t encode_word(const struct copse_pair_map *m, const unsigned char *w
 }
 
 /* `to` has room for a token for each byte; returns how many there are. */
-static size_t encode_text(const struct copse_pair_map *m, const struct copse_text *t, copse_type type, void *to)
+static size_t encode_text(const struct copse_pair_map *m, const struct copse_text *t,
+                          copse_type type, void *to)
 {
     uint16_t tokens[COPSE_BPE_BYTES];
     size_t n = 0;
     for (size_t at = 0; at < t->size;) {
         const unsigned char *word = (const unsigned char *)t->bytes + at;
-        const size_t size = copse__word_size(word, t->size - at), count = encode_word(m, word, size, tokens);
+        const size_t size = copse__word_size(word, t->size - at),
+                     count = encode_word(m, word, size, tokens);
         for (size_t i = 0; i < count; i++, n++) {
             if (type == COPSE_U8)
                 ((uint8_t *)to)[n] = (uint8_t)tokens[i];
@@ -180,7 +198,8 @@ static size_t encode_text(const struct copse_pair_map *m, const struct copse_tex
 }
 
 /* An array takes over the tokens in `to`. */
-static copse_status make_array(copse_context *ctx, void *to, size_t count, const struct copse_schema_parts *p, copse_array **out)
+static copse_status make_array(copse_context *ctx, void *to, size_t count,
+                               const struct copse_schema_parts *p, copse_array **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     const copse_element type = p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32;
@@ -192,8 +211,8 @@ static copse_status make_array(copse_context *ctx, void *to, size_t count, const
     return s;
 }
 
-copse_status copse__byte_pairs_encode(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p,
-                                      copse_array **out)
+copse_status copse__byte_pairs_encode(copse_context *ctx, struct copse_text *t,
+                                      const struct copse_schema_parts *p, copse_array **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     struct copse_pair_map m = { .mem = mem };
@@ -220,9 +239,11 @@ int64_t copse__byte_pairs_line_end(const struct copse_schema_parts *p)
     return '\n';
 }
 
-size_t copse__byte_pairs_text(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
+size_t copse__byte_pairs_text(const struct copse_schema_parts *p, uint32_t token,
+                              char to[COPSE_TOKEN_BYTES])
 {
-    uint32_t open[COPSE_BPE_BYTES]; /* a stack of tokens to be written; each has at least one byte */
+    /* a stack of tokens to be written; each has at least one byte */
+    uint32_t open[COPSE_BPE_BYTES];
     size_t count = 1, size = 0;
     open[0] = token;
     while (count > 0) {

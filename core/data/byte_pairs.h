@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Byte-pair encoding (Gage, 1994; Sennrich et al., 2016): tokens 0 to 255 are bytes, and token 256 + k is the pair of tokens
-   that merge k joins. Merges do not cross words (docs/text.md). */
+/* Byte-pair encoding (Gage, 1994; Sennrich et al., 2016): tokens 0 to 255 are bytes, and token 256
+   + k is the pair of tokens that merge k joins. Merges do not cross words (docs/text.md). */
 #ifndef COPSE_DATA_BYTE_PAIRS_H
 #define COPSE_DATA_BYTE_PAIRS_H
 
@@ -8,7 +8,8 @@
 
 #define COPSE_BPE_BYTES COPSE_TOKEN_BYTES /* of the longest word, and so of the longest token */
 
-/* A pair as a number; tokens have 16 bits. Of pairs that occur equally often the one with the smallest number is joined. */
+/* A pair as a number; tokens have 16 bits. Of pairs that occur equally often the one with the
+   smallest number is joined. */
 static inline uint32_t copse__pair(uint32_t first, uint32_t second)
 {
     return first << 16 | second;
@@ -36,12 +37,15 @@ size_t copse__join(uint16_t *tokens, size_t count, uint32_t pair, uint16_t joine
 
 /* ---- the functions of the kind ---- */
 
-/* p->outputs: the number of tokens that is wanted. There are fewer where no pair occurs twice. (byte_pairs_learn.c) */
-copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p);
-copse_status copse__byte_pairs_encode(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p,
-                                      copse_array **out);
+/* p->outputs: the number of tokens that is wanted. There are fewer where no pair occurs twice.
+   (byte_pairs_learn.c) */
+copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_arena *arena,
+                                     struct copse_schema_parts *p);
+copse_status copse__byte_pairs_encode(copse_context *ctx, struct copse_text *t,
+                                      const struct copse_schema_parts *p, copse_array **out);
 copse_status copse__byte_pairs_check(struct copse_mem *mem, const struct copse_schema_parts *p);
 int64_t copse__byte_pairs_line_end(const struct copse_schema_parts *p);
-size_t copse__byte_pairs_text(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES]);
+size_t copse__byte_pairs_text(const struct copse_schema_parts *p, uint32_t token,
+                              char to[COPSE_TOKEN_BYTES]);
 
 #endif

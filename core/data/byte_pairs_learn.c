@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The merges of a text: repeatedly, the most frequent pair of tokens becomes a token. The different words of the text
-   are counted first. Each pair has a list of its words, and a heap finds the most frequent pair, so a merge costs the
-   words that have the pair and no pass over the text. */
+/* The merges of a text: repeatedly, the most frequent pair of tokens becomes a token. The different
+   words of the text are counted first. Each pair has a list of its words, and a heap finds the most
+   frequent pair, so a merge costs the words that have the pair and no pass over the text. */
 #include "core/data/byte_pairs.h"
 #include "core/data/dictionary.h"
 
@@ -27,9 +27,15 @@ struct learner {
     uint16_t *tokens; /* of all words, one after another */
     size_t *begin;    /* [words] in `tokens` */
     uint8_t *sizes;   /* [words] tokens */
-    struct { struct pair *at; size_t count, room; } pairs;
+    struct {
+        struct pair *at;
+        size_t count, room;
+    } pairs;
     struct copse_pair_map numbers; /* in `pairs` */
-    struct { struct entry *at; size_t count, room; } heap;
+    struct {
+        struct entry *at;
+        size_t count, room;
+    } heap;
 };
 
 /* ---- the heap: the most frequent pair first, of equal ones that with the smaller number ---- */
@@ -119,7 +125,8 @@ static bool list_word(struct learner *l, uint32_t word, uint32_t first)
 {
     const uint16_t *tokens = l->tokens + l->begin[word];
     for (size_t i = 0; i + 1 < l->sizes[word]; i++) {
-        const uint32_t number = copse__pair_find(&l->numbers, copse__pair(tokens[i], tokens[i + 1]));
+        const uint32_t number =
+            copse__pair_find(&l->numbers, copse__pair(tokens[i], tokens[i + 1]));
         struct pair *p = &l->pairs.at[number];
         const bool is_new = p->words.count == 0 || p->words.at[p->words.count - 1] != word;
         if (number >= first && is_new && !COPSE_PUSH(l->mem, &p->words, word))
@@ -164,7 +171,8 @@ static bool join(struct learner *l, uint32_t number, uint16_t token)
     for (size_t i = 0; ok && i < l->pairs.at[number].words.count; i++) {
         const uint32_t word = l->pairs.at[number].words.at[i];
         ok = count_pairs(l, word, -1);
-        l->sizes[word] = (uint8_t)copse__join(l->tokens + l->begin[word], l->sizes[word], pair, token);
+        l->sizes[word] =
+            (uint8_t)copse__join(l->tokens + l->begin[word], l->sizes[word], pair, token);
         ok = ok && count_pairs(l, word, 1) && list_word(l, word, first);
     }
     copse__free(l->mem, l->pairs.at[number].words.at);
@@ -175,7 +183,8 @@ static bool join(struct learner *l, uint32_t number, uint16_t token)
     return ok;
 }
 
-static bool learn(struct learner *l, const struct copse_text *t, struct copse_merge *merges, uint32_t most, uint32_t *count)
+static bool learn(struct learner *l, const struct copse_text *t, struct copse_merge *merges,
+                  uint32_t most, uint32_t *count)
 {
     bool ok = begin(l, t);
     for (*count = 0; ok && *count < most; ++*count) {
@@ -191,7 +200,8 @@ static bool learn(struct learner *l, const struct copse_text *t, struct copse_me
 }
 
 /* The tokens that the words are divided into at the end. */
-static bool note_tokens(const struct learner *l, struct copse_arena *arena, struct copse_schema_parts *p)
+static bool note_tokens(const struct learner *l, struct copse_arena *arena,
+                        struct copse_schema_parts *p)
 {
     unsigned char *seen = copse__alloc(l->mem, p->outputs, 1);
     for (size_t w = 0; seen && w < l->words.entries.count; w++)
@@ -215,10 +225,13 @@ static void end(struct learner *l)
     copse__dictionary_fini(&l->words);
 }
 
-copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p)
+copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_arena *arena,
+                                     struct copse_schema_parts *p)
 {
     struct copse_arena texts = { .mem = arena->mem };
-    struct learner l = { .mem = arena->mem, .words = { .arena = &texts }, .numbers = { .mem = arena->mem } };
+    struct learner l = { .mem = arena->mem,
+                         .words = { .arena = &texts },
+                         .numbers = { .mem = arena->mem } };
     const uint32_t most = p->outputs - 256;
     struct copse_merge *merges = copse__arena_alloc(arena, most, sizeof *merges);
     bool ok = merges && learn(&l, t, merges, most, &p->merge_count);

@@ -26,7 +26,8 @@ struct csv {
 
 static copse_status no_memory(const struct csv *c)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", c->lines.path, c->lines.row);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", c->lines.path,
+                      c->lines.row);
 }
 
 static copse_status take_number(const struct csv *c, size_t column, const struct copse_cell *cell,
@@ -36,13 +37,15 @@ static copse_status take_number(const struct csv *c, size_t column, const struct
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: the cell is empty",
                           c->lines.path, c->lines.row, column + 1);
     if (!copse__number_parse(cell->text, cell->size, out))
-        return copse__csv_note_delimiter(&c->lines, cell,
-                              copse_fail(COPSE_ERR_FORMAT,
-                                         "csv: %s, row %zu, column %zu: \"%.*s\" is not a number",
-                                         c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell), cell->text));
+        return copse__csv_note_delimiter(
+            &c->lines, cell,
+            copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: \"%.*s\" is not a number",
+                       c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell),
+                       cell->text));
     if (!isfinite((float)*out))
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: %.*s is too large",
-                          c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell), cell->text);
+                          c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell),
+                          cell->text);
     return COPSE_OK;
 }
 
@@ -60,14 +63,14 @@ static copse_status take_label(struct csv *c, size_t column, const struct copse_
             copse_fail(COPSE_ERR_FORMAT,
                        "csv: %s, row %zu, column %zu: the label %s%.*s%s is not a class (a whole "
                        "number from 0)",
-                       c->lines.path, c->lines.row, column + 1, is_number ? "" : "\"", copse__csv_shown(cell), cell->text,
-                       is_number ? "" : "\""));
+                       c->lines.path, c->lines.row, column + 1, is_number ? "" : "\"",
+                       copse__csv_shown(cell), cell->text, is_number ? "" : "\""));
     if (classes != 0 && v >= classes)
         return copse_fail(COPSE_ERR_FORMAT,
                           "csv: %s, row %zu, column %zu: the label %.*s is out of range, there are "
                           "%u classes (0 to %u)",
-                          c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell), cell->text, classes,
-                          classes - 1);
+                          c->lines.path, c->lines.row, column + 1, copse__csv_shown(cell),
+                          cell->text, classes, classes - 1);
     return COPSE_PUSH(c->lines.mem, &c->labels, (int32_t)v) ? COPSE_OK : no_memory(c);
 }
 
@@ -95,8 +98,8 @@ static copse_status take_row(struct csv *c, struct copse_cell rest, uint32_t cla
 }
 
 /* Find columns and label column from the first line; *is_header is true if the line has no data. */
-static copse_status first_line(struct csv *c, struct copse_cell line, const struct copse_csv_params *p, bool want_labels,
-                               bool *is_header)
+static copse_status first_line(struct csv *c, struct copse_cell line,
+                               const struct copse_csv_params *p, bool want_labels, bool *is_header)
 {
     struct copse_csv_names names;
     size_t named = SIZE_MAX;
@@ -111,19 +114,21 @@ static copse_status first_line(struct csv *c, struct copse_cell line, const stru
     for (size_t i = 0; p->label_name != NULL && i < names.count; i++)
         if (strcmp(p->label_name, names.at[i]) == 0) {
             if (named != SIZE_MAX)
-                return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has two columns \"%s\"", c->lines.path, p->label_name);
+                return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has two columns \"%s\"",
+                                  c->lines.path, p->label_name);
             named = i;
         }
     if (p->label_name != NULL) {
         if (named == SIZE_MAX || !*is_header)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has no column named \"%s\" in its first row", c->lines.path,
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column named \"%s\" in its first row", c->lines.path,
                               p->label_name);
         c->label = named;
         return COPSE_OK;
     }
     if (p->label_column > c->columns)
-        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u", c->lines.path,
-                          c->columns, p->label_column);
+        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u",
+                          c->lines.path, c->columns, p->label_column);
     c->label = (p->label_column == 0 ? c->columns : p->label_column) - 1;
     return COPSE_OK;
 }

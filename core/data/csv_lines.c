@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CSV files as lines and cells: line ends, byte order mark, delimiter, quotes. Knows no meaning of a cell. */
+/* CSV files as lines and cells: line ends, byte order mark, delimiter, quotes. Knows no meaning of
+   a cell. */
 #include "core/data/csv_lines.h"
 
 #include "core/data/number.h"
@@ -7,7 +8,8 @@
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES     ((size_t)64 << 10)
 #define CELL_SHOWN     32 /* characters of a wrong cell in an error text */
-#define NUMBERED_MIN   3  /* columns; fewer consecutive numbers are more likely data than a header */
+/* columns; fewer consecutive numbers are more likely data than a header */
+#define NUMBERED_MIN 3
 
 static const char delimiters[] = ",;\t|"; /* in the order of the search */
 
@@ -27,8 +29,8 @@ copse_status copse__csv_check(const struct copse_csv_params *p)
     return COPSE_OK;
 }
 
-copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path, uint64_t max_bytes,
-                             char delimiter)
+copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path,
+                             uint64_t max_bytes, char delimiter)
 {
     *c = (struct copse_csv){ .mem = mem, .path = path, .delimiter = delimiter };
     COPSE_TRY(copse__input_open(&c->in, mem, path, max_bytes));
@@ -44,7 +46,8 @@ void copse__csv_close(struct copse_csv *c)
     c->bytes = c->line.at = NULL;
 }
 
-/* Read the next line without its end into c->line, NUL-terminated; *has is false at the end of the file. */
+/* Read the next line without its end into c->line, NUL-terminated; *has is false at the end of the
+   file. */
 static copse_status next_line(struct copse_csv *c, bool *has)
 {
     bool is_whole = false;
@@ -154,7 +157,8 @@ copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool 
     if (is_first) {
         if (memchr(line->text, '\r', line->size) != NULL)
             return copse_fail(COPSE_ERR_FORMAT,
-                              "csv: %s, row %zu: a carriage return inside the line; lines must end with LF or CR LF",
+                              "csv: %s, row %zu: a carriage return inside the line; lines must end "
+                              "with LF or CR LF",
                               c->path, c->row);
         if (c->delimiter == 0)
             c->delimiter = find_delimiter(line);
@@ -163,8 +167,8 @@ copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool 
     return COPSE_OK;
 }
 
-copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest, struct copse_cell *cell,
-                             bool *more)
+copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
+                             struct copse_cell *cell, bool *more)
 {
     char *p = rest->text, *end = p + rest->size;
 
@@ -180,8 +184,8 @@ copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct co
         cell->size = (size_t)(to - cell->text);
         if (p == end)
             return copse_fail(COPSE_ERR_FORMAT,
-                              "csv: %s, row %zu, column %zu: the quote is not closed in this line", c->path,
-                              c->row, column + 1);
+                              "csv: %s, row %zu, column %zu: the quote is not closed in this line",
+                              c->path, c->row, column + 1);
         p++;
         while (p < end && is_blank(c, *p))
             p++;
@@ -211,7 +215,8 @@ int copse__csv_shown(const struct copse_cell *t)
     return (int)n;
 }
 
-copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct copse_cell *cell, copse_status s)
+copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct copse_cell *cell,
+                                       copse_status s)
 {
     static const char *const names[] = { "','", "';'", "a tab", "'|'" };
     const char *name = names[strchr(delimiters, c->delimiter) - delimiters];
@@ -225,13 +230,18 @@ copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct c
 
 copse_status copse__csv_note_comment(const struct copse_csv *c, copse_status s)
 {
-    return c->begins_as_comment ? copse_note(s, "the first line begins with '#', but comments are not skipped") : s;
+    return c->begins_as_comment
+               ? copse_note(s, "the first line begins with '#', but comments are not skipped")
+               : s;
 }
 
-copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line, struct copse_arena *arena,
-                              struct copse_csv_names *out)
+copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line,
+                              struct copse_arena *arena, struct copse_csv_names *out)
 {
-    struct { const char **at; size_t count, room; } list = { NULL, 0, 0 };
+    struct {
+        const char **at;
+        size_t count, room;
+    } list = { NULL, 0, 0 };
     copse_status s = COPSE_OK;
     bool more = true;
 
@@ -264,7 +274,8 @@ copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line,
 
 copse_status copse__csv_wrong_length(const struct copse_csv *c, bool has_more, size_t columns)
 {
-    return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s than the %zu columns of the first row", c->path, c->row,
+    return copse_fail(COPSE_ERR_FORMAT,
+                      "csv: %s, row %zu: %s than the %zu columns of the first row", c->path, c->row,
                       has_more ? "more cells" : "fewer cells", columns);
 }
 
@@ -277,7 +288,8 @@ static bool is_count(const char *text, size_t n)
     return strcmp(text, digits) == 0;
 }
 
-bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header, bool *by_text)
+bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header,
+                          bool *by_text)
 {
     size_t numbers = 0, from_0 = 0, from_1 = 0;
     double v;
@@ -287,7 +299,9 @@ bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header 
         from_0 += is_count(names->at[i], i);
         from_1 += is_count(names->at[i], i + 1);
     }
-    const bool is_numbered = names->count >= NUMBERED_MIN && (from_0 == names->count || from_1 == names->count);
+    const bool is_numbered =
+        names->count >= NUMBERED_MIN && (from_0 == names->count || from_1 == names->count);
     *by_text = header == COPSE_CSV_HEADER_AUTO && numbers == 0;
-    return header == COPSE_CSV_HEADER_YES || *by_text || (header == COPSE_CSV_HEADER_AUTO && is_numbered);
+    return header == COPSE_CSV_HEADER_YES || *by_text ||
+           (header == COPSE_CSV_HEADER_AUTO && is_numbered);
 }

@@ -37,30 +37,33 @@ struct copse_csv_names {
 /* COPSE_ERR_ARGUMENT if `p` breaks a rule. */
 copse_status copse__csv_check(const struct copse_csv_params *p);
 /* Close also on failure. */
-copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path, uint64_t max_bytes,
-                             char delimiter);
+copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path,
+                             uint64_t max_bytes, char delimiter);
 void copse__csv_close(struct copse_csv *c);
 
-/* The next line that is not blank, valid until the next call; *has is false at the end of the file. The first line
-   decides the delimiter if none is set. */
+/* The next line that is not blank, valid until the next call; *has is false at the end of the file.
+   The first line decides the delimiter if none is set. */
 copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has);
-/* Remove the next cell from `rest`, column `column` from 0; *more is true if a delimiter followed. Quotes are removed in
-   place, so that a line can be split once. */
-copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest, struct copse_cell *cell,
-                             bool *more);
+/* Remove the next cell from `rest`, column `column` from 0; *more is true if a delimiter followed.
+   Quotes are removed in place, so that a line can be split once. */
+copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
+                             struct copse_cell *cell, bool *more);
 /* Split a line into texts of `arena`. */
-copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line, struct copse_arena *arena,
-                              struct copse_csv_names *out);
+copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line,
+                              struct copse_arena *arena, struct copse_csv_names *out);
 /* More or fewer cells than the `columns` of the first row. */
 copse_status copse__csv_wrong_length(const struct copse_csv *c, bool has_more, size_t columns);
 
-/* Whether a first line holds column names, by its own cells; *by_text: because none of them is a number. */
-bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header, bool *by_text);
+/* Whether a first line holds column names, by its own cells; *by_text: because none of them is a
+   number. */
+bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header,
+                          bool *by_text);
 
 /* The first bytes of a wrong cell, for a message; never cuts a character. */
 int copse__csv_shown(const struct copse_cell *cell);
 /* Add a hint to an error text: a wrong cell contains a character that may be the real delimiter. */
-copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct copse_cell *cell, copse_status s);
+copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct copse_cell *cell,
+                                       copse_status s);
 /* Add a hint to an error text if the first line begins with '#'. */
 copse_status copse__csv_note_comment(const struct copse_csv *c, copse_status s);
 

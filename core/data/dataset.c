@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: named columns with the same number of rows; splitting, gathering rows. Reads no files. */
+/* Datasets: named columns with the same number of rows; splitting, gathering rows. Reads no
+   files. */
 #include "core/data/dataset.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@
 /* Row numbers that are mapped at once, on the stack. */
 #define MAPPED 1024u
 
-copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
+copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type,
+                                copse_shape shape, copse_array *values)
 {
     struct copse_row_source *rows;
 
@@ -19,10 +21,11 @@ copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type 
     return copse__dataset_add_rows(ds, name, type, shape, rows);
 }
 
-copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_type type, copse_shape shape,
-                                     struct copse_row_source *values)
+copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_type type,
+                                     copse_shape shape, struct copse_row_source *values)
 {
-    struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* owns `values` from here on */
+    /* owns `values` from here on */
+    struct copse_dataset_column *c = &ds->columns[ds->info.columns++];
     c->values = values;
     c->name = copse__strdup(&copse__base(ds->ctx)->mem, name);
     if (c->name == NULL)
@@ -38,8 +41,9 @@ copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels)
 
     ds->info.has_labels = true;
     ds->info.classes = is_regression ? 0 : ds->schema->is.outputs;
-    return is_regression ? copse__dataset_add(ds, "y", COPSE_F32, COPSE_SHAPE(ds->schema->is.outputs), labels)
-                         : copse__dataset_add(ds, "y", COPSE_I32, COPSE_SCALAR, labels);
+    return is_regression
+               ? copse__dataset_add(ds, "y", COPSE_F32, COPSE_SHAPE(ds->schema->is.outputs), labels)
+               : copse__dataset_add(ds, "y", COPSE_I32, COPSE_SCALAR, labels);
 }
 
 copse_status copse__dataset_new(copse_context *ctx, size_t rows, copse_dataset **out)
@@ -61,11 +65,12 @@ static copse_status check_column(const copse_dataset *ds, const struct copse_col
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column %zu has no name or no data", i);
     for (size_t k = 0; k < ds->info.columns; k++)
         if (strcmp(ds->columns[k].name, c->name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "dataset: columns %zu and %zu are both named '%s'", k, i, c->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "dataset: columns %zu and %zu are both named '%s'", k, i, c->name);
     return c->shape.rank < COPSE_MAX_RANK
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s': a row has at most %d axes", c->name,
-                            COPSE_MAX_RANK - 1);
+               : copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s': a row has at most %d axes",
+                            c->name, COPSE_MAX_RANK - 1);
 }
 
 static copse_status copy_column(copse_dataset *ds, const struct copse_column *columns, size_t i)
@@ -76,8 +81,8 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
 
     COPSE_TRY(check_column(ds, c, i));
     if (!copse__type_is_known(c->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d", c->name,
-                          (int)c->type);
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d",
+                          c->name, (int)c->type);
     for (uint32_t k = 0; k < c->shape.rank; k++)
         shape[k + 1] = c->shape.dims[k];
     const copse_element element = copse__type(c->type)->element;
@@ -136,15 +141,17 @@ const copse_schema *copse_dataset_schema(const copse_dataset *data)
     return data != NULL ? data->schema : NULL;
 }
 
-copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns, size_t count, size_t rows,
-                                   copse_dataset **out)
+copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns,
+                                   size_t count, size_t rows, copse_dataset **out)
 {
     COPSE_TRY(copse_need("dataset", ctx, columns, out));
     *out = NULL;
     if (count == 0 || count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: has 1 to %d columns, not %zu", COPSE_MAX_INPUTS, count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: has 1 to %d columns, not %zu",
+                          COPSE_MAX_INPUTS, count);
     if (rows == 0 || rows > UINT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu", rows);
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu",
+                          rows);
     copse_dataset *ds;
     copse_status s = copse__dataset_new(ctx, rows, &ds);
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
@@ -161,13 +168,15 @@ copse_status copse_dataset_column(const copse_dataset *data, size_t i, struct co
 {
     COPSE_TRY(copse_need("dataset", data, out));
     if (i >= data->info.columns)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there is no column %zu of %zu", i, data->info.columns);
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there is no column %zu of %zu", i,
+                          data->info.columns);
     *out = data->columns[i].is;
     return COPSE_OK;
 }
 
 /* The next of `count` rows as the columns number them: at most MAPPED, in `to`. */
-static size_t map_rows(const copse_dataset *ds, const uint32_t *rows, size_t count, uint32_t to[MAPPED])
+static size_t map_rows(const copse_dataset *ds, const uint32_t *rows, size_t count,
+                       uint32_t to[MAPPED])
 {
     const size_t n = COPSE_MIN(count, (size_t)MAPPED);
 
@@ -176,7 +185,8 @@ static size_t map_rows(const copse_dataset *ds, const uint32_t *rows, size_t cou
     return n;
 }
 
-copse_status copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out)
+copse_status copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows,
+                                   size_t count, void *out)
 {
     struct copse_row_source *from = ds->columns[c].values;
     uint32_t mapped[MAPPED];
@@ -207,8 +217,8 @@ void copse__dataset_ahead(const copse_dataset *ds, const uint32_t *rows, size_t 
     }
 }
 
-copse_status copse_dataset_gather(const copse_dataset *data, const char *column, const uint32_t *rows, size_t count,
-                                  void *out)
+copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
+                                  const uint32_t *rows, size_t count, void *out)
 {
     size_t c = 0;
     COPSE_TRY(copse_need("dataset", data, column, out));
@@ -252,7 +262,8 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     copse_status s = COPSE_OK;
     for (size_t i = 0; s == COPSE_OK && i < ds->info.columns; i++) {
         const struct copse_dataset_column *c = &ds->columns[i];
-        s = copse__dataset_add_rows(part, c->name, c->is.type, c->is.shape, copse__row_source_retain(c->values));
+        s = copse__dataset_add_rows(part, c->name, c->is.type, c->is.shape,
+                                    copse__row_source_retain(c->values));
     }
     part->info = ds->info;
     part->schema = copse_schema_retain(ds->schema);
@@ -298,8 +309,10 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
     size_t cut = (size_t)floor((double)(rows - gap) * fraction + 0.5);
     cut = data->learned > gap ? COPSE_MAX(cut, data->learned - gap) : cut;
     if (cut == 0 || cut >= rows - gap)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %zu rows cannot be split at %g, one part would be empty%s", rows,
-                          fraction, gap > 0 ? "; rows that overlap the cut are left out" : "");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "dataset: %zu rows cannot be split at %g, one part would be empty%s",
+                          rows, fraction,
+                          gap > 0 ? "; rows that overlap the cut are left out" : "");
     uint32_t *order = copse__alloc(mem, rows, sizeof *order);
     if (order == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");

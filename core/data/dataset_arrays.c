@@ -29,15 +29,16 @@ static copse_status row_shape(uint32_t rank, const size_t *axes, copse_shape *ou
     }
     if (rank >= COPSE_MAX_RANK)
         *out = COPSE_SHAPE((uint32_t)all);
-    return all <= UINT32_MAX ? COPSE_OK
-                             : copse_fail(COPSE_ERR_SHAPE, "dataset: a row has %zu numbers, at most 2^32-1 are possible",
-                                          all);
+    return all <= UINT32_MAX
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "dataset: a row has %zu numbers, at most 2^32-1 are possible", all);
 }
 
 static copse_status refuse_value(const struct source *f, size_t i, const char *why)
 {
-    return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is %s", f->name, i / f->row_size + 1,
-                      i % f->row_size + 1, why);
+    return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is %s", f->name,
+                      i / f->row_size + 1, i % f->row_size + 1, why);
 }
 
 /* ---- scaling ---- */
@@ -76,9 +77,12 @@ static copse_status find_largest(const struct source *f, double *out)
     return COPSE_OK;
 }
 
-static copse_status set_scaling(struct source *f, copse_feature_scale scale, struct copse_schema_parts *p)
+static copse_status set_scaling(struct source *f, copse_feature_scale scale,
+                                struct copse_schema_parts *p)
 {
-    const size_t count = scale == COPSE_SCALE_MAX ? 1 : scale == COPSE_SCALE_STANDARD ? f->row_size : 0;
+    const size_t count = scale == COPSE_SCALE_MAX        ? 1
+                         : scale == COPSE_SCALE_STANDARD ? f->row_size
+                                                         : 0;
     double *means = copse__arena_alloc(&f->arena, count, sizeof *means);
     double *scales = copse__arena_alloc(&f->arena, count, sizeof *scales);
 
@@ -98,12 +102,15 @@ static copse_status set_scaling(struct source *f, copse_feature_scale scale, str
 
 /* ---- the schema ---- */
 
-static copse_status make_schema(copse_context *ctx, struct source *f, bool is_idx, const struct copse_array_view *labels,
-                                const struct copse_dataset_params *params, const char *label_name, copse_schema **out)
+static copse_status make_schema(copse_context *ctx, struct source *f, bool is_idx,
+                                const struct copse_array_view *labels,
+                                const struct copse_dataset_params *params, const char *label_name,
+                                copse_schema **out)
 {
     struct copse_schema_parts p = { .kind = COPSE_DATA_ARRAY, .type = COPSE_F32, .input_scale = 1 };
     const bool is_picture = is_idx && f->from->type == COPSE_ELEMENT_U8 && f->from->rank >= 3;
-    const bool is_scaled = params->scale == COPSE_SCALE_STANDARD || params->scale == COPSE_SCALE_MAX;
+    const bool is_scaled =
+        params->scale == COPSE_SCALE_STANDARD || params->scale == COPSE_SCALE_MAX;
 
     COPSE_TRY(row_shape(f->from->rank - 1, f->from->shape + 1, &p.shape));
     if (is_picture)
@@ -113,7 +120,8 @@ static copse_status make_schema(copse_context *ctx, struct source *f, bool is_id
         p.input_scale = 1.0f / 255.0f;
     }
     if (labels != NULL)
-        COPSE_TRY(copse__label_array_parts(ctx, labels, f->rows, params, is_scaled, label_name, &f->arena, &p));
+        COPSE_TRY(copse__label_array_parts(ctx, labels, f->rows, params, is_scaled, label_name,
+                                           &f->arena, &p));
     COPSE_TRY(set_scaling(f, params->scale, &p));
     return copse__schema_create(ctx, &p, out);
 }
@@ -125,11 +133,14 @@ static copse_status check_schema(const struct source *f, const copse_schema *sch
 
     for (uint32_t i = 0; i < schema->is.column_count; i++)
         if (schema->is.columns[i].role == COPSE_COLUMN_CATEGORY)
-            return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: the schema has columns of categories, which are read from CSV",
-                              f->name);
+            return copse_fail(
+                COPSE_ERR_SHAPE,
+                "dataset: %s: the schema has columns of categories, which are read from CSV",
+                f->name);
     return f->row_size == wanted
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu numbers, the schema has %llu", f->name,
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "dataset: %s: a row has %zu numbers, the schema has %llu", f->name,
                             f->row_size, (unsigned long long)wanted);
 }
 
@@ -141,7 +152,8 @@ struct factors {
 };
 
 /* Columns of a table have theirs. */
-static copse_status find_factors(struct source *f, const struct copse_schema_parts *p, const struct factors **out)
+static copse_status find_factors(struct source *f, const struct copse_schema_parts *p,
+                                 const struct factors **out)
 {
     struct factors *to = copse__arena_alloc(&f->arena, f->row_size, sizeof *to);
 
@@ -150,7 +162,8 @@ static copse_status find_factors(struct source *f, const struct copse_schema_par
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
     for (size_t i = 0; i < f->row_size; i++) {
         const size_t k = p->scaling_count == 1 ? 0 : i;
-        to[i] = (struct factors){ p->scaling_count > 0 ? p->means[k] : 0, p->scaling_count > 0 ? p->scales[k] : 1 };
+        to[i] = (struct factors){ p->scaling_count > 0 ? p->means[k] : 0,
+                                  p->scaling_count > 0 ? p->scales[k] : 1 };
     }
     for (uint32_t i = 0; i < p->column_count; i++)
         if (p->columns[i].role == COPSE_COLUMN_NUMBER)
@@ -177,7 +190,8 @@ static copse_status fill_u8(const struct source *f, uint8_t *to)
     for (size_t i = 0; i < f->rows * f->row_size; i++) {
         const double v = copse__element_load(f->from->type, f->from->data, i);
         if (!(v >= 0 && v <= 255) || v != floor(v))
-            return refuse_value(f, i, "not a byte (a whole number from 0 to 255), as the schema has it");
+            return refuse_value(f, i,
+                                "not a byte (a whole number from 0 to 255), as the schema has it");
         to[i] = (uint8_t)v;
     }
     return COPSE_OK;
@@ -206,25 +220,28 @@ static copse_status set_features(copse_dataset *ds, struct source *f)
 
 /* ---- datasets ---- */
 
-static copse_status check(const struct copse_array_view *features, const struct copse_dataset_params *p, const char *name,
-                          size_t *count)
+static copse_status check(const struct copse_array_view *features,
+                          const struct copse_dataset_params *p, const char *name, size_t *count)
 {
     size_t bytes;
 
     if (p->classes > INT32_MAX || p->scale > COPSE_SCALE_MAX || p->task > COPSE_TASK_SEQUENCE)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: classes, scale or task out of range");
     if (p->task == COPSE_TASK_REGRESSION && p->classes != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: a regression has no classes: leave out classes or task");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "dataset: a regression has no classes: leave out classes or task");
     if (features == NULL)
         return COPSE_OK;
     if (copse_element_size(features->type) == 0 || features->data == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: features without type or data", name);
     if (features->rank < 1 || features->rank > COPSE_ARRAY_MAX_RANK ||
         !copse__shape_size(features->rank, features->shape, sizeof(double), count, &bytes))
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: features need 1 to %d axes, the rows first", name,
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "dataset: %s: features need 1 to %d axes, the rows first", name,
                           COPSE_ARRAY_MAX_RANK);
     if (*count == 0 || features->shape[0] > UINT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty", name);
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty",
+                          name);
     return COPSE_OK;
 }
 
@@ -234,7 +251,8 @@ copse_status copse__dataset_no_reserved(const struct copse_dataset_params *param
         return COPSE_OK;
     COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
     COPSE_TRY(copse_no_reserved(copse_source_params, params->source));
-    return params->source != NULL ? copse_no_reserved(copse_text_params, params->source->text) : COPSE_OK;
+    return params->source != NULL ? copse_no_reserved(copse_text_params, params->source->text)
+                                  : COPSE_OK;
 }
 
 copse_status copse__dataset_check(const struct copse_dataset_params *params)
@@ -242,7 +260,8 @@ copse_status copse__dataset_check(const struct copse_dataset_params *params)
     return check(NULL, params, "", NULL);
 }
 
-static copse_status fill(copse_dataset *ds, struct source *f, bool is_idx, const struct copse_array_view *labels,
+static copse_status fill(copse_dataset *ds, struct source *f, bool is_idx,
+                         const struct copse_array_view *labels,
                          const struct copse_dataset_params *params)
 {
     const char *label_name = f->owner != NULL && params->labels != NULL ? params->labels : f->name;
@@ -267,16 +286,22 @@ static copse_status fill(copse_dataset *ds, struct source *f, bool is_idx, const
     return copse__dataset_add_labels(ds, y);
 }
 
-copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features, copse_array *owner, bool is_idx,
-                                 const struct copse_array_view *labels, const struct copse_dataset_params *params,
-                                 const char *name, copse_dataset **out)
+copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
+                                 copse_array *owner, bool is_idx,
+                                 const struct copse_array_view *labels,
+                                 const struct copse_dataset_params *params, const char *name,
+                                 copse_dataset **out)
 {
     size_t count = 0;
     copse_dataset *ds;
 
     *out = NULL;
     COPSE_TRY(check(features, params, name, &count));
-    struct source f = { features, owner, name, features->shape[0], count / features->shape[0],
+    struct source f = { features,
+                        owner,
+                        name,
+                        features->shape[0],
+                        count / features->shape[0],
                         { .mem = &copse__base(ctx)->mem } };
     COPSE_TRY(copse__dataset_new(ctx, f.rows, &ds));
     copse_status s = fill(ds, &f, is_idx, labels, params);
@@ -295,5 +320,6 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
 
     COPSE_TRY(copse_need("dataset", ctx, features, out));
     COPSE_TRY(copse__dataset_no_reserved(params));
-    return copse__dataset_make(ctx, features, NULL, false, labels, params != NULL ? params : &defaults, "arrays", out);
+    return copse__dataset_make(ctx, features, NULL, false, labels,
+                               params != NULL ? params : &defaults, "arrays", out);
 }

@@ -54,8 +54,11 @@ static copse_status parse_resize(const char *text, struct copse_picture_shape *o
         char *end = NULL;
         sides[i] = at[0] >= '0' && at[0] <= '9' ? strtoul(at, &end, 10) : 0;
         if (sides[i] == 0 || sides[i] > COPSE_PICTURE_SIDE_MAX || end[0] != (i == 0 ? 'x' : '\0'))
-            return copse_fail(COPSE_ERR_ARGUMENT, "pictures: resize is '%.40s', not WIDTHxHEIGHT with sides from 1 to %u, such "
-                              "as 32x32", text, COPSE_PICTURE_SIDE_MAX);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "pictures: resize is '%.40s', not WIDTHxHEIGHT with sides from 1 to %u, such "
+                "as 32x32",
+                text, COPSE_PICTURE_SIDE_MAX);
         at = end + 1;
     }
     *out = (struct copse_picture_shape){ (uint32_t)sides[0], (uint32_t)sides[1], 1, true };
@@ -73,16 +76,20 @@ static copse_status find_shape(struct pictures *p)
     const struct copse_picture_file *files = p->list->files.at;
     const char *resize = p->params->source != NULL ? p->params->source->resize : NULL;
 
-    p->shape = (struct copse_picture_shape){ files[0].header.width, files[0].header.height, 1, false };
+    p->shape =
+        (struct copse_picture_shape){ files[0].header.width, files[0].header.height, 1, false };
     if (resize != NULL)
         COPSE_TRY(parse_resize(resize, &p->shape));
     for (size_t i = 0; i < p->list->files.count; i++) {
         if (!files[i].header.is_grey)
             p->shape.channels = 3;
         if (resize == NULL && !has_size(&files[i].header, &p->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "pictures: %s has %u x %u pixels, %s has %u x %u; give all one size with "
-                              "resize (--resize %ux%u)", files[i].path, files[i].header.width, files[i].header.height,
-                              files[0].path, p->shape.width, p->shape.height, p->shape.width, p->shape.height);
+            return copse_fail(
+                COPSE_ERR_SHAPE,
+                "pictures: %s has %u x %u pixels, %s has %u x %u; give all one size with "
+                "resize (--resize %ux%u)",
+                files[i].path, files[i].header.width, files[i].header.height, files[0].path,
+                p->shape.width, p->shape.height, p->shape.width, p->shape.height);
     }
     return COPSE_OK;
 }
@@ -96,14 +103,18 @@ static copse_status take_shape(struct pictures *p, const copse_schema *schema)
 
     if (s->kind != COPSE_DATA_PICTURES || s->type != COPSE_U8 || shape.rank < 2 || shape.rank > 3 ||
         (channels != 1 && channels != 3))
-        return copse_fail(COPSE_ERR_SHAPE, "pictures: %s: the schema is not of 8-bit pictures", p->list->files.at[0].path);
-    p->shape = (struct copse_picture_shape){ shape.dims[1], shape.dims[0], channels, s->is_resized };
+        return copse_fail(COPSE_ERR_SHAPE, "pictures: %s: the schema is not of 8-bit pictures",
+                          p->list->files.at[0].path);
+    p->shape =
+        (struct copse_picture_shape){ shape.dims[1], shape.dims[0], channels, s->is_resized };
     for (size_t i = 0; !s->is_resized && i < p->list->files.count; i++) {
         const struct copse_picture_file *f = &p->list->files.at[i];
         if (!has_size(&f->header, &p->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "pictures: %s has %u x %u pixels, the schema has %u x %u; a model that is "
-                              "trained with --resize takes every size", f->path, f->header.width, f->header.height,
-                              p->shape.width, p->shape.height);
+            return copse_fail(
+                COPSE_ERR_SHAPE,
+                "pictures: %s has %u x %u pixels, the schema has %u x %u; a model that is "
+                "trained with --resize takes every size",
+                f->path, f->header.width, f->header.height, p->shape.width, p->shape.height);
     }
     return COPSE_OK;
 }
@@ -127,7 +138,8 @@ static bool are_numbers(const struct copse_picture_list *list)
 {
     for (size_t i = 0; i < list->classes.count; i++) {
         const char *name = list->classes.at[i];
-        if (name[strspn(name, "0123456789")] != '\0' || (name[0] == '0' && name[1] != '\0') || strlen(name) > 9)
+        if (name[strspn(name, "0123456789")] != '\0' || (name[0] == '0' && name[1] != '\0') ||
+            strlen(name) > 9)
             return false;
     }
     return true;
@@ -139,29 +151,39 @@ static copse_status check_params(const struct pictures *p)
     const size_t classes = p->list->classes.count;
 
     if (is->scale != COPSE_SCALE_AUTO)
-        return copse_fail(COPSE_ERR_ARGUMENT, "pictures: they stay 8-bit until a device scales them; leave out scale");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "pictures: they stay 8-bit until a device scales them; leave out scale");
     if (is->task == COPSE_TASK_REGRESSION || is->task == COPSE_TASK_SEQUENCE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "pictures: their labels are classes; the task is classification");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "pictures: their labels are classes; the task is classification");
     if (is->labels != NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "pictures: a file of labels, %s, does not fit pictures; give each class a folder",
-                          is->labels);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "pictures: a file of labels, %s, does not fit pictures; give each class a folder",
+            is->labels);
     if (classes > COPSE_NAMED_CLASSES_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "pictures: there are %zu class folders, at most %u are possible", classes,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "pictures: there are %zu class folders, at most %u are possible", classes,
                           COPSE_NAMED_CLASSES_MAX);
     for (size_t i = 0; i < classes; i++) {
         const char *name = p->list->classes.at[i];
         if (copse__utf8_valid(name, strlen(name)) < strlen(name))
-            return copse_fail(COPSE_ERR_FORMAT, "pictures: the name of the class folder '%s' is not UTF-8", name);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "pictures: the name of the class folder '%s' is not UTF-8", name);
     }
     if (classes > 0 && is->classes != 0 && is->classes != classes)
-        return copse_fail(COPSE_ERR_ARGUMENT, "pictures: there are %zu class folders, but classes is %u", classes, is->classes);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "pictures: there are %zu class folders, but classes is %u", classes,
+                          is->classes);
     return COPSE_OK;
 }
 
 static copse_status make_schema(const struct pictures *p, copse_schema **out)
 {
     const struct copse_picture_shape *shape = &p->shape;
-    struct copse_schema_parts parts = { .kind = COPSE_DATA_PICTURES, .type = COPSE_U8, .input_scale = 1.0f / 255.0f };
+    struct copse_schema_parts parts = { .kind = COPSE_DATA_PICTURES,
+                                        .type = COPSE_U8,
+                                        .input_scale = 1.0f / 255.0f };
 
     parts.shape = shape->channels == 1 ? COPSE_SHAPE(shape->height, shape->width)
                                        : COPSE_SHAPE(shape->height, shape->width, shape->channels);
@@ -176,7 +198,8 @@ static copse_status make_schema(const struct pictures *p, copse_schema **out)
 }
 
 /* The class of the schema with the name of each class folder. */
-static copse_status map_classes(const struct copse_picture_list *list, const copse_schema *schema, int32_t *to)
+static copse_status map_classes(const struct copse_picture_list *list, const copse_schema *schema,
+                                int32_t *to)
 {
     const uint32_t count = COPSE_MIN(schema->is.outputs, COPSE_NAMED_CLASSES_MAX);
 
@@ -185,13 +208,16 @@ static copse_status map_classes(const struct copse_picture_list *list, const cop
         while (k < count && strcmp(schema->is.classes[k], list->classes.at[i]) != 0)
             k++;
         if (k == count)
-            return copse_fail(COPSE_ERR_FORMAT, "pictures: the folder '%s' is no class of the schema", list->classes.at[i]);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "pictures: the folder '%s' is no class of the schema",
+                              list->classes.at[i]);
         to[i] = (int32_t)k;
     }
     return COPSE_OK;
 }
 
-static copse_status make_labels(const struct pictures *p, const copse_schema *schema, copse_array **out)
+static copse_status make_labels(const struct pictures *p, const copse_schema *schema,
+                                copse_array **out)
 {
     struct copse_mem *mem = &copse__base(p->list->ctx)->mem;
     int32_t *classes = copse__alloc(mem, p->list->classes.count, sizeof *classes);
@@ -200,7 +226,8 @@ static copse_status make_labels(const struct pictures *p, const copse_schema *sc
     copse_status s = classes != NULL ? map_classes(p->list, schema, classes)
                                      : copse_fail(COPSE_ERR_NO_MEMORY, "pictures: no memory");
     if (s == COPSE_OK)
-        s = copse__array_create(p->list->ctx, COPSE_ELEMENT_I32, 1, &p->list->files.count, NULL, out);
+        s = copse__array_create(p->list->ctx, COPSE_ELEMENT_I32, 1, &p->list->files.count, NULL,
+                                out);
     for (size_t i = 0; s == COPSE_OK && i < p->list->files.count; i++)
         ((int32_t *)(*out)->data)[i] = classes[p->list->files.at[i].class];
     copse__free(mem, classes);
@@ -212,7 +239,8 @@ static copse_status make_labels(const struct pictures *p, const copse_schema *sc
 static copse_status add_pixels(copse_dataset *ds, const struct pictures *p)
 {
     const struct copse_source_params *source = p->params->source;
-    const uint64_t kept = source != NULL && source->picture_bytes != 0 ? source->picture_bytes : KEPT_BYTES;
+    const uint64_t kept =
+        source != NULL && source->picture_bytes != 0 ? source->picture_bytes : KEPT_BYTES;
     const uint64_t row = (uint64_t)p->shape.width * p->shape.height * p->shape.channels;
     const struct copse_schema_parts *schema = &ds->schema->is;
     struct copse_row_source *rows;
@@ -240,7 +268,8 @@ static copse_status fill(copse_dataset *ds, struct pictures *p)
     ds->pictures = copse__picture_list_retain(p->list);
     COPSE_TRY(add_pixels(ds, p));
     copse__dataset_describe_row(ds);
-    if (p->list->classes.count == 0 || p->params->no_labels || ds->schema->is.task != COPSE_TASK_CLASSIFICATION)
+    if (p->list->classes.count == 0 || p->params->no_labels ||
+        ds->schema->is.task != COPSE_TASK_CLASSIFICATION)
         return COPSE_OK;
     COPSE_TRY(make_labels(p, ds->schema, &labels));
     return copse__dataset_add_labels(ds, labels);

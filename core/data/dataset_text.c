@@ -11,7 +11,7 @@
 struct text_rows {
     struct copse_row_source rows; /* first */
     copse_array *tokens;
-    size_t *starts; /* owned; NULL: every `stride` */
+    size_t *starts;                /* owned; NULL: every `stride` */
     size_t *line_ends, line_count; /* owned: the tokens that end a line; of "x" */
     size_t stride, offset, length;
     bool is_widened; /* u8 tokens as i32 */
@@ -22,7 +22,8 @@ static size_t start_of(const struct text_rows *r, size_t row)
     return r->starts != NULL ? r->starts[row] : r->offset + row * r->stride;
 }
 
-static copse_status read_rows(struct copse_row_source *self, const uint32_t *rows, size_t count, void *out)
+static copse_status read_rows(struct copse_row_source *self, const uint32_t *rows, size_t count,
+                              void *out)
 {
     const struct text_rows *r = (const struct text_rows *)self;
     const size_t size = copse_element_size(r->tokens->view.type);
@@ -56,7 +57,8 @@ static void release_rows(struct copse_row_source *self)
 static const struct copse_row_table table = { .read = read_rows, .release = release_rows };
 
 /* Add the column `name`, and move what `from` owns to it. */
-static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, struct text_rows *from)
+static copse_status add_column(copse_dataset *ds, const char *name, copse_type type,
+                               struct text_rows *from)
 {
     struct text_rows *r = copse__alloc(&copse__base(ds->ctx)->mem, 1, sizeof *r);
 
@@ -72,7 +74,8 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
 
 /* ---- parameters ---- */
 
-static copse_status check(const struct copse_dataset_params *p, const struct copse_text_params *text)
+static copse_status check(const struct copse_dataset_params *p,
+                          const struct copse_text_params *text)
 {
     const struct copse_csv_params *csv = &p->csv;
 
@@ -80,22 +83,31 @@ static copse_status check(const struct copse_dataset_params *p, const struct cop
         return copse_fail(COPSE_ERR_ARGUMENT, "text: tokens or rows out of range");
     if (text->context > INT32_MAX || text->stride > INT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: context or stride is above 2^31-1");
-    if ((text->vocabulary != 0 && (text->vocabulary < 256 || text->vocabulary > COPSE_NAMED_CLASSES_MAX)) ||
+    if ((text->vocabulary != 0 &&
+         (text->vocabulary < 256 || text->vocabulary > COPSE_NAMED_CLASSES_MAX)) ||
         !(text->train_fraction >= 0 && text->train_fraction <= 1))
-        return copse_fail(COPSE_ERR_ARGUMENT, "text: a vocabulary has 256 to %u tokens, and train_fraction is 0 to 1",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "text: a vocabulary has 256 to %u tokens, and train_fraction is 0 to 1",
                           COPSE_NAMED_CLASSES_MAX);
-    if (p->schema == NULL && !copse__token_kinds[text->tokens].is_learned && (text->vocabulary != 0 || text->train_fraction != 0))
-        return copse_fail(COPSE_ERR_ARGUMENT, "text: vocabulary and train_fraction belong to the tokens \"bpe\"");
-    if (p->labels != NULL || p->classes != 0 || p->scale != COPSE_SCALE_AUTO || p->missing != COPSE_MISSING_REFUSE ||
-        p->ignore != NULL || csv->label_name != NULL || csv->label_column != 0 || csv->header != COPSE_CSV_HEADER_AUTO)
-        return copse_fail(COPSE_ERR_ARGUMENT, "text: labels, classes, scale, missing, ignore and csv belong to other data");
+    if (p->schema == NULL && !copse__token_kinds[text->tokens].is_learned &&
+        (text->vocabulary != 0 || text->train_fraction != 0))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "text: vocabulary and train_fraction belong to the tokens \"bpe\"");
+    if (p->labels != NULL || p->classes != 0 || p->scale != COPSE_SCALE_AUTO ||
+        p->missing != COPSE_MISSING_REFUSE || p->ignore != NULL || csv->label_name != NULL ||
+        csv->label_column != 0 || csv->header != COPSE_CSV_HEADER_AUTO)
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "text: labels, classes, scale, missing, ignore and csv belong to other data");
     return p->task == COPSE_TASK_AUTO || p->task == COPSE_TASK_SEQUENCE
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT, "text: the task is a sequence");
 }
 
-/* The vocabulary is learned from this beginning of the text; for other kinds of tokens it is the whole text. */
-static struct copse_text learned_part(const struct copse_text *t, const struct copse_text_params *text)
+/* The vocabulary is learned from this beginning of the text; for other kinds of tokens it is the
+   whole text. */
+static struct copse_text learned_part(const struct copse_text *t,
+                                      const struct copse_text_params *text)
 {
     const double fraction = text->train_fraction != 0 ? (double)text->train_fraction : 0.8;
     struct copse_text part = *t;
@@ -106,11 +118,13 @@ static struct copse_text learned_part(const struct copse_text *t, const struct c
 }
 
 /* The schema of a text. */
-static copse_status make_schema(copse_context *ctx, const struct copse_text *t, const struct copse_text_params *text,
-                                copse_schema **out)
+static copse_status make_schema(copse_context *ctx, const struct copse_text *t,
+                                const struct copse_text_params *text, copse_schema **out)
 {
     struct copse_arena arena = { .mem = &copse__base(ctx)->mem };
-    struct copse_schema_parts p = { .kind = COPSE_DATA_TEXT, .task = COPSE_TASK_SEQUENCE, .input_scale = 1 };
+    struct copse_schema_parts p = { .kind = COPSE_DATA_TEXT,
+                                    .task = COPSE_TASK_SEQUENCE,
+                                    .input_scale = 1 };
     const struct copse_text part = learned_part(t, text);
 
     p.tokens = text->tokens;
@@ -130,11 +144,15 @@ static copse_status make_schema(copse_context *ctx, const struct copse_text *t, 
 static copse_status find_line_ends(struct text_rows *r, int64_t line_end)
 {
     const struct copse_array_view *v = &r->tokens->view;
-    struct { size_t *at; size_t count, room; } ends = { NULL, 0, 0 };
+    struct {
+        size_t *at;
+        size_t count, room;
+    } ends = { NULL, 0, 0 };
     bool ok = true;
 
     for (size_t i = 0; ok && line_end >= 0 && i < r->tokens->count; i++)
-        if ((v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[i] : ((const int32_t *)v->data)[i]) == line_end)
+        if ((v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[i]
+                                         : ((const int32_t *)v->data)[i]) == line_end)
             ok = COPSE_PUSH(&copse__base(r->tokens->ctx)->mem, &ends, i);
     r->line_ends = ends.at;
     r->line_count = ends.count;
@@ -176,15 +194,17 @@ static copse_status add_columns(copse_dataset *ds, struct text_rows *r, copse_te
 }
 
 /* The windows of `r`, and their number. */
-static copse_status place_windows(struct text_rows *r, const struct copse_text *t, const struct copse_schema_parts *p,
-                                  copse_text_rows which, size_t *rows)
+static copse_status place_windows(struct text_rows *r, const struct copse_text *t,
+                                  const struct copse_schema_parts *p, copse_text_rows which,
+                                  size_t *rows)
 {
     const char *noun = copse__token_kinds[p->tokens].noun;
     const size_t needed = r->length + (which == COPSE_TEXT_WINDOWS), count = r->tokens->count;
 
     *rows = 1;
     if (count < needed)
-        return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s; a window of %zu%s needs %zu", t->name, count, noun, r->length,
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s; a window of %zu%s needs %zu",
+                          t->name, count, noun, r->length,
                           which == COPSE_TEXT_WINDOWS ? " and the one after it" : "", needed);
     COPSE_TRY(find_line_ends(r, copse__token_kinds[p->tokens].line_end(p)));
     if (which == COPSE_TEXT_END)
@@ -194,10 +214,13 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
     if (which == COPSE_TEXT_WINDOWS)
         *rows = (count - needed) / r->stride + 1;
     if (*rows == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends behind %zu %s", t->name, r->length, noun);
-    return *rows <= UINT32_MAX ? COPSE_OK
-                               : copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu windows, more than 2^32-1: take a larger stride",
-                                            t->name, *rows);
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends behind %zu %s", t->name,
+                          r->length, noun);
+    return *rows <= UINT32_MAX
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "text: %s has %zu windows, more than 2^32-1: take a larger stride",
+                            t->name, *rows);
 }
 
 /* Count the windows with tokens that begin before byte `bytes` of the text. */
@@ -214,19 +237,23 @@ static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, s
     for (uint32_t i = 0; i < p->outputs; i++)
         sizes[i] = (uint8_t)copse_text_token(ds->schema, i, NULL);
     for (size_t at = 0; at < bytes && token < r->tokens->count; token++)
-        at += sizes[v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[token] : ((const int32_t *)v->data)[token]];
+        at += sizes[v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[token]
+                                                : ((const int32_t *)v->data)[token]];
     copse__free(mem, sizes);
     ds->learned = (token + r->stride - 1) / r->stride;
     return COPSE_OK;
 }
 
 /* `learned`: the schema was learned from so many first bytes; 0: from the whole text. */
-static copse_status make(const struct copse_text *t, size_t learned, copse_array *tokens, copse_schema *schema,
-                         const struct copse_text_params *text, copse_dataset **out)
+static copse_status make(const struct copse_text *t, size_t learned, copse_array *tokens,
+                         copse_schema *schema, const struct copse_text_params *text,
+                         copse_dataset **out)
 {
     const struct copse_schema_parts *p = &schema->is;
     struct copse_mem *mem = &copse__base(tokens->ctx)->mem;
-    struct text_rows r = { .tokens = tokens, .stride = text->stride != 0 ? text->stride : p->stride, .length = p->shape.dims[0] };
+    struct text_rows r = { .tokens = tokens,
+                           .stride = text->stride != 0 ? text->stride : p->stride,
+                           .length = p->shape.dims[0] };
     size_t rows;
 
     copse_status s = place_windows(&r, t, p, text->rows, &rows);
@@ -244,11 +271,12 @@ static copse_status make(const struct copse_text *t, size_t learned, copse_array
     return s;
 }
 
-copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const struct copse_dataset_params *p,
-                                 copse_dataset **out)
+copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t,
+                                 const struct copse_dataset_params *p, copse_dataset **out)
 {
     static const struct copse_text_params defaults = { .context = 0 };
-    const struct copse_text_params *text = p->source != NULL && p->source->text != NULL ? p->source->text : &defaults;
+    const struct copse_text_params *text =
+        p->source != NULL && p->source->text != NULL ? p->source->text : &defaults;
     copse_schema *schema = copse_schema_retain((copse_schema *)(uintptr_t)p->schema);
     copse_array *tokens = NULL;
     copse_status s = check(p, text);
@@ -256,7 +284,8 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const
 
     *out = NULL;
     if (s == COPSE_OK && schema != NULL && schema->is.kind != COPSE_DATA_TEXT)
-        s = copse_fail(COPSE_ERR_SHAPE, "text: %s is read as a text, and the schema is not that of a text", t->name);
+        s = copse_fail(COPSE_ERR_SHAPE,
+                       "text: %s is read as a text, and the schema is not that of a text", t->name);
     if (s == COPSE_OK && schema == NULL) {
         learned = learned_part(t, text).size;
         learned = learned < t->size ? learned : 0;
@@ -273,8 +302,8 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const
     return s;
 }
 
-copse_status copse_text_create(copse_context *ctx, const char *text, size_t size, const struct copse_dataset_params *params,
-                               copse_dataset **out)
+copse_status copse_text_create(copse_context *ctx, const char *text, size_t size,
+                               const struct copse_dataset_params *params, copse_dataset **out)
 {
     static const struct copse_dataset_params defaults = { .labels = NULL };
     struct copse_text t = { .name = "the text", .size = size };
@@ -299,9 +328,12 @@ copse_status copse_text_describe(const copse_schema *schema, struct copse_text_i
     *out = (struct copse_text_info){ .context = 0 };
     if (schema->is.kind != COPSE_DATA_TEXT)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: the schema is not of a text");
-    *out = (struct copse_text_info){ .tokens = schema->is.tokens, .context = schema->is.shape.dims[0],
-                                     .stride = schema->is.stride, .vocabulary = schema->is.outputs,
-                                     .unseen = schema->is.unseen_count, .knows_unseen = schema->is.knows_unseen };
+    *out = (struct copse_text_info){ .tokens = schema->is.tokens,
+                                     .context = schema->is.shape.dims[0],
+                                     .stride = schema->is.stride,
+                                     .vocabulary = schema->is.outputs,
+                                     .unseen = schema->is.unseen_count,
+                                     .knows_unseen = schema->is.knows_unseen };
     return COPSE_OK;
 }
 
@@ -311,14 +343,17 @@ size_t copse_text_token(const copse_schema *schema, uint32_t token, char *bytes)
 
     if (schema == NULL || schema->is.kind != COPSE_DATA_TEXT || token >= schema->is.outputs)
         return 0;
-    return copse__token_kinds[schema->is.tokens].text(&schema->is, token, bytes != NULL ? bytes : text);
+    return copse__token_kinds[schema->is.tokens].text(&schema->is, token,
+                                                      bytes != NULL ? bytes : text);
 }
 
-copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line, uint64_t *column)
+copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line,
+                              uint64_t *column)
 {
     COPSE_TRY(copse_need("text", data));
     if (data->schema == NULL || data->schema->is.kind != COPSE_DATA_TEXT || row >= data->info.rows)
-        return copse_fail(COPSE_ERR_ARGUMENT, "text: the dataset is not of a text, or has no row %zu", row);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "text: the dataset is not of a text, or has no row %zu", row);
     const struct text_rows *r = (const struct text_rows *)data->columns[0].values;
     const size_t at = start_of(r, data->rows != NULL ? data->rows[row] : row) + r->length;
     size_t before = 0, end = r->line_count; /* lines that end before `at` */

@@ -15,7 +15,8 @@ static size_t slot_of(const struct copse_dictionary *d, const char *text, size_t
     return i;
 }
 
-struct copse_dictionary_entry *copse__dictionary_find(const struct copse_dictionary *d, const char *text, size_t size)
+struct copse_dictionary_entry *copse__dictionary_find(const struct copse_dictionary *d,
+                                                      const char *text, size_t size)
 {
     if (d->slot_count == 0)
         return NULL;
@@ -41,7 +42,8 @@ static bool grow(struct copse_dictionary *d)
     return true;
 }
 
-bool copse__dictionary_add(struct copse_dictionary *d, const char *text, size_t size, const char *path, size_t row)
+bool copse__dictionary_add(struct copse_dictionary *d, const char *text, size_t size,
+                           const char *path, size_t row)
 {
     struct copse_dictionary_entry *found = copse__dictionary_find(d, text, size);
 

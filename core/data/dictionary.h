@@ -24,9 +24,11 @@ struct copse_dictionary {
 };
 
 /* The entry of a text, or NULL. */
-struct copse_dictionary_entry *copse__dictionary_find(const struct copse_dictionary *d, const char *text, size_t size);
+struct copse_dictionary_entry *copse__dictionary_find(const struct copse_dictionary *d,
+                                                      const char *text, size_t size);
 /* Count an occurrence; false without memory. */
-bool copse__dictionary_add(struct copse_dictionary *d, const char *text, size_t size, const char *path, size_t row);
+bool copse__dictionary_add(struct copse_dictionary *d, const char *text, size_t size,
+                           const char *path, size_t row);
 void copse__dictionary_fini(struct copse_dictionary *d);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Iterates over the part of one pipeline: batches of `copse_batches`, split into one minibatch per replica according
-   to the schedule. The thread of `copse_batches` prepares host memory ahead; the code that uploads the batches
-   manages device memory. */
+/* Iterates over the part of one pipeline: batches of `copse_batches`, split into one minibatch per
+   replica according to the schedule. The thread of `copse_batches` prepares host memory ahead; the
+   code that uploads the batches manages device memory. */
 #include "core/data/dataset.h"
 #include "core/data/input_plan.h"
 
@@ -15,7 +15,8 @@ struct copse_distributed {
     copse_input_plan *plan; /* NULL for batches of one replica */
     copse_dataset *data;
     struct copse_schedule schedule;
-    uint64_t own, steps;          /* steps from the pipeline's own rows; steps including padded ones */
+    /* steps from the pipeline's own rows; steps including padded ones */
+    uint64_t own, steps;
     copse_batches *batches;       /* NULL if own is 0 */
     struct copse_host_batch held; /* the current batch */
     bool is_held;
@@ -50,7 +51,8 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
     if (d->own == 0)
         return COPSE_OK;
     /* A batch may be larger than the data. */
-    d->columns = copse__alloc(&copse__base(d->ctx)->mem, d->replicas, COPSE_MAX_INPUTS * sizeof *d->columns);
+    d->columns =
+        copse__alloc(&copse__base(d->ctx)->mem, d->replicas, COPSE_MAX_INPUTS * sizeof *d->columns);
     if (d->columns == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a walk");
     p.batch = COPSE_MIN(d->schedule.batch, d->data->info.rows);
@@ -62,8 +64,10 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
 
 static copse_status refuse_scale(void)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know the scaling of all rows; "
-                                          "take COPSE_SCALE_NONE or give a schema");
+    return copse_fail(
+        COPSE_ERR_ARGUMENT,
+        "input: pipelines that read different files do not know the scaling of all rows; "
+        "take COPSE_SCALE_NONE or give a schema");
 }
 
 /* What the rows of some of the files cannot decide for those of all. */
@@ -74,15 +78,21 @@ static copse_status check_part(const copse_dataset *data, const struct copse_dat
     if (s->kind == COPSE_DATA_TABLE && p->scale == COPSE_SCALE_AUTO)
         return refuse_scale();
     if (data->info.has_labels && p->classes == 0 && p->task != COPSE_TASK_REGRESSION)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know the number of "
-                                              "classes; set it or give a schema");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input: pipelines that read different files do not know the number of "
+                          "classes; set it or give a schema");
     for (uint32_t i = 0; i < s->column_count; i++)
         if (s->columns[i].role == COPSE_COLUMN_CATEGORY)
-            return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know all categories "
-                                                  "of column %u; give a schema", i + 1);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "input: pipelines that read different files do not know all categories "
+                "of column %u; give a schema",
+                i + 1);
     return s->classes != NULL && !data->schema->is_counted
-               ? copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know all classes; give a "
-                                                "schema")
+               ? copse_fail(
+                     COPSE_ERR_ARGUMENT,
+                     "input: pipelines that read different files do not know all classes; give a "
+                     "schema")
                : COPSE_OK;
 }
 
@@ -165,14 +175,13 @@ static copse_status set_up_replica_batches(copse_distributed *d)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: %zu examples are no batch of one replica",
                           p->batch);
     /* The minibatches of a step are adjacent: one batch, cut at fixed positions. */
-    d->schedule =
-        (struct copse_schedule){ .rows = p->drop_last ? rows - rows % p->batch : rows,
-                                 .batch = batch,
-                                 .split = d->replicas,
-                                 .rule = COPSE_SHARD_FIXED,
-                                 .every = 1,
-                                 .replicas = d->replicas,
-                                 .drop_step = d->last == COPSE_LAST_STEP_DROP };
+    d->schedule = (struct copse_schedule){ .rows = p->drop_last ? rows - rows % p->batch : rows,
+                                           .batch = batch,
+                                           .split = d->replicas,
+                                           .rule = COPSE_SHARD_FIXED,
+                                           .every = 1,
+                                           .replicas = d->replicas,
+                                           .drop_step = d->last == COPSE_LAST_STEP_DROP };
     return make_batches(d, p);
 }
 
@@ -208,7 +217,8 @@ copse_status copse_distributed_from_function(copse_context *ctx,
     COPSE_TRY(copse_no_reserved(copse_distributed_fn_params, params));
     COPSE_TRY(copse_no_reserved(copse_input_context, &params->input));
     if (params->pipeline == NULL || (size_t)params->last > COPSE_LAST_STEP_EMPTY)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: no pipeline function, or `last` out of range");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input: no pipeline function, or `last` out of range");
     COPSE_TRY(copse__input_context(&params->input, &in));
     copse_status s = make(ctx, in.replicas / in.pipelines, out);
     if (s == COPSE_OK) {
@@ -263,7 +273,8 @@ static copse_status next_of_function(copse_distributed *d, struct copse_host_bat
 }
 
 /* Columns of the current batch, starting at a row. */
-static const struct copse_column *share_columns(const copse_distributed *d, uint32_t r, size_t first)
+static const struct copse_column *share_columns(const copse_distributed *d, uint32_t r,
+                                                size_t first)
 {
     struct copse_column *to = d->columns + (size_t)r * COPSE_MAX_INPUTS;
     for (size_t c = 0; c < d->held.column_count; c++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file as a byte stream, decompressed if gzipped. Uses reads, never a mapping: if the file changes during the read,
-   the result is an error, not a signal. */
+/* A file as a byte stream, decompressed if gzipped. Uses reads, never a mapping: if the file
+   changes during the read, the result is an error, not a signal. */
 #include "core/data/input.h"
 
 #include <limits.h>
@@ -79,7 +79,8 @@ void copse__input_close(struct copse_input *in)
 static copse_status read_plain(struct copse_input *in, unsigned char *to, size_t size, size_t *got)
 {
     while (*got < size && !in->is_done) {
-        const bool is_direct = in->at == in->have && size - *got >= CHUNK_BYTES; /* without a copy through the chunk */
+        /* without a copy through the chunk */
+        const bool is_direct = in->at == in->have && size - *got >= CHUNK_BYTES;
         size_t n = 0;
         if (is_direct)
             COPSE_TRY(read_stream(in, to + *got, size - *got, &n));

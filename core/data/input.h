@@ -27,8 +27,8 @@ copse_status copse__input_open(struct copse_input *in, struct copse_mem *mem, co
                                uint64_t max_bytes);
 void copse__input_close(struct copse_input *in);
 
-/* Up to `size` bytes; *got is less only at the end, which has then been checked: length, CRC, no data after the gzip
-   member. */
+/* Up to `size` bytes; *got is less only at the end, which has then been checked: length, CRC, no
+   data after the gzip member. */
 copse_status copse__input_read(struct copse_input *in, void *to, size_t size, size_t *got);
 /* Exactly `size` bytes, or COPSE_ERR_FORMAT "FORMAT: PATH: the file ends inside WHAT". */
 copse_status copse__input_take(struct copse_input *in, void *to, size_t size, const char *format,
@@ -36,8 +36,8 @@ copse_status copse__input_take(struct copse_input *in, void *to, size_t size, co
 /* The file must end here. */
 copse_status copse__input_end(struct copse_input *in, const char *format);
 
-/* Upper bound of the remaining payload bytes, from the length of the file. Checked before memory is allocated for a
-   size that a header states. */
+/* Upper bound of the remaining payload bytes, from the length of the file. Checked before memory is
+   allocated for a size that a header states. */
 uint64_t copse__input_room(const struct copse_input *in);
 /* Fails if a header states a rest of `bytes` that is impossible. */
 copse_status copse__input_claim(const struct copse_input *in, uint64_t bytes, const char *format);

@@ -3,10 +3,8 @@
 #include "core/data/input_plan.h"
 
 static const char *const rules[] = {
-    [COPSE_SHARD_BALANCED] = "balanced",
-    [COPSE_SHARD_CEIL] = "ceil",
-    [COPSE_SHARD_FIXED] = "fixed",
-    [COPSE_SHARD_WEIGHTED] = "weighted",
+    [COPSE_SHARD_BALANCED] = "balanced", [COPSE_SHARD_CEIL] = "ceil",
+    [COPSE_SHARD_FIXED] = "fixed",       [COPSE_SHARD_WEIGHTED] = "weighted",
     [COPSE_SHARD_MEASURED] = "measured",
 };
 
@@ -47,8 +45,9 @@ copse_status copse_shard_rule_parse(const char *text, copse_shard_rule *out)
     COPSE_TRY(copse_need("input", text, out));
     size_t i = find(rules, COPSE_COUNT(rules), text);
     if (i == COPSE_COUNT(rules))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input: no rule '%.32s', there are balanced, ceil, fixed, weighted and measured", text);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "input: no rule '%.32s', there are balanced, ceil, fixed, weighted and measured", text);
     *out = (copse_shard_rule)i;
     return COPSE_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignment of rows to pipelines: schedules of minibatches, and plans of all pipelines. Reads no files. */
+/* Assignment of rows to pipelines: schedules of minibatches, and plans of all pipelines. Reads no
+   files. */
 #include "core/data/input_plan.h"
 
 #include "core/data/array.h"
@@ -20,9 +21,8 @@ uint64_t copse__schedule_batches(const struct copse_schedule *s)
     if (s->rows % s->batch == 0 || s->drop_last)
         return full;
     /* Shards are in row order: if one is empty, the last is empty. */
-    if (s->drop_step && copse__shard_of(s->rule, batch_rows(s, full), s->batch, s->split,
-                                        s->split - 1)
-                                .count == 0)
+    if (s->drop_step &&
+        copse__shard_of(s->rule, batch_rows(s, full), s->batch, s->split, s->split - 1).count == 0)
         return full;
     return full + 1;
 }
@@ -65,15 +65,17 @@ static copse_status check(struct copse_input_plan_params *p)
     p->pipelines = in.pipelines;
     p->replicas = in.replicas;
     if ((size_t)p->rule > COPSE_SHARD_FIXED || (size_t)p->policy > COPSE_INPUT_OFF)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: rule or policy out of range; plans know the rules "
-                                              "balanced, ceil and fixed");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input: rule or policy out of range; plans know the rules "
+                          "balanced, ceil and fixed");
     if (p->batch == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch size must be at least 1");
     if (p->rule == COPSE_SHARD_FIXED && p->batch % p->replicas != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input: a batch of %zu cannot be shared evenly by %u replicas, as the rule "
-                          "fixed wants",
-                          p->batch, p->replicas);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "input: a batch of %zu cannot be shared evenly by %u replicas, as the rule "
+            "fixed wants",
+            p->batch, p->replicas);
     if (p->rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: 2^32 rows or more");
     if ((p->files == NULL) != (p->file_count == 0) || (p->files != NULL && p->rows != 0) ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignment of rows to pipelines: contexts of pipelines, schedules of minibatches, plans. Reads no files. */
+/* Assignment of rows to pipelines: contexts of pipelines, schedules of minibatches, plans. Reads no
+   files. */
 #ifndef COPSE_DATA_INPUT_PLAN_H
 #define COPSE_DATA_INPUT_PLAN_H
 
@@ -7,8 +8,8 @@
 #include "core/base/base.h"
 #include "core/data/shard.h"
 
-/* The minibatches of one pipeline's epoch. All minibatches of its rows are numbered: batch b has the numbers b *
-   split to b * split + split - 1. */
+/* The minibatches of one pipeline's epoch. All minibatches of its rows are numbered: batch b has
+   the numbers b * split to b * split + split - 1. */
 struct copse_schedule {
     uint64_t rows;  /* rows that the pipeline reads */
     size_t batch;   /* rows that are split together */

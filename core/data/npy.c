@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* .npy files. The header is a Python literal; only the three keys written by NumPy are accepted, and nothing is
-   evaluated. */
+/* .npy files. The header is a Python literal; only the three keys written by NumPy are accepted,
+   and nothing is evaluated. */
 #include "copse/data.h"
 #include "copse/data/readers.h"
 #include "core/data/array.h"

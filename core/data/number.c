@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts decimal numbers to double, correctly rounded and independent of the locale: one exact operation for
-   ordinary numbers, long division for the others. */
+/* Converts decimal numbers to double, correctly rounded and independent of the locale: one exact
+   operation for ordinary numbers, long division for the others. */
 #include "core/data/number.h"
 
 #include <float.h>

@@ -8,8 +8,8 @@
 
 #define COPSE_NUMBER_MAX_DIGITS 400 /* significant digits; a safe upper bound */
 
-/* All of `text` must be one number: [+-] digits [. digits] [e [+-] digits], also ".5" and "5.". Correctly rounded;
-   infinity if it is too large for a double. */
+/* All of `text` must be one number: [+-] digits [. digits] [e [+-] digits], also ".5" and "5.".
+   Correctly rounded; infinity if it is too large for a double. */
 bool copse__number_parse(const char *text, size_t size, double *out);
 
 #endif

@@ -18,31 +18,38 @@ static size_t row_size(const copse_array *a)
 static bool is_alike(const copse_array *a, const copse_array *b)
 {
     return a->view.rank == b->view.rank && a->view.rank > 0 &&
-           memcmp(a->view.shape + 1, b->view.shape + 1, (a->view.rank - 1) * sizeof *a->view.shape) == 0;
+           memcmp(a->view.shape + 1, b->view.shape + 1,
+                  (a->view.rank - 1) * sizeof *a->view.shape) == 0;
 }
 
 static copse_status read_parts(copse_context *ctx, const char *const *paths, size_t count,
-                               const struct copse_dataset_params *params, struct copse_source_arrays *parts)
+                               const struct copse_dataset_params *params,
+                               struct copse_source_arrays *parts)
 {
     for (size_t i = 0; i < count; i++) {
         COPSE_TRY(copse__source_read(ctx, paths[i], params, &parts[i]));
         const struct copse_source_arrays *a = &parts[0], *b = &parts[i];
         if (i > 0 && !is_alike(a->features, b->features))
-            return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu numbers and %u axes, in %s %zu and %u", paths[i],
-                              row_size(b->features), b->features->view.rank - 1, paths[0], row_size(a->features),
-                              a->features->view.rank - 1);
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "dataset: %s: a row has %zu numbers and %u axes, in %s %zu and %u",
+                              paths[i], row_size(b->features), b->features->view.rank - 1, paths[0],
+                              row_size(a->features), a->features->view.rank - 1);
         if ((a->labels == NULL) != (b->labels == NULL))
-            return copse_fail(COPSE_ERR_SHAPE, "dataset: %s has labels, %s has none", a->labels ? paths[0] : paths[i],
-                              a->labels ? paths[i] : paths[0]);
-        if (i > 0 && a->labels != NULL && (!is_alike(a->labels, b->labels) || b->labels->view.shape[0] != b->features->view.shape[0]))
-            return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: labels and features differ in number or shape", paths[i]);
+            return copse_fail(COPSE_ERR_SHAPE, "dataset: %s has labels, %s has none",
+                              a->labels ? paths[0] : paths[i], a->labels ? paths[i] : paths[0]);
+        if (i > 0 && a->labels != NULL &&
+            (!is_alike(a->labels, b->labels) ||
+             b->labels->view.shape[0] != b->features->view.shape[0]))
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "dataset: %s: labels and features differ in number or shape",
+                              paths[i]);
     }
     return COPSE_OK;
 }
 
 /* The rows of all arrays. `others`: elements of arrays of different types become this type. */
-static copse_status join(copse_context *ctx, copse_array *const *parts, size_t count, copse_element others,
-                         copse_array **out)
+static copse_status join(copse_context *ctx, copse_array *const *parts, size_t count,
+                         copse_element others, copse_array **out)
 {
     copse_element type = parts[0]->view.type;
     size_t shape[COPSE_ARRAY_MAX_RANK], numbers, bytes, at = 0;
@@ -61,7 +68,8 @@ static copse_status join(copse_context *ctx, copse_array *const *parts, size_t c
     for (size_t i = 0; i < count; at += parts[i++]->count) {
         const struct copse_array_view *from = &parts[i]->view;
         if (from->type == type)
-            memcpy((char *)(*out)->data + at * copse_element_size(type), from->data, parts[i]->bytes);
+            memcpy((char *)(*out)->data + at * copse_element_size(type), from->data,
+                   parts[i]->bytes);
         for (size_t k = 0; from->type != type && k < parts[i]->count; k++) {
             const double v = copse__element_load(from->type, from->data, k);
             if (type == COPSE_ELEMENT_F32)
@@ -77,7 +85,9 @@ static copse_status join_parts(copse_context *ctx, struct copse_source_arrays *p
                                struct copse_source_arrays *out)
 {
     copse_array **list = copse__alloc(&copse__base(ctx)->mem, count, sizeof(copse_array *));
-    copse_status s = list != NULL ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory for %zu files", count);
+    copse_status s =
+        list != NULL ? COPSE_OK
+                     : copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory for %zu files", count);
 
     out->is_idx = true;
     for (size_t i = 0; s == COPSE_OK && i < count; i++) {
@@ -94,18 +104,21 @@ static copse_status join_parts(copse_context *ctx, struct copse_source_arrays *p
     return s;
 }
 
-static copse_status make(copse_context *ctx, struct copse_source_arrays *a, const struct copse_dataset_params *params,
-                         const char *name, copse_dataset **out)
+static copse_status make(copse_context *ctx, struct copse_source_arrays *a,
+                         const struct copse_dataset_params *params, const char *name,
+                         copse_dataset **out)
 {
     return copse__dataset_make(ctx, copse_array_view(a->features), a->features, a->is_idx,
-                               a->labels != NULL ? copse_array_view(a->labels) : NULL, params, name, out);
+                               a->labels != NULL ? copse_array_view(a->labels) : NULL, params, name,
+                               out);
 }
 
 static copse_status open_arrays(copse_context *ctx, const char *const *paths, size_t count,
                                 const struct copse_dataset_params *params, copse_dataset **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    struct copse_source_arrays *parts = copse__alloc(mem, count, sizeof *parts), all = { .features = NULL };
+    struct copse_source_arrays *parts = copse__alloc(mem, count, sizeof *parts),
+                               all = { .features = NULL };
 
     if (parts == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory for %zu files", count);
@@ -172,12 +185,13 @@ copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, s
                           params->labels, count);
     COPSE_TRY(copse__source_kind(ctx, paths[0], params, &kind));
     if (kind != COPSE_SOURCE_PICTURES && params->source != NULL && params->source->resize != NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: resize is for pictures, and %s contains none", paths[0]);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "dataset: resize is for pictures, and %s contains none", paths[0]);
     for (size_t i = 1; i < count; i++) {
         COPSE_TRY(copse__source_kind(ctx, paths[i], params, &other));
         if (other != kind)
-            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is %s, as the files before it are", paths[i],
-                              kinds[kind].differs);
+            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is %s, as the files before it are",
+                              paths[i], kinds[kind].differs);
     }
     return kinds[kind].open(ctx, paths, count, params, out);
 }

@@ -35,7 +35,8 @@ static void run(void *arg)
     copse__mutex_unlock(&w->lock);
 }
 
-copse_status copse__parallel_for(uint32_t threads, size_t count, copse_status (*fn)(void *user, size_t i), void *user)
+copse_status copse__parallel_for(uint32_t threads, size_t count,
+                                 copse_status (*fn)(void *user, size_t i), void *user)
 {
     struct work w = { .fn = fn, .user = user, .count = count };
     copse_thread others[COPSE_PARALLEL_MAX];

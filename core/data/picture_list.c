@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the picture files of a dataset: a walk over folders, classes from the names of sub-folders. */
+/* Finds the picture files of a dataset: a walk over folders, classes from the names of
+   sub-folders. */
 #include "core/data/picture_list.h"
 
 #include <stdlib.h>
@@ -107,10 +108,14 @@ static copse_status add_file(struct walk *w, const char *path, uint32_t class)
 static copse_status add_class_files(struct walk *w, const struct folder *f)
 {
     if (f->folders.count > 0)
-        return copse_fail(COPSE_ERR_FORMAT, "pictures: the class folder %s contains the folder %s; the pictures of a class "
-                          "are in one folder", f->path, name_of(f->folders.at[0]));
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "pictures: the class folder %s contains the folder %s; the pictures of a class "
+            "are in one folder",
+            f->path, name_of(f->folders.at[0]));
     if (f->files.count == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "pictures: the class folder %s contains no pictures", f->path);
+        return copse_fail(COPSE_ERR_FORMAT, "pictures: the class folder %s contains no pictures",
+                          f->path);
     if (!COPSE_PUSH(w->mem, &w->list->classes, name_of(f->path)))
         return no_memory();
     for (size_t i = 0; i < f->files.count; i++)
@@ -132,12 +137,17 @@ static copse_status walk_class(struct walk *w, const char *path)
 static copse_status add_entries(struct walk *w, const struct folder *f)
 {
     if (f->folders.count > 0 && f->files.count > 0)
-        return copse_fail(COPSE_ERR_FORMAT, "pictures: the file %s is beside class folders, such as %s; each picture belongs "
-                          "into the folder of its class, and other files elsewhere", f->files.at[0],
-                          name_of(f->folders.at[0]));
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "pictures: the file %s is beside class folders, such as %s; each picture belongs "
+            "into the folder of its class, and other files elsewhere",
+            f->files.at[0], name_of(f->folders.at[0]));
     if (f->folders.count == 0 && f->files.count == 0)
-        return copse_fail(COPSE_ERR_IO, "dataset: the folder %s has no IDX pair *images*idx3* and *labels*idx1*, and no "
-                          "pictures", f->path);
+        return copse_fail(
+            COPSE_ERR_IO,
+            "dataset: the folder %s has no IDX pair *images*idx3* and *labels*idx1*, and no "
+            "pictures",
+            f->path);
     for (size_t i = 0; i < f->folders.count; i++)
         COPSE_TRY(walk_class(w, f->folders.at[i]));
     for (size_t i = 0; i < f->files.count; i++)
@@ -199,7 +209,8 @@ static copse_status set_classes(struct walk *w)
     for (size_t i = 0; i < list->files.count; i++) {
         struct copse_picture_file *file = &list->files.at[i];
         if (file->class == NO_CLASS)
-            return copse_fail(COPSE_ERR_FORMAT, "pictures: %s is in no class folder, other pictures are", file->path);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "pictures: %s is in no class folder, other pictures are", file->path);
         file->class = to_class[file->class];
     }
     return COPSE_OK;
@@ -211,7 +222,8 @@ static copse_status read_header(void *user, size_t i)
 {
     struct copse_picture_list *list = user;
 
-    return copse__picture_header(&copse__base(list->ctx)->mem, list->files.at[i].path, &list->files.at[i].header);
+    return copse__picture_header(&copse__base(list->ctx)->mem, list->files.at[i].path,
+                                 &list->files.at[i].header);
 }
 
 static copse_status fill(struct copse_picture_list *list, const char *const *paths, size_t count)
@@ -222,7 +234,8 @@ static copse_status fill(struct copse_picture_list *list, const char *const *pat
         COPSE_TRY(walk_path(&w, paths[i]));
     COPSE_TRY(set_classes(&w));
     if (list->files.count > UINT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "pictures: there are %zu, at most 2^32-1 are possible", list->files.count);
+        return copse_fail(COPSE_ERR_SHAPE, "pictures: there are %zu, at most 2^32-1 are possible",
+                          list->files.count);
     return copse__parallel_for(copse__picture_threads(), list->files.count, read_header, list);
 }
 

@@ -30,8 +30,8 @@ struct copse_picture_list {
     } classes; /* names of the sub-folders, sorted by bytes; none: the pictures have no classes */
 };
 
-/* The pictures of folders with one sub-folder for each class, or of folders and files without classes. Headers are read by
-   several threads. */
+/* The pictures of folders with one sub-folder for each class, or of folders and files without
+   classes. Headers are read by several threads. */
 copse_status copse__picture_list_create(copse_context *ctx, const char *const *paths, size_t count,
                                         struct copse_picture_list **out);
 struct copse_picture_list *copse__picture_list_retain(struct copse_picture_list *list);

@@ -27,17 +27,20 @@ static copse_status decode_one(void *user, size_t i)
 {
     const struct decoding *d = user;
 
-    return copse__picture_read(&copse__base(d->list->ctx)->mem, d->list->files.at[i].path, d->shape, d->out + i * d->width);
+    return copse__picture_read(&copse__base(d->list->ctx)->mem, d->list->files.at[i].path, d->shape,
+                               d->out + i * d->width);
 }
 
-copse_status copse__pictures_decode(struct copse_picture_list *list, const struct copse_picture_shape *shape,
-                                    copse_array **out)
+copse_status copse__pictures_decode(struct copse_picture_list *list,
+                                    const struct copse_picture_shape *shape, copse_array **out)
 {
     const size_t axes[] = { list->files.count, shape->height, shape->width, shape->channels };
 
-    COPSE_TRY(copse__array_create(list->ctx, COPSE_ELEMENT_U8, shape->channels == 1 ? 3 : 4, axes, NULL, out));
+    COPSE_TRY(copse__array_create(list->ctx, COPSE_ELEMENT_U8, shape->channels == 1 ? 3 : 4, axes,
+                                  NULL, out));
     struct decoding d = { list, shape, bytes_of(shape), (*out)->data };
-    const copse_status s = copse__parallel_for(copse__picture_threads(), list->files.count, decode_one, &d);
+    const copse_status s =
+        copse__parallel_for(copse__picture_threads(), list->files.count, decode_one, &d);
     if (s != COPSE_OK)
         copse_array_release(out);
     return s;
@@ -92,7 +95,8 @@ struct loader {
     size_t kept, kept_max; /* bytes */
     struct job *jobs;
     uint64_t reads;
-    /* Announced rows first..end, row i at index i % room. Threads have taken those before `next`. */
+    /* Announced rows first..end, row i at index i % room. Threads have taken those before
+       `next`. */
     struct announced *ring;
     size_t room;
     uint64_t first, next, end;
@@ -235,7 +239,8 @@ static void run(void *arg)
 
 /* ---- the table ---- */
 
-static copse_status read_pictures(struct copse_row_source *self, const uint32_t *rows, size_t count, void *out)
+static copse_status read_pictures(struct copse_row_source *self, const uint32_t *rows, size_t count,
+                                  void *out)
 {
     struct loader *l = (struct loader *)self;
     struct job job = { .rows = rows, .out = out, .count = count }, **at = &l->jobs;
@@ -263,7 +268,8 @@ static void trim(struct loader *l)
     for (; l->first < l->end; l->first++) {
         const struct announced *a = &l->ring[l->first % l->room];
         struct entry *e = &l->entries[a->row];
-        const bool is_ahead = e->state == ANNOUNCED || e->state == BUSY || (e->state == READY && !e->is_kept);
+        const bool is_ahead =
+            e->state == ANNOUNCED || e->state == BUSY || (e->state == READY && !e->is_kept);
         if (is_ahead && (e->state == BUSY || l->reads - a->reads < STALE_READS))
             return;
         if (!is_ahead)
@@ -333,8 +339,9 @@ static copse_status start(struct loader *l, uint32_t threads)
     return COPSE_OK;
 }
 
-copse_status copse__picture_loader_create(struct copse_picture_list *list, const struct copse_picture_shape *shape,
-                                          uint32_t threads, size_t kept, struct copse_row_source **out)
+copse_status copse__picture_loader_create(struct copse_picture_list *list,
+                                          const struct copse_picture_shape *shape, uint32_t threads,
+                                          size_t kept, struct copse_row_source **out)
 {
     struct copse_mem *mem = &copse__base(list->ctx)->mem;
     struct loader *l = copse__alloc(mem, 1, sizeof *l);
@@ -348,7 +355,8 @@ copse_status copse__picture_loader_create(struct copse_picture_list *list, const
     l->width = bytes_of(shape);
     l->mem = mem;
     l->kept_max = kept;
-    l->room = COPSE_MIN(COPSE_MIN(ANNOUNCED_BYTES / l->width + threads, ANNOUNCED_MAX), list->files.count);
+    l->room = COPSE_MIN(COPSE_MIN(ANNOUNCED_BYTES / l->width + threads, ANNOUNCED_MAX),
+                        list->files.count);
     const copse_status s = start(l, threads);
     if (s == COPSE_OK)
         *out = &l->source;

@@ -34,13 +34,15 @@ struct array_rows {
     size_t width; /* bytes of a row */
 };
 
-static copse_status read_array(struct copse_row_source *self, const uint32_t *rows, size_t count, void *out)
+static copse_status read_array(struct copse_row_source *self, const uint32_t *rows, size_t count,
+                               void *out)
 {
     const struct array_rows *a = (const struct array_rows *)self;
     const char *from = a->values->data;
 
     for (size_t i = 0; i < count; i++)
-        memcpy((char *)out + i * a->width, from + (rows != NULL ? rows[i] : i) * a->width, a->width);
+        memcpy((char *)out + i * a->width, from + (rows != NULL ? rows[i] : i) * a->width,
+               a->width);
     return COPSE_OK;
 }
 

@@ -13,7 +13,8 @@ static copse_status no_memory(void)
 }
 
 /* False without memory. */
-static bool copy_texts(struct copse_arena *arena, const char *const *from, uint32_t count, const char *const **out)
+static bool copy_texts(struct copse_arena *arena, const char *const *from, uint32_t count,
+                       const char *const **out)
 {
     const char **to = copse__arena_alloc(arena, count, sizeof *to);
 
@@ -43,7 +44,8 @@ static bool name_classes(copse_schema *s)
     return to != NULL;
 }
 
-static bool copy_doubles(struct copse_arena *arena, const double *from, size_t count, const double **out)
+static bool copy_doubles(struct copse_arena *arena, const double *from, size_t count,
+                         const double **out)
 {
     double *to = copse__arena_alloc(arena, count, sizeof *to);
 
@@ -91,7 +93,8 @@ static bool copy_columns(copse_schema *s, const struct copse_schema_parts *from)
         to[i].first = to[i].width > 0 ? place : 0;
         place += to[i].width;
         if (to[i].name == NULL ||
-            (is_category && !copy_texts(&s->arena, from->columns[i].categories, to[i].width, &to[i].categories)))
+            (is_category &&
+             !copy_texts(&s->arena, from->columns[i].categories, to[i].width, &to[i].categories)))
             return false;
     }
     s->is.shape = COPSE_SHAPE(place);
@@ -112,7 +115,8 @@ static bool copy_targets(copse_schema *s, const struct copse_schema_parts *from)
     return to != NULL;
 }
 
-copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts, copse_schema **out)
+copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts,
+                                  copse_schema **out)
 {
     copse_schema *s = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *s);
     bool ok = true;
@@ -185,22 +189,25 @@ copse_status copse_schema_describe(const copse_schema *schema, struct copse_sche
 
 const char *copse_schema_class(const copse_schema *schema, uint32_t i)
 {
-    return schema != NULL && schema->is.classes != NULL && i < schema->is.outputs && i < COPSE_NAMED_CLASSES_MAX
+    return schema != NULL && schema->is.classes != NULL && i < schema->is.outputs &&
+                   i < COPSE_NAMED_CLASSES_MAX
                ? schema->is.classes[i]
                : NULL;
 }
 
-copse_status copse_schema_column(const copse_schema *schema, uint32_t i, struct copse_schema_column *out)
+copse_status copse_schema_column(const copse_schema *schema, uint32_t i,
+                                 struct copse_schema_column *out)
 {
     COPSE_TRY(copse_need("schema", schema, out));
     if (i >= schema->is.column_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schema: there is no column %u of %u", i, schema->is.column_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "schema: there is no column %u of %u", i,
+                          schema->is.column_count);
     *out = schema->is.columns[i];
     return COPSE_OK;
 }
 
-copse_status copse_schema_target(const copse_schema *schema, uint32_t i, const char **name, double *mean,
-                                 double *scale)
+copse_status copse_schema_target(const copse_schema *schema, uint32_t i, const char **name,
+                                 double *mean, double *scale)
 {
     COPSE_TRY(copse_need("schema", schema, name, mean, scale));
     const uint32_t targets = schema->is.task == COPSE_TASK_REGRESSION ? schema->is.outputs : 0;

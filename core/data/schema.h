@@ -37,7 +37,8 @@ struct copse_schema_parts {
     /* Of a table. */
     bool has_header;
     copse_missing missing;
-    const struct copse_schema_column *columns; /* `first` and `width` of numbers and categories are set by the schema */
+    /* `first` and `width` of numbers and categories are set by the schema */
+    const struct copse_schema_column *columns;
     uint32_t column_count;
     /* Of a text; its vocabulary is `classes`, the window `shape`. */
     copse_tokens tokens;
@@ -47,8 +48,8 @@ struct copse_schema_parts {
     bool knows_unseen;      /* `unseen` is known; else the schema is of an older version */
     const uint32_t *unseen; /* tokens that the text has not, ascending */
     uint32_t unseen_count;
-    /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row (0), for all of
-       them (1), or for each (their number). */
+    /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row
+       (0), for all of them (1), or for each (their number). */
     const double *means, *scales;
     size_t scaling_count;
 };
@@ -63,7 +64,8 @@ struct copse_schema {
 };
 
 /* Copies `parts`, which must be consistent; `shape` of a table is set from its columns. */
-copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts, copse_schema **out);
+copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts,
+                                  copse_schema **out);
 
 /* JSON text of the parts, to be freed with cJSON_free; NULL without memory. (schema_text.c) */
 char *copse__schema_print(const struct copse_schema_parts *parts);

@@ -5,7 +5,12 @@
 
 #define COPSE_SCHEMA_VERSION 1
 #define COPSE_SCHEMA_RESIZE  "bilinear" /* how pictures are resized */
-enum { COPSE_SCHEMA_KINDS = 4, COPSE_SCHEMA_TASKS = 4, COPSE_SCHEMA_ROLES = 4, COPSE_SCHEMA_MISSING = 2 };
+enum {
+    COPSE_SCHEMA_KINDS = 4,
+    COPSE_SCHEMA_TASKS = 4,
+    COPSE_SCHEMA_ROLES = 4,
+    COPSE_SCHEMA_MISSING = 2
+};
 
 extern const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS];
 extern const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the text of a schema. Every field is checked; a field that this version does not know is refused. */
+/* Reads the text of a schema. Every field is checked; a field that this version does not know is
+   refused. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,10 +32,12 @@ static copse_status no_memory(void)
 
 static copse_status wrong(const char *where, const char *name, const char *wanted)
 {
-    return copse_fail(COPSE_ERR_FORMAT, "schema: the field \"%s\" of %s is not %s", name, where, wanted);
+    return copse_fail(COPSE_ERR_FORMAT, "schema: the field \"%s\" of %s is not %s", name, where,
+                      wanted);
 }
 
-static copse_status take_fields(const cJSON *object, const char *where, const struct field *fields, size_t count)
+static copse_status take_fields(const cJSON *object, const char *where, const struct field *fields,
+                                size_t count)
 {
     if (!cJSON_IsObject(object))
         return copse_fail(COPSE_ERR_FORMAT, "schema: %s is not an object", where);
@@ -44,18 +47,20 @@ static copse_status take_fields(const cJSON *object, const char *where, const st
             i++;
         if (i == count)
             return copse_fail(COPSE_ERR_UNSUPPORTED,
-                              "schema: %s has the unknown field \"%.100s\": a newer version of Copse may have written it",
+                              "schema: %s has the unknown field \"%.100s\": a newer version of "
+                              "Copse may have written it",
                               where, item->string);
         if (*fields[i].to != NULL)
-            return copse_fail(COPSE_ERR_FORMAT, "schema: the field \"%s\" of %s is there twice", fields[i].name, where);
+            return copse_fail(COPSE_ERR_FORMAT, "schema: the field \"%s\" of %s is there twice",
+                              fields[i].name, where);
         *fields[i].to = item;
     }
     return COPSE_OK;
 }
 
 /* One of `words`, as its index. */
-static copse_status take_word(const cJSON *item, const char *where, const char *name, const char *const *words,
-                              int count, int *out)
+static copse_status take_word(const cJSON *item, const char *where, const char *name,
+                              const char *const *words, int count, int *out)
 {
     char list[200];
     size_t used = 0;
@@ -64,7 +69,8 @@ static copse_status take_word(const cJSON *item, const char *where, const char *
         if (strcmp(words[*out], item->valuestring) == 0)
             return COPSE_OK;
     for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "one of ", words[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "one of ",
+                                 words[i]);
     return wrong(where, name, list);
 }
 
@@ -83,7 +89,8 @@ static copse_status take_scale(const cJSON *item, const char *where, const char 
     return *out > 0 ? COPSE_OK : wrong(where, name, "greater than 0");
 }
 
-static copse_status take_count(const cJSON *item, const char *where, const char *name, uint32_t *out)
+static copse_status take_count(const cJSON *item, const char *where, const char *name,
+                               uint32_t *out)
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1 && item->valuedouble <= COUNT_MAX) ||
         item->valuedouble != floor(item->valuedouble))
@@ -115,8 +122,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* An array of at least one text, all different. */
-static copse_status take_texts(struct parser *p, const cJSON *item, const char *where, const char *name,
-                               const char *const **out, uint32_t *count)
+static copse_status take_texts(struct parser *p, const cJSON *item, const char *where,
+                               const char *name, const char *const **out, uint32_t *count)
 {
     if (!cJSON_IsArray(item) || item->child == NULL)
         return wrong(where, name, "an array of texts");
@@ -135,14 +142,15 @@ static copse_status take_texts(struct parser *p, const cJSON *item, const char *
     qsort(sorted, n, sizeof *sorted, by_text);
     for (uint32_t i = 1; i < n; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            return copse_fail(COPSE_ERR_FORMAT, "schema: \"%.100s\" is in the field \"%s\" of %s twice", sorted[i], name,
-                              where);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "schema: \"%.100s\" is in the field \"%s\" of %s twice", sorted[i],
+                              name, where);
     *out = to;
     return COPSE_OK;
 }
 
-static copse_status take_doubles(struct parser *p, const cJSON *item, const char *name, bool is_scale,
-                                 const double **out, size_t *count)
+static copse_status take_doubles(struct parser *p, const cJSON *item, const char *name,
+                                 bool is_scale, const double **out, size_t *count)
 {
     if (!cJSON_IsArray(item) || item->child == NULL)
         return wrong("scaling", name, "an array of numbers");
@@ -152,14 +160,17 @@ static copse_status take_doubles(struct parser *p, const cJSON *item, const char
         return no_memory();
     *out = to;
     for (const cJSON *each = item->child; each != NULL; each = each->next, to++)
-        COPSE_TRY(is_scale ? take_scale(each, "scaling", name, to) : take_number(each, "scaling", name, to));
+        COPSE_TRY(is_scale ? take_scale(each, "scaling", name, to)
+                           : take_number(each, "scaling", name, to));
     return COPSE_OK;
 }
 
 static copse_status take_input(struct parser *p, const cJSON *object)
 {
     const cJSON *type = NULL, *shape = NULL, *offset = NULL, *scale = NULL;
-    const struct field fields[] = { { "type", &type }, { "shape", &shape }, { "offset", &offset }, { "scale", &scale } };
+    const struct field fields[] = {
+        { "type", &type }, { "shape", &shape }, { "offset", &offset }, { "scale", &scale }
+    };
     double v;
 
     COPSE_TRY(take_fields(object, "input", fields, COPSE_COUNT(fields)));
@@ -182,7 +193,8 @@ static copse_status take_input(struct parser *p, const cJSON *object)
     p->parts.input_offset = (float)v;
     COPSE_TRY(take_scale(scale, "input", "scale", &v));
     p->parts.input_scale = (float)v;
-    return isfinite(p->parts.input_offset) && isfinite(p->parts.input_scale) && p->parts.input_scale > 0
+    return isfinite(p->parts.input_offset) && isfinite(p->parts.input_scale) &&
+                   p->parts.input_scale > 0
                ? COPSE_OK
                : wrong("input", "scale", "a number of 32 bits");
 }
@@ -209,7 +221,8 @@ static copse_status take_targets(struct parser *p, const cJSON *list)
     return COPSE_OK;
 }
 
-static copse_status take_outputs(struct parser *p, const cJSON *classes, const cJSON *numbered, const cJSON *targets)
+static copse_status take_outputs(struct parser *p, const cJSON *classes, const cJSON *numbered,
+                                 const cJSON *targets)
 {
     const copse_task task = p->parts.task;
     const bool has_classes = task == COPSE_TASK_CLASSIFICATION || task == COPSE_TASK_SEQUENCE;
@@ -217,7 +230,8 @@ static copse_status take_outputs(struct parser *p, const cJSON *classes, const c
     if ((targets != NULL) != (task == COPSE_TASK_REGRESSION) || (classes != NULL) != has_classes ||
         (numbered != NULL) != has_classes)
         return copse_fail(COPSE_ERR_FORMAT,
-                          "schema: the task is %s: a classification has the fields \"classes\" and \"numbered\", a "
+                          "schema: the task is %s: a classification has the fields \"classes\" and "
+                          "\"numbered\", a "
                           "regression \"targets\", and no other task one of them",
                           copse__schema_tasks[task]);
     if (targets != NULL)
@@ -225,9 +239,9 @@ static copse_status take_outputs(struct parser *p, const cJSON *classes, const c
     if (classes == NULL)
         return COPSE_OK;
     COPSE_TRY(take_bool(numbered, "the schema", "numbered", &p->parts.is_numbered));
-    return cJSON_IsNumber(classes)
-               ? take_count(classes, "the schema", "classes", &p->parts.outputs)
-               : take_texts(p, classes, "the schema", "classes", &p->parts.classes, &p->parts.outputs);
+    return cJSON_IsNumber(classes) ? take_count(classes, "the schema", "classes", &p->parts.outputs)
+                                   : take_texts(p, classes, "the schema", "classes",
+                                                &p->parts.classes, &p->parts.outputs);
 }
 
 /* Sorted, and no empty text but the last one. */
@@ -240,11 +254,14 @@ static copse_status check_categories(const struct copse_schema_column *c, const 
     return COPSE_OK;
 }
 
-static copse_status take_column(struct parser *p, const cJSON *object, uint32_t i, struct copse_schema_column *to)
+static copse_status take_column(struct parser *p, const cJSON *object, uint32_t i,
+                                struct copse_schema_column *to)
 {
-    const cJSON *name = NULL, *role = NULL, *mean = NULL, *scale = NULL, *fill = NULL, *categories = NULL;
-    const struct field fields[] = { { "name", &name },   { "role", &role }, { "mean", &mean },
-                                    { "scale", &scale }, { "fill", &fill }, { "categories", &categories } };
+    const cJSON *name = NULL, *role = NULL, *mean = NULL, *scale = NULL, *fill = NULL,
+                *categories = NULL;
+    const struct field fields[] = { { "name", &name }, { "role", &role },
+                                    { "mean", &mean }, { "scale", &scale },
+                                    { "fill", &fill }, { "categories", &categories } };
     char where[32];
     int at;
 
@@ -256,12 +273,15 @@ static copse_status take_column(struct parser *p, const cJSON *object, uint32_t 
     to->scale = 1;
     COPSE_TRY(take_word(role, where, "role", copse__schema_roles, COPSE_SCHEMA_ROLES, &at));
     to->role = (copse_column_role)at;
-    const bool is_number = to->role == COPSE_COLUMN_NUMBER, is_category = to->role == COPSE_COLUMN_CATEGORY;
-    if ((mean != NULL) != is_number || (scale != NULL) != is_number || (fill != NULL) != is_number ||
-        (categories != NULL) != is_category)
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "schema: %s: the role \"number\" has the fields \"mean\", \"scale\" and \"fill\", "
-                          "\"category\" has \"categories\", and no other role has them", where);
+    const bool is_number = to->role == COPSE_COLUMN_NUMBER,
+               is_category = to->role == COPSE_COLUMN_CATEGORY;
+    if ((mean != NULL) != is_number || (scale != NULL) != is_number ||
+        (fill != NULL) != is_number || (categories != NULL) != is_category)
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: %s: the role \"number\" has the fields \"mean\", \"scale\" and \"fill\", "
+            "\"category\" has \"categories\", and no other role has them",
+            where);
     if (is_number) {
         COPSE_TRY(take_number(mean, where, "mean", &to->mean));
         COPSE_TRY(take_scale(scale, where, "scale", &to->scale));
@@ -285,29 +305,38 @@ static copse_status check_columns(const struct copse_schema_parts *s)
         labels += s->columns[i].role == COPSE_COLUMN_LABEL;
     }
     if (s->type != COPSE_F32 || s->shape.rank != 1 || s->shape.dims[0] != width)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: the columns make f32 [%llu], but \"input\" has another type or shape",
-                          (unsigned long long)width);
-    if (labels > 1 || (labels == 1 && (s->task == COPSE_TASK_AUTO || (s->targets != NULL && s->outputs != 1))))
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a table has at most one label column, for a task with one target");
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: the columns make f32 [%llu], but \"input\" has another type or shape",
+            (unsigned long long)width);
+    if (labels > 1 ||
+        (labels == 1 && (s->task == COPSE_TASK_AUTO || (s->targets != NULL && s->outputs != 1))))
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: a table has at most one label column, for a task with one target");
     return COPSE_OK;
 }
 
-static copse_status take_table(struct parser *p, const cJSON *header, const cJSON *missing, const cJSON *columns)
+static copse_status take_table(struct parser *p, const cJSON *header, const cJSON *missing,
+                               const cJSON *columns)
 {
     uint32_t n = 0;
     int at;
 
     if ((header != NULL || missing != NULL || columns != NULL) && p->parts.kind != COPSE_DATA_TABLE)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: \"header\", \"missing\" and \"columns\" are fields of a table");
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "schema: \"header\", \"missing\" and \"columns\" are fields of a table");
     if (p->parts.kind != COPSE_DATA_TABLE)
         return COPSE_OK;
     COPSE_TRY(take_bool(header, "the schema", "header", &p->parts.has_header));
-    COPSE_TRY(take_word(missing, "the schema", "missing", copse__schema_missing, COPSE_SCHEMA_MISSING, &at));
+    COPSE_TRY(take_word(missing, "the schema", "missing", copse__schema_missing,
+                        COPSE_SCHEMA_MISSING, &at));
     p->parts.missing = (copse_missing)at;
     if (!cJSON_IsArray(columns) || columns->child == NULL)
         return wrong("the schema", "columns", "an array of columns");
     p->parts.column_count = length(columns);
-    struct copse_schema_column *to = copse__arena_alloc(&p->arena, p->parts.column_count, sizeof *to);
+    struct copse_schema_column *to =
+        copse__arena_alloc(&p->arena, p->parts.column_count, sizeof *to);
     if (to == NULL)
         return no_memory();
     p->parts.columns = to;
@@ -332,7 +361,9 @@ static copse_status take_merges(struct parser *p, const cJSON *list)
     static const char wanted[] = "an array of token numbers, two for each merge";
 
     if ((list != NULL) != (p->parts.tokens == COPSE_TOKENS_BPE))
-        return copse_fail(COPSE_ERR_FORMAT, "schema: \"merges\" is a field of a text of byte pairs, and no other has it");
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: \"merges\" is a field of a text of byte pairs, and no other has it");
     if (list == NULL)
         return COPSE_OK;
     const uint32_t count = cJSON_IsArray(list) ? length(list) : 1;
@@ -351,32 +382,41 @@ static copse_status take_merges(struct parser *p, const cJSON *list)
 
 static copse_status check_window(struct copse_mem *mem, const struct copse_schema_parts *s)
 {
-    if (s->task != COPSE_TASK_SEQUENCE || s->shape.rank != 1 || s->input_offset != 0 || s->input_scale != 1)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the task \"sequence\" and an \"input\" of one axis, without "
-                                            "offset and scale");
+    if (s->task != COPSE_TASK_SEQUENCE || s->shape.rank != 1 || s->input_offset != 0 ||
+        s->input_scale != 1)
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: a text has the task \"sequence\" and an \"input\" of one axis, without "
+            "offset and scale");
     COPSE_TRY(copse__token_kinds[s->tokens].check(mem, s));
     return s->type == copse__token_type(s->outputs)
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_FORMAT, "schema: the \"input\" of a text is u8, with more than 256 tokens i32");
+               : copse_fail(COPSE_ERR_FORMAT,
+                            "schema: the \"input\" of a text is u8, with more than 256 tokens i32");
 }
 
 /* Optional: older versions did not write it. */
 static copse_status take_unseen(struct parser *p, const cJSON *list)
 {
-    static const char wanted[] = "an array of token numbers, each larger than the one before, and not of all tokens";
+    static const char wanted[] =
+        "an array of token numbers, each larger than the one before, and not of all tokens";
     const uint32_t count = cJSON_IsArray(list) ? length(list) : 0;
 
     p->parts.knows_unseen = list != NULL || p->parts.tokens == COPSE_TOKENS_CHARACTERS;
     if (list == NULL)
         return COPSE_OK;
-    if (!cJSON_IsArray(list) || count >= p->parts.outputs || p->parts.tokens == COPSE_TOKENS_CHARACTERS)
-        return wrong("the schema", "unseen", p->parts.tokens == COPSE_TOKENS_CHARACTERS ? "one of a text of characters" : wanted);
+    if (!cJSON_IsArray(list) || count >= p->parts.outputs ||
+        p->parts.tokens == COPSE_TOKENS_CHARACTERS)
+        return wrong("the schema", "unseen",
+                     p->parts.tokens == COPSE_TOKENS_CHARACTERS ? "one of a text of characters"
+                                                                : wanted);
     uint32_t *to = copse__arena_alloc(&p->arena, count, sizeof *to);
     if (to == NULL)
         return no_memory();
     p->parts.unseen = to;
     for (const cJSON *each = list->child; each != NULL; each = each->next) {
-        const double v = each->valuedouble, least = p->parts.unseen_count > 0 ? to[p->parts.unseen_count - 1] + 1.0 : 0.0;
+        const double v = each->valuedouble,
+                     least = p->parts.unseen_count > 0 ? to[p->parts.unseen_count - 1] + 1.0 : 0.0;
         if (!cJSON_IsNumber(each) || !(v >= least && v < p->parts.outputs) || v != floor(v))
             return wrong("the schema", "unseen", wanted);
         to[p->parts.unseen_count++] = (uint32_t)v;
@@ -384,19 +424,26 @@ static copse_status take_unseen(struct parser *p, const cJSON *list)
     return COPSE_OK;
 }
 
-static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride, const cJSON *merges, const cJSON *unseen)
+static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride,
+                              const cJSON *merges, const cJSON *unseen)
 {
     const bool is_text = p->parts.kind == COPSE_DATA_TEXT;
     int at;
 
-    if ((tokens != NULL) != is_text || (stride != NULL) != is_text || ((merges != NULL || unseen != NULL) && !is_text))
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them, "
-                                            "\"merges\" or \"unseen\"");
+    if ((tokens != NULL) != is_text || (stride != NULL) != is_text ||
+        ((merges != NULL || unseen != NULL) && !is_text))
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them, "
+            "\"merges\" or \"unseen\"");
     if (!is_text)
         return p->parts.type != COPSE_I32 && p->parts.task != COPSE_TASK_SEQUENCE
                    ? COPSE_OK
-                   : copse_fail(COPSE_ERR_FORMAT, "schema: the input type i32 and the task \"sequence\" belong to a text");
-    COPSE_TRY(take_word(tokens, "the schema", "tokens", copse__token_names, COPSE_TOKEN_KINDS, &at));
+                   : copse_fail(
+                         COPSE_ERR_FORMAT,
+                         "schema: the input type i32 and the task \"sequence\" belong to a text");
+    COPSE_TRY(
+        take_word(tokens, "the schema", "tokens", copse__token_names, COPSE_TOKEN_KINDS, &at));
     p->parts.tokens = (copse_tokens)at;
     COPSE_TRY(take_merges(p, merges));
     COPSE_TRY(take_unseen(p, unseen));
@@ -420,9 +467,9 @@ static copse_status take_scaling(struct parser *p, const cJSON *object)
     p->parts.scaling_count = means;
     if (means != scales || (means != 1 && means != elements) || p->parts.kind == COPSE_DATA_TABLE ||
         p->parts.type != COPSE_F32)
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "schema: \"scaling\" has one mean and one scale, or one of each for every number of an f32 "
-                          "input that is not a table");
+        return copse_fail(COPSE_ERR_FORMAT, "schema: \"scaling\" has one mean and one scale, or "
+                                            "one of each for every number of an f32 "
+                                            "input that is not a table");
     return COPSE_OK;
 }
 
@@ -441,24 +488,29 @@ static copse_status take_resize(struct parser *p, const cJSON *word)
 
 static copse_status take_schema(struct parser *p, const cJSON *root)
 {
-    const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL, *numbered = NULL;
-    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL, *resize = NULL;
+    const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL,
+                *numbered = NULL;
+    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL,
+                *resize = NULL;
     const cJSON *tokens = NULL, *stride = NULL, *merges = NULL, *unseen = NULL;
     const struct field fields[] = {
-        { "version", &version }, { "kind", &kind },       { "task", &task },       { "input", &input },
-        { "classes", &classes }, { "numbered", &numbered }, { "targets", &targets }, { "header", &header },
-        { "missing", &missing }, { "columns", &columns }, { "scaling", &scaling },
-        { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },   { "merges", &merges },
+        { "version", &version }, { "kind", &kind },       { "task", &task },
+        { "input", &input },     { "classes", &classes }, { "numbered", &numbered },
+        { "targets", &targets }, { "header", &header },   { "missing", &missing },
+        { "columns", &columns }, { "scaling", &scaling }, { "resize", &resize },
+        { "tokens", &tokens },   { "stride", &stride },   { "merges", &merges },
         { "unseen", &unseen },
     };
     uint32_t number;
     int at;
 
-    version = cJSON_GetObjectItemCaseSensitive(root, "version"); /* first: a newer version may have other fields */
+    /* first: a newer version may have other fields */
+    version = cJSON_GetObjectItemCaseSensitive(root, "version");
     if (version != NULL) {
         COPSE_TRY(take_count(version, "the schema", "version", &number));
         if (number != COPSE_SCHEMA_VERSION)
-            return copse_fail(COPSE_ERR_UNSUPPORTED, "schema: it has version %u, this version of Copse reads %d", number,
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "schema: it has version %u, this version of Copse reads %d", number,
                               COPSE_SCHEMA_VERSION);
     }
     version = NULL;
@@ -485,7 +537,8 @@ copse_status copse_schema_parse(copse_context *ctx, const char *json, copse_sche
 
     *out = NULL;
     if (copse__utf8_valid(json, size) < size)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: invalid UTF-8 at byte %zu", copse__utf8_valid(json, size));
+        return copse_fail(COPSE_ERR_FORMAT, "schema: invalid UTF-8 at byte %zu",
+                          copse__utf8_valid(json, size));
     cJSON *root = cJSON_ParseWithLengthOpts(json, size + 1, &end, true);
     if (root == NULL)
         return copse_fail(COPSE_ERR_FORMAT, "schema: it is not JSON: an error at byte %zu",

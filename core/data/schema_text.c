@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a schema: JSON, version 1. docs/model-file.md describes the fields. Writes it; schema_parse.c reads it. */
+/* The text of a schema: JSON, version 1. docs/model-file.md describes the fields. Writes it;
+   schema_parse.c reads it. */
 #include <cjson/cJSON.h>
 
 #include "core/data/schema.h"
@@ -7,9 +8,12 @@
 #include "core/data/tokens.h"
 #include "core/graph/type.h"
 
-const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS] = { "array", "table", "pictures", "text" };
-const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS] = { "none", "classification", "regression", "sequence" };
-const char *const copse__schema_roles[COPSE_SCHEMA_ROLES] = { "number", "category", "label", "ignored" };
+const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS] = { "array", "table", "pictures",
+                                                              "text" };
+const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS] = { "none", "classification",
+                                                              "regression", "sequence" };
+const char *const copse__schema_roles[COPSE_SCHEMA_ROLES] = { "number", "category", "label",
+                                                              "ignored" };
 const char *const copse__schema_missing[COPSE_SCHEMA_MISSING] = { "refuse", "mean" };
 
 /* The functions return false without memory. */
@@ -58,7 +62,8 @@ static bool add_input(cJSON *root, const struct copse_schema_parts *p)
     ok = shape != NULL;
     for (uint32_t i = 0; ok && i < p->shape.rank; i++)
         ok = push(shape, cJSON_CreateNumber(p->shape.dims[i]));
-    return ok && add_number(o, "offset", (double)p->input_offset) && add_number(o, "scale", (double)p->input_scale);
+    return ok && add_number(o, "offset", (double)p->input_offset) &&
+           add_number(o, "scale", (double)p->input_scale);
 }
 
 static bool add_outputs(cJSON *root, const struct copse_schema_parts *p)
@@ -73,7 +78,8 @@ static bool add_outputs(cJSON *root, const struct copse_schema_parts *p)
     bool ok = list != NULL;
     for (uint32_t i = 0; ok && i < p->outputs; i++) {
         cJSON *o = cJSON_CreateObject();
-        ok = push(list, o) && add_text(o, "name", p->targets[i].name) && add_number(o, "mean", p->targets[i].mean) &&
+        ok = push(list, o) && add_text(o, "name", p->targets[i].name) &&
+             add_number(o, "mean", p->targets[i].mean) &&
              add_number(o, "scale", p->targets[i].scale);
     }
     return ok;
@@ -82,7 +88,8 @@ static bool add_outputs(cJSON *root, const struct copse_schema_parts *p)
 static bool add_column(cJSON *list, const struct copse_schema_column *c)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = push(list, o) && add_text(o, "name", c->name) && add_text(o, "role", copse__schema_roles[c->role]);
+    bool ok = push(list, o) && add_text(o, "name", c->name) &&
+              add_text(o, "role", copse__schema_roles[c->role]);
 
     if (c->role == COPSE_COLUMN_NUMBER)
         ok = ok && add_number(o, "mean", c->mean) && add_number(o, "scale", c->scale) &&
@@ -111,7 +118,8 @@ static bool add_merges(cJSON *root, const struct copse_schema_parts *p)
     bool ok = list != NULL;
 
     for (uint32_t i = 0; ok && i < p->merge_count; i++)
-        ok = push(list, cJSON_CreateNumber(p->merges[i].first)) && push(list, cJSON_CreateNumber(p->merges[i].second));
+        ok = push(list, cJSON_CreateNumber(p->merges[i].first)) &&
+             push(list, cJSON_CreateNumber(p->merges[i].second));
     return ok;
 }
 
@@ -128,7 +136,8 @@ static bool add_unseen(cJSON *root, const struct copse_schema_parts *p)
 
 static bool add_window(cJSON *root, const struct copse_schema_parts *p)
 {
-    return add_text(root, "tokens", copse__token_names[p->tokens]) && add_number(root, "stride", p->stride) &&
+    return add_text(root, "tokens", copse__token_names[p->tokens]) &&
+           add_number(root, "stride", p->stride) &&
            (p->tokens != COPSE_TOKENS_BPE || add_merges(root, p)) &&
            (p->tokens == COPSE_TOKENS_CHARACTERS || !p->knows_unseen || add_unseen(root, p));
 }
@@ -147,9 +156,11 @@ char *copse__schema_print(const struct copse_schema_parts *p)
     char *text = NULL;
 
     if (root != NULL && add_number(root, "version", COPSE_SCHEMA_VERSION) &&
-        add_text(root, "kind", copse__schema_kinds[p->kind]) && add_text(root, "task", copse__schema_tasks[p->task]) &&
-        add_input(root, p) && add_outputs(root, p) && (p->kind != COPSE_DATA_TABLE || add_table(root, p)) &&
-        (p->kind != COPSE_DATA_TEXT || add_window(root, p)) && (p->scaling_count == 0 || add_scaling(root, p)) &&
+        add_text(root, "kind", copse__schema_kinds[p->kind]) &&
+        add_text(root, "task", copse__schema_tasks[p->task]) && add_input(root, p) &&
+        add_outputs(root, p) && (p->kind != COPSE_DATA_TABLE || add_table(root, p)) &&
+        (p->kind != COPSE_DATA_TEXT || add_window(root, p)) &&
+        (p->scaling_count == 0 || add_scaling(root, p)) &&
         (!p->is_resized || add_text(root, "resize", COPSE_SCHEMA_RESIZE)))
         text = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);

@@ -34,9 +34,10 @@ static copse_status whole_weights(const double *weights, uint32_t replicas, uint
     *sum = 0;
     for (uint32_t r = 0; r < replicas; r++) {
         if (!(weights[r] >= 0.0) || !isfinite(weights[r]))
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "shard: the weight of replica %u is %g: a finite number >= 0 is needed",
-                              r, weights[r]);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "shard: the weight of replica %u is %g: a finite number >= 0 is needed", r,
+                weights[r]);
         largest = COPSE_MAX(largest, weights[r]);
     }
     if (largest == 0.0)
@@ -57,9 +58,10 @@ copse_status copse__shard_weighted(size_t rows, const double *weights, uint32_t 
     size_t left = rows, first = 0;
 
     if (replicas < 1 || replicas > COPSE_SHARD_MAX_REPLICAS || (uint64_t)rows >> 32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "shard: %zu rows for %u replicas, must be less than "
-                                              "2^32 for 1 to %u", rows, replicas,
-                          COPSE_SHARD_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "shard: %zu rows for %u replicas, must be less than "
+                          "2^32 for 1 to %u",
+                          rows, replicas, COPSE_SHARD_MAX_REPLICAS);
     COPSE_TRY(whole_weights(weights, replicas, whole, &sum));
     for (uint32_t r = 0; r < replicas; r++) {
         out[r].count = (size_t)((uint64_t)rows * whole[r] / sum);

@@ -30,14 +30,15 @@ static inline struct copse_shard copse__shard_of(enum copse_shard_rule rule, siz
     return (struct copse_shard){ first, COPSE_MIN(share, rows - first) };
 }
 
-/* Fill `out` (one entry per replica) for a batch of `rows` rows. `global` is the size of a full batch: rows <=
-   global; FIXED requires a multiple of `replicas`. */
+/* Fill `out` (one entry per replica) for a batch of `rows` rows. `global` is the size of a full
+   batch: rows <= global; FIXED requires a multiple of `replicas`. */
 copse_status copse__shard(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
                           struct copse_shard *out);
 
-/* Shards in proportion to `weights`: replica r gets rows * weight / sum, rounded down. The remaining rows go one each
-   to the largest remainders, of equal ones to the lowest rank. A weight of 0 gets none. Weights are finite, >= 0 and
-   not all 0; they are used relative to the largest, in steps of 2^-20 of it (a smaller one counts as one step). */
+/* Shards in proportion to `weights`: replica r gets rows * weight / sum, rounded down. The
+   remaining rows go one each to the largest remainders, of equal ones to the lowest rank. A weight
+   of 0 gets none. Weights are finite, >= 0 and not all 0; they are used relative to the largest, in
+   steps of 2^-20 of it (a smaller one counts as one step). */
 copse_status copse__shard_weighted(size_t rows, const double *weights, uint32_t replicas,
                                    struct copse_shard *out);
 

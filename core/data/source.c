@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a path leads to; sources of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
-#include "copse/data/readers.h"
+/* What a path leads to; sources of a dataset as arrays: a .npy or IDX file, or a folder with an IDX
+   pair. */
 #include "copse/data/source.h"
+#include "copse/data/readers.h"
 
 #include "core/base/files.h"
 #include "core/base/platform.h"
@@ -53,7 +54,8 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
 }
 
-/* The label file in the folder of `images`, a path with an images_word; *found: whether it exists. */
+/* The label file in the folder of `images`, a path with an images_word; *found: whether it
+   exists. */
 static copse_status find_labels(struct copse_mem *mem, const char *images, char **labels,
                                 bool *found)
 {
@@ -129,7 +131,8 @@ static copse_status read_any(copse_context *ctx, const char *path, uint64_t max_
                                   : copse_read_idx(ctx, path, &params, out);
 }
 
-copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *p, copse_array **out)
+copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *p,
+                                  copse_array **out)
 {
     enum copse_file_kind kind;
 
@@ -146,7 +149,8 @@ static bool find_images(void *user, const char *name)
     return !*(bool *)user;
 }
 
-copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+copse_status copse__source_kind(copse_context *ctx, const char *path,
+                                const struct copse_dataset_params *params,
                                 enum copse_source_kind *out)
 {
     enum copse_file_kind kind;
@@ -170,8 +174,8 @@ copse_status copse__source_kind(copse_context *ctx, const char *path, const stru
     return COPSE_OK;
 }
 
-static copse_status read_file(copse_context *ctx, const char *path, const struct copse_dataset_params *p,
-                              struct copse_source_arrays *out)
+static copse_status read_file(copse_context *ctx, const char *path,
+                              const struct copse_dataset_params *p, struct copse_source_arrays *out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     enum copse_file_kind kind;
@@ -203,7 +207,8 @@ static copse_status no_pair(const char *images, const char *labels)
                       (int)size, labels);
 }
 
-static copse_status read_folder(copse_context *ctx, const char *path, const struct copse_dataset_params *p,
+static copse_status read_folder(copse_context *ctx, const char *path,
+                                const struct copse_dataset_params *p,
                                 struct copse_source_arrays *out)
 {
     struct search best = { .mem = &copse__base(ctx)->mem,
@@ -229,9 +234,11 @@ static copse_status read_folder(copse_context *ctx, const char *path, const stru
     return s;
 }
 
-copse_status copse__source_read(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+copse_status copse__source_read(copse_context *ctx, const char *path,
+                                const struct copse_dataset_params *params,
                                 struct copse_source_arrays *out)
 {
     *out = (struct copse_source_arrays){ .features = NULL };
-    return copse__is_directory(path) ? read_folder(ctx, path, params, out) : read_file(ctx, path, params, out);
+    return copse__is_directory(path) ? read_folder(ctx, path, params, out)
+                                     : read_file(ctx, path, params, out);
 }

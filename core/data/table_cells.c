@@ -38,8 +38,8 @@ bool copse__table_has_comma(const struct copse_cell *cell)
     return copse__number_parse(text, cell->size, &v);
 }
 
-copse_status copse__table_fail(copse_status code, const char *path, size_t row, size_t column, const char *name,
-                               const char *fmt, ...)
+copse_status copse__table_fail(copse_status code, const char *path, size_t row, size_t column,
+                               const char *name, const char *fmt, ...)
 {
     char text[600];
     va_list args;
@@ -55,29 +55,33 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
 }
 
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
-                                       const struct copse_cell *cell, bool is_label, bool is_by_schema)
+                                       const struct copse_cell *cell, bool is_label,
+                                       bool is_by_schema)
 {
     char what[80] = "the cell is empty";
 
     if (cell->size > 0)
-        snprintf(what, sizeof what, "\"%.*s\" means a missing value", copse__csv_shown(cell), cell->text);
-    return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
-                             is_label       ? "every row needs a label"
-                             : is_by_schema ? "fill it in; a model that is trained with --missing mean takes the mean in its place"
-                                            : "fill it in, leave the column out (--ignore), or let the mean replace it "
-                                              "(--missing mean)");
+        snprintf(what, sizeof what, "\"%.*s\" means a missing value", copse__csv_shown(cell),
+                 cell->text);
+    return copse__table_fail(
+        COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
+        is_label ? "every row needs a label"
+        : is_by_schema
+            ? "fill it in; a model that is trained with --missing mean takes the mean in its place"
+            : "fill it in, leave the column out (--ignore), or let the mean replace it "
+              "(--missing mean)");
 }
 
-copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name, const struct copse_cell *cell,
-                                 double *out)
+copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,
+                                 const struct copse_cell *cell, double *out)
 {
     if (!copse__number_parse(cell->text, cell->size, out))
         return copse__csv_note_delimiter(c, cell,
-                                         copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name,
-                                                           "\"%.*s\" is not a number", copse__csv_shown(cell),
-                                                           cell->text));
+                                         copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row,
+                                                           column, name, "\"%.*s\" is not a number",
+                                                           copse__csv_shown(cell), cell->text));
     if (!isfinite((float)*out))
-        return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name, "%.*s is too large",
-                                 copse__csv_shown(cell), cell->text);
+        return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name,
+                                 "%.*s is too large", copse__csv_shown(cell), cell->text);
     return COPSE_OK;
 }

@@ -45,8 +45,8 @@ struct reader {
 
 static copse_status no_memory(const struct reader *r)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", r->csv != NULL ? r->csv->path : "table",
-                      r->csv != NULL ? r->csv->row : 0);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu",
+                      r->csv != NULL ? r->csv->path : "table", r->csv != NULL ? r->csv->row : 0);
 }
 
 /* ---- columns of the file ---- */
@@ -69,8 +69,8 @@ static size_t count_named(const struct copse_csv_names *names, const char *name,
     return count;
 }
 
-/* Whether the first line of a file is a header, if the schema has names. Other names than those of the schema are a
-   header, too: its columns are then reported as missing. */
+/* Whether the first line of a file is a header, if the schema has names. Other names than those of
+   the schema are a header, too: its columns are then reported as missing. */
 static bool is_header(const struct reader *r, const struct copse_csv_names *names)
 {
     const struct copse_schema_parts *s = r->schema;
@@ -80,10 +80,12 @@ static bool is_header(const struct reader *r, const struct copse_csv_names *name
     if (r->header != COPSE_CSV_HEADER_AUTO)
         return r->header == COPSE_CSV_HEADER_YES;
     for (uint32_t i = 0; i < s->column_count; i++) {
-        found += s->has_header && is_feature(&s->columns[i]) && count_named(names, s->columns[i].name, &at) > 0;
+        found += s->has_header && is_feature(&s->columns[i]) &&
+                 count_named(names, s->columns[i].name, &at) > 0;
         has_number |= s->columns[i].role == COPSE_COLUMN_NUMBER;
     }
-    return found > 0 || (copse__csv_is_header(names, COPSE_CSV_HEADER_AUTO, &by_text) && (has_number || !by_text));
+    return found > 0 || (copse__csv_is_header(names, COPSE_CSV_HEADER_AUTO, &by_text) &&
+                         (has_number || !by_text));
 }
 
 static void use(struct reader *r, size_t file_column, uint32_t i)
@@ -102,10 +104,11 @@ static copse_status use_names(struct reader *r, const struct copse_csv_names *na
             continue;
         const size_t count = count_named(names, c->name, &at);
         if (count > 1)
-            return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %zu columns are named \"%s\"", r->csv->path, r->csv->row,
-                              count, c->name);
+            return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %zu columns are named \"%s\"",
+                              r->csv->path, r->csv->row, count, c->name);
         if (count == 0 && !is_label)
-            return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: there is no column \"%s\", which the schema has",
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "csv: %s, row %zu: there is no column \"%s\", which the schema has",
                               r->csv->path, r->csv->row, c->name);
         if (count > 0)
             use(r, at, i);
@@ -123,8 +126,9 @@ static copse_status use_positions(struct reader *r)
         has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
 
     if (r->use_count != all && (!has_label || r->use_count + 1 != all))
-        return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: %zu columns, the schema has %u%s", r->csv->path, r->csv->row,
-                          r->use_count, all, has_label ? " with the label" : "");
+        return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: %zu columns, the schema has %u%s",
+                          r->csv->path, r->csv->row, r->use_count, all,
+                          has_label ? " with the label" : "");
     for (uint32_t i = 0; i < all; i++) {
         const copse_column_role role = r->schema->columns[i].role;
         const bool is_label = role == COPSE_COLUMN_LABEL;
@@ -150,17 +154,20 @@ static copse_status first_line(struct reader *r, struct copse_cell line, bool *s
     r->use_count = names.count;
     r->has_label = false;
     *skip = is_header(r, &names);
-    COPSE_TRY(*skip && r->schema->has_header && !r->is_surveyed ? use_names(r, &names) : use_positions(r));
+    COPSE_TRY(*skip && r->schema->has_header && !r->is_surveyed ? use_names(r, &names)
+                                                                : use_positions(r));
     return is_first_file || had_label == r->has_label
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "csv: %s has %s label column, unlike the files before it", r->csv->path,
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "csv: %s has %s label column, unlike the files before it", r->csv->path,
                             r->has_label ? "a" : "no");
 }
 
 /* ---- cells ---- */
 
-static copse_status take_number(const struct reader *r, size_t column, const struct copse_schema_column *c,
-                                const struct copse_cell *cell, float *to)
+static copse_status take_number(const struct reader *r, size_t column,
+                                const struct copse_schema_column *c, const struct copse_cell *cell,
+                                float *to)
 {
     double v = c->fill;
 
@@ -173,12 +180,13 @@ static copse_status take_number(const struct reader *r, size_t column, const str
     *to = (float)((v - c->mean) / c->scale);
     if (!isfinite(*to))
         return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "%.*s is too large after scaling", copse__csv_shown(cell), cell->text);
+                                 "%.*s is too large after scaling", copse__csv_shown(cell),
+                                 cell->text);
     return COPSE_OK;
 }
 
-static copse_status take_category(const struct reader *r, size_t column, const struct use *u, const struct copse_cell *cell,
-                                  float *to)
+static copse_status take_category(const struct reader *r, size_t column, const struct use *u,
+                                  const struct copse_cell *cell, float *to)
 {
     const struct copse_schema_column *c = u->column;
     const bool is_missing = copse__table_is_missing(cell);
@@ -186,20 +194,21 @@ static copse_status take_category(const struct reader *r, size_t column, const s
         is_missing ? NULL : copse__dictionary_find(u->codes, cell->text, cell->size);
 
     if (is_missing && !c->has_missing)
-        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "the cell is empty, and no cell of the column was when the categories were made");
+        return copse__table_fail(
+            COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
+            "the cell is empty, and no cell of the column was when the categories were made");
     if (!is_missing && e == NULL)
         return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "\"%.*s\" is none of the %u categories of the column", copse__csv_shown(cell), cell->text,
-                                 c->width - c->has_missing);
+                                 "\"%.*s\" is none of the %u categories of the column",
+                                 copse__csv_shown(cell), cell->text, c->width - c->has_missing);
     const size_t code = is_missing ? c->width - 1 : (size_t)(e - u->codes->entries.at);
     memset(to, 0, c->width * sizeof *to);
     to[code] = 1;
     return COPSE_OK;
 }
 
-static copse_status refuse_label(const struct reader *r, size_t column, const char *name, const struct copse_cell *cell,
-                                 bool is_number)
+static copse_status refuse_label(const struct reader *r, size_t column, const char *name,
+                                 const struct copse_cell *cell, bool is_number)
 {
     const char *quote = is_number ? "" : "\"";
     const int size = copse__csv_shown(cell);
@@ -207,19 +216,22 @@ static copse_status refuse_label(const struct reader *r, size_t column, const ch
 
     if (!r->is_counted)
         return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
-                                 "the label %s%.*s%s is none of the %u classes", quote, size, cell->text, quote,
-                                 r->schema->outputs);
-    if (is_number && copse__number_parse(cell->text, cell->size, &v) && v >= 0 && copse__table_is_whole(v))
+                                 "the label %s%.*s%s is none of the %u classes", quote, size,
+                                 cell->text, quote, r->schema->outputs);
+    if (is_number && copse__number_parse(cell->text, cell->size, &v) && v >= 0 &&
+        copse__table_is_whole(v))
         return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
-                                 "the label %.*s is out of range, there are %u classes (0 to %u)", size, cell->text,
-                                 r->schema->outputs, r->schema->outputs - 1);
-    return copse__csv_note_delimiter(r->csv, cell,
-                                     copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
-                                                       "the label %s%.*s%s is not a class (a whole number from 0)", quote,
-                                                       size, cell->text, quote));
+                                 "the label %.*s is out of range, there are %u classes (0 to %u)",
+                                 size, cell->text, r->schema->outputs, r->schema->outputs - 1);
+    return copse__csv_note_delimiter(
+        r->csv, cell,
+        copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
+                          "the label %s%.*s%s is not a class (a whole number from 0)", quote, size,
+                          cell->text, quote));
 }
 
-static copse_status take_class(struct reader *r, size_t column, const char *name, const struct copse_cell *cell)
+static copse_status take_class(struct reader *r, size_t column, const char *name,
+                               const struct copse_cell *cell)
 {
     const struct copse_dictionary_entry *e = NULL;
     char digits[32];
@@ -243,7 +255,8 @@ static copse_status take_class(struct reader *r, size_t column, const char *name
     return COPSE_PUSH(r->mem, &r->classes_of_rows, class) ? COPSE_OK : no_memory(r);
 }
 
-static copse_status take_label(struct reader *r, size_t column, const char *name, const struct copse_cell *cell)
+static copse_status take_label(struct reader *r, size_t column, const char *name,
+                               const struct copse_cell *cell)
 {
     double v;
 
@@ -254,13 +267,15 @@ static copse_status take_label(struct reader *r, size_t column, const char *name
     COPSE_TRY(copse__table_number(r->csv, column, name, cell, &v));
     const float y = (float)((v - r->schema->targets[0].mean) / r->schema->targets[0].scale);
     if (!isfinite(y))
-        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name, "%.*s is too large after scaling",
-                                 copse__csv_shown(cell), cell->text);
+        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
+                                 "%.*s is too large after scaling", copse__csv_shown(cell),
+                                 cell->text);
     return COPSE_PUSH(r->mem, &r->targets, y) ? COPSE_OK : no_memory(r);
 }
 
 /* Into `row`, which has the order of the schema. */
-static copse_status take_cell(struct reader *r, size_t column, const struct copse_cell *cell, float *row)
+static copse_status take_cell(struct reader *r, size_t column, const struct copse_cell *cell,
+                              float *row)
 {
     const struct use *u = &r->uses[column];
     const struct copse_schema_column *c = u->column;
@@ -320,8 +335,8 @@ static copse_status read_file(struct reader *r, const char *path)
     return s;
 }
 
-static copse_status fill_dictionary(const struct reader *r, struct copse_dictionary *d, const char *const *texts,
-                                    uint32_t count)
+static copse_status fill_dictionary(const struct reader *r, struct copse_dictionary *d,
+                                    const char *const *texts, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (!copse__dictionary_add(d, texts[i], strlen(texts[i]), "", 0))
@@ -353,22 +368,24 @@ static copse_status read_all(struct reader *r, const char *const *paths, size_t 
     size_t numbers;
 
     COPSE_TRY(make_dictionaries(r));
-    if (rows > 0 && (!copse__mul(rows, r->schema->shape.dims[0], &numbers) || !COPSE_RESERVE(r->mem, &r->x, numbers)))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory for %zu rows of %u numbers", paths[0], rows,
-                          r->schema->shape.dims[0]);
+    if (rows > 0 && (!copse__mul(rows, r->schema->shape.dims[0], &numbers) ||
+                     !COPSE_RESERVE(r->mem, &r->x, numbers)))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory for %zu rows of %u numbers",
+                          paths[0], rows, r->schema->shape.dims[0]);
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(read_file(r, paths[i]));
     if (r->rows == 0)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has no rows of data", paths[0]);
     if (r->rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "csv: %s has more than 2^32-1 rows", paths[0]);
-    return rows == 0 || rows == r->rows ? COPSE_OK
-                                        : copse_fail(COPSE_ERR_IO, "file: %s changed while it was read", paths[0]);
+    return rows == 0 || rows == r->rows
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_IO, "file: %s changed while it was read", paths[0]);
 }
 
 /* Hand the memory of a vector to an array, without its surplus. */
-static copse_status make_array(const struct reader *r, copse_context *ctx, copse_element type, uint32_t rank, size_t width,
-                               void **at, copse_array **out)
+static copse_status make_array(const struct reader *r, copse_context *ctx, copse_element type,
+                               uint32_t rank, size_t width, void **at, copse_array **out)
 {
     const size_t shape[2] = { r->rows, width };
     void *fitted = copse__resize(r->mem, *at, r->rows * width, copse_element_size(type));
@@ -381,8 +398,9 @@ static copse_status make_array(const struct reader *r, copse_context *ctx, copse
 }
 
 copse_status copse__table_read(copse_context *ctx, const char *const *paths, size_t count,
-                               const struct copse_dataset_params *params, const copse_schema *schema,
-                               copse_csv_header header, size_t rows, copse_array **x, copse_array **y)
+                               const struct copse_dataset_params *params,
+                               const copse_schema *schema, copse_csv_header header, size_t rows,
+                               copse_array **x, copse_array **y)
 {
     struct reader r = {
         .mem = &copse__base(ctx)->mem,
@@ -400,7 +418,8 @@ copse_status copse__table_read(copse_context *ctx, const char *const *paths, siz
     if (s == COPSE_OK)
         s = read_all(&r, paths, count, rows);
     if (s == COPSE_OK)
-        s = make_array(&r, ctx, COPSE_ELEMENT_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at, x);
+        s = make_array(&r, ctx, COPSE_ELEMENT_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at,
+                       x);
     if (s == COPSE_OK && r.has_label && schema->is.task == COPSE_TASK_REGRESSION)
         s = make_array(&r, ctx, COPSE_ELEMENT_F32, 2, 1, (void **)&r.targets.at, y);
     else if (s == COPSE_OK && r.has_label)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides the schema of a table from the survey of its cells: which columns are categories, the scaling, the task and the
-   classes. */
+/* Decides the schema of a table from the survey of its cells: which columns are categories, the
+   scaling, the task and the classes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,30 +15,31 @@ static copse_status no_memory(const struct copse_table_facts *f)
     return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory for the columns", f->path);
 }
 
-
 /* ---- texts ---- */
 
 /* An error about an entry of a column. */
-static copse_status refuse(const struct copse_table_facts *f, size_t column, const struct copse_dictionary_entry *e,
-                           const char *why)
+static copse_status refuse(const struct copse_table_facts *f, size_t column,
+                           const struct copse_dictionary_entry *e, const char *why)
 {
     const struct copse_cell cell = { (char *)(uintptr_t)e->text, e->size };
 
-    return copse__table_fail(COPSE_ERR_FORMAT, e->path, e->row, column, f->columns[column].name, "\"%.*s\" %s",
-                             copse__csv_shown(&cell), e->text, why);
+    return copse__table_fail(COPSE_ERR_FORMAT, e->path, e->row, column, f->columns[column].name,
+                             "\"%.*s\" %s", copse__csv_shown(&cell), e->text, why);
 }
 
-/* Whether the different texts of a column, and in a column of both its numbers, are few enough to be categories or
-   classes. */
+/* Whether the different texts of a column, and in a column of both its numbers, are few enough to
+   be categories or classes. */
 static copse_status check_texts(const struct copse_table_facts *f, size_t column)
 {
     const struct copse_table_column *c = &f->columns[column];
-    const size_t different = c->words.entries.count + (c->numbers > 0 ? c->digits.entries.count : 0);
+    const size_t different =
+        c->words.entries.count + (c->numbers > 0 ? c->digits.entries.count : 0);
     const struct copse_dictionary_entry *first = &c->words.entries.at[0];
 
     if (c->commas == c->texts)
-        return refuse(f, column, first, "is not a number; numbers are written with '.', without a decimal comma or "
-                                        "separators");
+        return refuse(f, column, first,
+                      "is not a number; numbers are written with '.', without a decimal comma or "
+                      "separators");
     for (size_t i = 0; c->numbers > 0 && i < c->words.entries.count; i++) {
         const struct copse_dictionary_entry *e = &c->words.entries.at[i];
         if (different > COPSE_FEW || e->count == 1)
@@ -59,7 +60,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The different cells of a column, sorted by bytes. */
-static copse_status sort_texts(struct copse_table_facts *f, size_t column, const char *const **out, uint32_t *count)
+static copse_status sort_texts(struct copse_table_facts *f, size_t column, const char *const **out,
+                               uint32_t *count)
 {
     const struct copse_table_column *c = &f->columns[column];
     const struct copse_dictionary *parts[] = { &c->words, &c->digits };
@@ -85,20 +87,25 @@ static double deviation(const struct copse_table_column *c)
     return d > 0 && isfinite(d) ? d : 1;
 }
 
-static copse_status set_feature(struct copse_table_facts *f, size_t column, struct copse_schema_column *to)
+static copse_status set_feature(struct copse_table_facts *f, size_t column,
+                                struct copse_schema_column *to)
 {
     const struct copse_table_column *c = &f->columns[column];
     const copse_feature_scale scale = f->params->scale;
 
     if (c->numbers == 0 && c->texts == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (--ignore)",
-                          f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "");
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (--ignore)",
+            f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "");
     if (c->texts == 0) {
         const bool is_standard = scale == COPSE_SCALE_AUTO || scale == COPSE_SCALE_STANDARD;
         to->role = COPSE_COLUMN_NUMBER;
         to->fill = c->mean;
         to->mean = is_standard ? c->mean : 0;
-        to->scale = is_standard ? deviation(c) : scale == COPSE_SCALE_MAX && f->largest > 0 ? (double)f->largest : 1;
+        to->scale = is_standard                                  ? deviation(c)
+                    : scale == COPSE_SCALE_MAX && f->largest > 0 ? (double)f->largest
+                                                                 : 1;
         return COPSE_OK;
     }
     COPSE_TRY(check_texts(f, column));
@@ -129,7 +136,9 @@ static copse_status set_columns(struct copse_table_facts *f, struct copse_schema
         width += to[i].role == COPSE_COLUMN_NUMBER ? 1 : to[i].width;
     }
     if (width == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s has no column but the label and those that are left out", f->path);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s has no column but the label and those that are left out",
+                          f->path);
     return COPSE_OK;
 }
 
@@ -162,7 +171,8 @@ static bool are_classes(const struct copse_table_facts *f, const double *v, size
     return count <= COPSE_FEW || (is_counted && f->rows / count >= CLASS_ROWS);
 }
 
-static copse_status name_numbers(struct copse_table_facts *f, const double *v, size_t count, struct copse_schema_parts *p)
+static copse_status name_numbers(struct copse_table_facts *f, const double *v, size_t count,
+                                 struct copse_schema_parts *p)
 {
     const char **names = copse__arena_alloc(&f->arena, count, sizeof *names);
     char digits[32];
@@ -187,12 +197,14 @@ static copse_status set_text_classes(struct copse_table_facts *f, struct copse_s
     const struct copse_table_column *c = &f->columns[f->label];
 
     if (f->params->task == COPSE_TASK_REGRESSION)
-        return refuse(f, f->label, &c->words.entries.at[0], "is not a number, and the labels of a regression are numbers");
+        return refuse(f, f->label, &c->words.entries.at[0],
+                      "is not a number, and the labels of a regression are numbers");
     COPSE_TRY(check_texts(f, f->label));
     p->task = COPSE_TASK_CLASSIFICATION;
     COPSE_TRY(sort_texts(f, f->label, &p->classes, &p->outputs));
     if (f->params->classes != 0 && f->params->classes != p->outputs)
-        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: the labels are %u different texts, not %u classes", f->path,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: %s: the labels are %u different texts, not %u classes", f->path,
                           p->outputs, f->params->classes);
     return COPSE_OK;
 }
@@ -205,7 +217,8 @@ static copse_status set_target(struct copse_table_facts *f, struct copse_schema_
 
     if (to == NULL)
         return no_memory(f);
-    *to = (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0, is_scaled ? deviation(c) : 1 };
+    *to = (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0,
+                                        is_scaled ? deviation(c) : 1 };
     p->task = COPSE_TASK_REGRESSION;
     p->targets = to;
     p->outputs = 1;
@@ -227,21 +240,25 @@ static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_
     }
     const size_t count = sort_labels(f);
     if (task == COPSE_TASK_AUTO)
-        task = are_classes(f, f->labels.at, count) ? COPSE_TASK_CLASSIFICATION : COPSE_TASK_REGRESSION;
+        task =
+            are_classes(f, f->labels.at, count) ? COPSE_TASK_CLASSIFICATION : COPSE_TASK_REGRESSION;
     if (task == COPSE_TASK_REGRESSION)
         return set_target(f, p);
     if (f->fraction_row != 0)
         return copse__table_fail(COPSE_ERR_FORMAT, f->fraction_path, f->fraction_row, f->label,
-                                 f->columns[f->label].name, "the label is not a class (a whole number)");
+                                 f->columns[f->label].name,
+                                 "the label is not a class (a whole number)");
     if (count > COPSE_NAMED_CLASSES_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s: there are %zu different labels, at most %u classes are possible",
-                          f->path, count, COPSE_NAMED_CLASSES_MAX);
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "csv: %s: there are %zu different labels, at most %u classes are possible", f->path,
+            count, COPSE_NAMED_CLASSES_MAX);
     p->task = COPSE_TASK_CLASSIFICATION;
     return name_numbers(f, f->labels.at, count, p);
 }
 
-copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f, const struct copse_schema_parts *labels,
-                                 copse_schema **out)
+copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
+                                 const struct copse_schema_parts *labels, copse_schema **out)
 {
     struct copse_schema_parts p = *labels;
 

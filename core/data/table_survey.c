@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* First pass over a table: header, names, label column, ignored columns, and what the cells of each column are. */
+/* First pass over a table: header, names, label column, ignored columns, and what the cells of each
+   column are. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ struct survey {
 
 static copse_status no_memory(const struct survey *v)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", v->csv->path, v->csv->row);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", v->csv->path,
+                      v->csv->row);
 }
 
 /* ---- columns ---- */
@@ -32,7 +34,8 @@ static copse_status find_name(const struct survey *v, const char *name, size_t *
         if (strcmp(v->names.at[i], name) != 0)
             continue;
         if (*out != SIZE_MAX)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s, row %zu: columns %zu and %zu are both named \"%s\"",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s, row %zu: columns %zu and %zu are both named \"%s\"",
                               v->csv->path, v->csv->row, *out + 1, i + 1, name);
         *out = i;
     }
@@ -51,12 +54,13 @@ static copse_status ignore_one(struct survey *v, bool may_be_header, const char 
     if (at != SIZE_MAX) {
         v->is_open = false;
         f->has_header = true;
-    } else if (copse__number_parse(item, size, &number) && copse__table_is_whole(number) && number >= 1 &&
-               number <= (double)f->column_count) {
+    } else if (copse__number_parse(item, size, &number) && copse__table_is_whole(number) &&
+               number >= 1 && number <= (double)f->column_count) {
         at = (size_t)number - 1;
     } else {
-        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
-                          v->csv->path, item, f->column_count, may_be_header ? "" : " and no header");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT, "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
+            v->csv->path, item, f->column_count, may_be_header ? "" : " and no header");
     }
     f->columns[at].role = COPSE_COLUMN_IGNORED;
     return COPSE_OK;
@@ -97,14 +101,15 @@ static copse_status take_label(struct survey *v, bool may_be_header)
         if (may_be_header)
             COPSE_TRY(find_name(v, p->label_name, &at));
         if (at == SIZE_MAX)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has no column named \"%s\" in its first row", v->csv->path,
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column named \"%s\" in its first row", v->csv->path,
                               p->label_name);
         v->is_open = false;
         f->has_header = true;
         f->label = at;
     } else if (p->label_column > f->column_count) {
-        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u", v->csv->path,
-                          f->column_count, p->label_column);
+        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u",
+                          v->csv->path, f->column_count, p->label_column);
     } else if (p->label_column > 0) {
         f->label = p->label_column - 1;
     } else {
@@ -112,12 +117,14 @@ static copse_status take_label(struct survey *v, bool may_be_header)
             if (f->columns[f->label - 1].role != COPSE_COLUMN_IGNORED)
                 break;
         if (f->label == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: all columns are left out", v->csv->path);
+            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: all columns are left out",
+                              v->csv->path);
         f->label--;
     }
     if (f->columns[f->label].role == COPSE_COLUMN_IGNORED)
-        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: column %zu is left out, so it cannot be the label", v->csv->path,
-                          f->label + 1);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: %s: column %zu is left out, so it cannot be the label",
+                          v->csv->path, f->label + 1);
     f->columns[f->label].role = COPSE_COLUMN_LABEL;
     return COPSE_OK;
 }
@@ -132,13 +139,18 @@ static copse_status check_names(const struct copse_table_facts *f, const struct 
         const char *name = v->names.at[i];
         if (f->columns[i].role == COPSE_COLUMN_IGNORED)
             continue;
-        const struct copse_dictionary_entry *other = copse__dictionary_find(&seen, name, strlen(name));
+        const struct copse_dictionary_entry *other =
+            copse__dictionary_find(&seen, name, strlen(name));
         if (other != NULL)
             s = copse_fail(COPSE_ERR_FORMAT,
-                           "csv: %s, row %zu: columns %zu and %zu %s%.80s%s; rename one, or leave one out by its "
-                           "position (--ignore)", v->csv->path, v->names_row, other->row, i + 1,
-                           name[0] != 0 ? "are both named \"" : "have no name", name, name[0] != 0 ? "\"" : "");
-        else if (!copse__dictionary_add(&seen, name, strlen(name), "", i + 1)) /* its column, in place of a row */
+                           "csv: %s, row %zu: columns %zu and %zu %s%.80s%s; rename one, or leave "
+                           "one out by its "
+                           "position (--ignore)",
+                           v->csv->path, v->names_row, other->row, i + 1,
+                           name[0] != 0 ? "are both named \"" : "have no name", name,
+                           name[0] != 0 ? "\"" : "");
+        else if (!copse__dictionary_add(&seen, name, strlen(name), "",
+                                        i + 1)) /* its column, in place of a row */
             s = no_memory(v);
     }
     copse__dictionary_fini(&seen);
@@ -174,7 +186,8 @@ static copse_status first_line(struct survey *v, struct copse_cell line)
 
 /* ---- cells ---- */
 
-static copse_status take_number(struct survey *v, size_t column, const struct copse_cell *cell, double x)
+static copse_status take_number(struct survey *v, size_t column, const struct copse_cell *cell,
+                                double x)
 {
     struct copse_table_facts *f = v->facts;
     struct copse_table_column *c = &f->columns[column];
@@ -209,10 +222,11 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
         return no_memory(v);
     if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
         return COPSE_OK;
-    return copse__table_fail(COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
-                             "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
-                             c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
-                                                           : "these are no categories; leave the column out (--ignore)");
+    return copse__table_fail(
+        COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
+        "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
+        c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
+                                      : "these are no categories; leave the column out (--ignore)");
 }
 
 static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -234,7 +248,8 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
         return take_text(v, column, cell);
     c->missing++;
     return c->role == COPSE_COLUMN_LABEL || f->params->missing == COPSE_MISSING_REFUSE
-               ? copse__table_fail_missing(v->csv, column, c->name, cell, c->role == COPSE_COLUMN_LABEL, false)
+               ? copse__table_fail_missing(v->csv, column, c->name, cell,
+                                           c->role == COPSE_COLUMN_LABEL, false)
                : COPSE_OK;
 }
 
@@ -271,7 +286,8 @@ static copse_status take_first_line(struct survey *v)
         f->columns[i].name = "";
     v->csv->row = v->names_row;
     for (size_t i = 0; s == COPSE_OK && i < f->column_count; i++) {
-        const struct copse_cell cell = { (char *)(uintptr_t)v->names.at[i], strlen(v->names.at[i]) };
+        const struct copse_cell cell = { (char *)(uintptr_t)v->names.at[i],
+                                         strlen(v->names.at[i]) };
         s = take_cell(v, i, &cell);
     }
     v->csv->row = row;
@@ -301,8 +317,9 @@ static copse_status check_header(const struct survey *v, struct copse_cell line)
     for (size_t i = 0; is_same && i < names.count; i++)
         is_same = strcmp(names.at[i], v->names.at[i]) == 0;
     return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: the header differs from that of %s", v->csv->path,
-                                v->csv->row, v->facts->path);
+                   : copse_fail(COPSE_ERR_FORMAT,
+                                "csv: %s, row %zu: the header differs from that of %s",
+                                v->csv->path, v->csv->row, v->facts->path);
 }
 
 static copse_status survey_lines(struct survey *v, bool is_first_file)
@@ -331,7 +348,8 @@ static copse_status survey_file(struct survey *v, const char *path, bool is_firs
     struct copse_csv csv;
     v->csv = &csv;
 
-    copse_status s = copse__csv_open(&csv, f->mem, path, f->params->max_bytes, f->params->csv.delimiter);
+    copse_status s =
+        copse__csv_open(&csv, f->mem, path, f->params->max_bytes, f->params->csv.delimiter);
     if (s == COPSE_OK)
         s = survey_lines(v, is_first_file);
     if (s == COPSE_OK && v->is_open && is_data(v))
@@ -343,12 +361,15 @@ static copse_status survey_file(struct survey *v, const char *path, bool is_firs
     return s;
 }
 
-copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx, const char *const *paths, size_t count,
+copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
+                                 const char *const *paths, size_t count,
                                  const struct copse_dataset_params *params)
 {
     struct survey v = { .facts = f };
 
-    *f = (struct copse_table_facts){ .mem = &copse__base(ctx)->mem, .params = params, .path = paths[0] };
+    *f = (struct copse_table_facts){ .mem = &copse__base(ctx)->mem,
+                                     .params = params,
+                                     .path = paths[0] };
     f->arena.mem = f->mem;
     COPSE_TRY(copse__csv_check(&params->csv));
     for (size_t i = 0; i < count; i++) {

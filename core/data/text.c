@@ -31,7 +31,8 @@ static copse_status read_all(struct copse_input *in, struct copse_text *out)
     return COPSE_OK;
 }
 
-copse_status copse__text_read(copse_context *ctx, const char *path, uint64_t max_bytes, struct copse_text *out)
+copse_status copse__text_read(copse_context *ctx, const char *path, uint64_t max_bytes,
+                              struct copse_text *out)
 {
     struct copse_input in;
 
@@ -63,8 +64,8 @@ copse_status copse_read_text(copse_context *ctx, const char *path,
     const size_t valid = copse__utf8_valid(t.bytes, t.size);
     copse_status s = COPSE_OK;
     if (valid < t.size)
-        s = copse_fail(COPSE_ERR_FORMAT, "text: %s has %s at byte %zu", path, t.bytes[valid] == 0 ? "a NUL" : "invalid UTF-8",
-                       valid);
+        s = copse_fail(COPSE_ERR_FORMAT, "text: %s has %s at byte %zu", path,
+                       t.bytes[valid] == 0 ? "a NUL" : "invalid UTF-8", valid);
     else
         s = copse__array_create(ctx, COPSE_ELEMENT_U8, 1, &t.size, t.bytes, out);
     if (s == COPSE_OK)

@@ -85,7 +85,8 @@ static const char *place(const struct copse_text *t, size_t at, char text[600])
             column = 1;
         }
     }
-    snprintf(text, 600, "%.500s: line %llu, column %llu", t->name, (unsigned long long)line, (unsigned long long)column);
+    snprintf(text, 600, "%.500s: line %llu, column %llu", t->name, (unsigned long long)line,
+             (unsigned long long)column);
     return text;
 }
 
@@ -100,7 +101,8 @@ static const char *fault(const struct copse_text *t, size_t at)
     if (c < 0xc0)
         return "invalid UTF-8: a byte that continues no character";
     if (c > 0xf4)
-        return c > 0xf7 ? "invalid UTF-8: a byte that begins no character" : "invalid UTF-8: a character above U+10FFFF";
+        return c > 0xf7 ? "invalid UTF-8: a byte that begins no character"
+                        : "invalid UTF-8: a character above U+10FFFF";
     if (c < 0xc2)
         return "invalid UTF-8: a character written with more bytes than it needs";
     for (size_t i = 1; i < length; i++) {
@@ -121,7 +123,8 @@ static copse_status check_utf8(const struct copse_text *t)
 
     if (valid == t->size)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_FORMAT, "text: %s (byte %zu): %s; bytes (--tokens bytes) can be any file",
+    return copse_fail(COPSE_ERR_FORMAT,
+                      "text: %s (byte %zu): %s; bytes (--tokens bytes) can be any file",
                       place(t, valid, text), valid, fault(t, valid));
 }
 
@@ -136,13 +139,17 @@ static copse_status survey(const struct copse_text *t, unsigned char *seen, uint
         *count += !seen[code];
         seen[code] = 1;
         if (*count > COPSE_NAMED_CLASSES_MAX)
-            return copse_fail(COPSE_ERR_FORMAT, "text: %s: there are more than %u different characters; read it as bytes "
-                                                "(--tokens bytes)", place(t, at, text), COPSE_NAMED_CLASSES_MAX);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "text: %s: there are more than %u different characters; read it as bytes "
+                "(--tokens bytes)",
+                place(t, at, text), COPSE_NAMED_CLASSES_MAX);
     }
     return COPSE_OK;
 }
 
-static copse_status learn_characters(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p)
+static copse_status learn_characters(const struct copse_text *t, struct copse_arena *arena,
+                                     struct copse_schema_parts *p)
 {
     unsigned char *seen = copse__alloc(arena->mem, CODES, 1);
     uint32_t count = 0, n = 0;
@@ -173,7 +180,8 @@ static copse_status learn_characters(const struct copse_text *t, struct copse_ar
 }
 
 /* Fill `to` with the tokens of a text; `of` has for each code point its token, or -1. */
-static copse_status fill(const struct copse_text *t, const struct copse_schema_parts *p, const int32_t *of, void *to)
+static copse_status fill(const struct copse_text *t, const struct copse_schema_parts *p,
+                         const int32_t *of, void *to)
 {
     struct cursor c = first(t);
     size_t at = c.at, n = 0;
@@ -182,8 +190,10 @@ static copse_status fill(const struct copse_text *t, const struct copse_schema_p
     for (uint32_t code; next(&c, &code); n++) {
         if (of[code] < 0) {
             encode(code < 0x20 || code == 0x7f ? '?' : code, name);
-            return copse_fail(COPSE_ERR_FORMAT, "text: %s: the character \"%s\" (U+%04X) is none of the %u of the training text",
-                              place(t, at, text), name, (unsigned)code, p->outputs);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "text: %s: the character \"%s\" (U+%04X) is none of the %u of the training text",
+                place(t, at, text), name, (unsigned)code, p->outputs);
         }
         if (p->type == COPSE_U8)
             ((uint8_t *)to)[n] = (uint8_t)of[code];
@@ -194,8 +204,8 @@ static copse_status fill(const struct copse_text *t, const struct copse_schema_p
     return COPSE_OK;
 }
 
-static copse_status encode_characters(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p,
-                                      copse_array **out)
+static copse_status encode_characters(copse_context *ctx, struct copse_text *t,
+                                      const struct copse_schema_parts *p, copse_array **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     struct cursor c;
@@ -215,7 +225,8 @@ static copse_status encode_characters(copse_context *ctx, struct copse_text *t, 
         of[i] = -1;
     for (uint32_t i = 0; i < p->outputs; i++)
         of[decode((const unsigned char *)p->classes[i], &length)] = (int32_t)i;
-    copse_status s = copse__array_create(ctx, p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32, 1, &count, NULL, out);
+    copse_status s = copse__array_create(
+        ctx, p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32, 1, &count, NULL, out);
     if (s == COPSE_OK)
         s = fill(t, p, of, (*out)->data);
     if (s != COPSE_OK)
@@ -231,15 +242,21 @@ static copse_status check_characters(struct copse_mem *mem, const struct copse_s
 
     (void)mem;
     if (p->classes == NULL || p->is_numbered)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: the \"classes\" of a text of characters are an array, not numbered");
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "schema: the \"classes\" of a text of characters are an array, not numbered");
     if (p->outputs > COPSE_NAMED_CLASSES_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has at most %u different characters", COPSE_NAMED_CLASSES_MAX);
+        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has at most %u different characters",
+                          COPSE_NAMED_CLASSES_MAX);
     for (uint32_t i = 0; i < p->outputs; i++) {
         const char *text = p->classes[i];
         const uint32_t code = decode((const unsigned char *)text, &length);
         if (code == 0 || strlen(text) != length || code <= before)
-            return copse_fail(COPSE_ERR_FORMAT, "schema: the class %u of a text of characters is not one character, above the "
-                                                "one before", i + 1);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "schema: the class %u of a text of characters is not one character, above the "
+                "one before",
+                i + 1);
         before = code;
     }
     return COPSE_OK;
@@ -253,7 +270,8 @@ static int64_t line_end_of_characters(const struct copse_schema_parts *p)
     return -1;
 }
 
-static size_t text_of_character(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
+static size_t text_of_character(const struct copse_schema_parts *p, uint32_t token,
+                                char to[COPSE_TOKEN_BYTES])
 {
     const size_t size = strlen(p->classes[token]); /* check_characters: one character */
     memcpy(to, p->classes[token], size);
@@ -262,7 +280,8 @@ static size_t text_of_character(const struct copse_schema_parts *p, uint32_t tok
 
 /* ---- bytes ---- */
 
-static copse_status learn_bytes(const struct copse_text *t, struct copse_arena *arena, struct copse_schema_parts *p)
+static copse_status learn_bytes(const struct copse_text *t, struct copse_arena *arena,
+                                struct copse_schema_parts *p)
 {
     unsigned char seen[256] = { 0 };
 
@@ -273,8 +292,8 @@ static copse_status learn_bytes(const struct copse_text *t, struct copse_arena *
     return copse__note_unseen(arena, seen, p) ? COPSE_OK : copse_no_memory("text: %s", t->name);
 }
 
-static copse_status encode_bytes(copse_context *ctx, struct copse_text *t, const struct copse_schema_parts *p,
-                                 copse_array **out)
+static copse_status encode_bytes(copse_context *ctx, struct copse_text *t,
+                                 const struct copse_schema_parts *p, copse_array **out)
 {
     (void)p;
     *out = NULL;
@@ -290,7 +309,8 @@ static copse_status check_bytes(struct copse_mem *mem, const struct copse_schema
     (void)mem;
     return p->classes == NULL && p->is_numbered && p->outputs == 256
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_FORMAT, "schema: the \"classes\" of a text of bytes are 256, numbered");
+               : copse_fail(COPSE_ERR_FORMAT,
+                            "schema: the \"classes\" of a text of bytes are 256, numbered");
 }
 
 static int64_t line_end_of_bytes(const struct copse_schema_parts *p)
@@ -299,7 +319,8 @@ static int64_t line_end_of_bytes(const struct copse_schema_parts *p)
     return '\n';
 }
 
-static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, char to[COPSE_TOKEN_BYTES])
+static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token,
+                           char to[COPSE_TOKEN_BYTES])
 {
     (void)p;
     to[0] = (char)(unsigned char)token;
@@ -307,9 +328,11 @@ static size_t text_of_byte(const struct copse_schema_parts *p, uint32_t token, c
 }
 
 const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS] = {
-    [COPSE_TOKENS_CHARACTERS] = { "characters", false, learn_characters, encode_characters, check_characters,
-                                  line_end_of_characters, text_of_character },
-    [COPSE_TOKENS_BYTES] = { "bytes", false, learn_bytes, encode_bytes, check_bytes, line_end_of_bytes, text_of_byte },
-    [COPSE_TOKENS_BPE] = { "tokens", true, copse__byte_pairs_learn, copse__byte_pairs_encode, copse__byte_pairs_check,
-                           copse__byte_pairs_line_end, copse__byte_pairs_text },
+    [COPSE_TOKENS_CHARACTERS] = { "characters", false, learn_characters, encode_characters,
+                                  check_characters, line_end_of_characters, text_of_character },
+    [COPSE_TOKENS_BYTES] = { "bytes", false, learn_bytes, encode_bytes, check_bytes,
+                             line_end_of_bytes, text_of_byte },
+    [COPSE_TOKENS_BPE] = { "tokens", true, copse__byte_pairs_learn, copse__byte_pairs_encode,
+                           copse__byte_pairs_check, copse__byte_pairs_line_end,
+                           copse__byte_pairs_text },
 };

@@ -2,7 +2,8 @@
 /* The tokens of a vocabulary that a text has not. */
 #include "core/data/tokens.h"
 
-bool copse__note_unseen(struct copse_arena *arena, const unsigned char *seen, struct copse_schema_parts *p)
+bool copse__note_unseen(struct copse_arena *arena, const unsigned char *seen,
+                        struct copse_schema_parts *p)
 {
     uint32_t *to = copse__arena_alloc(arena, p->outputs, sizeof *to);
 

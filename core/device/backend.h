@@ -2,8 +2,9 @@
 /* The backend interface: one table of functions per API and the structs behind the public handles.
  *
  * Rules:
- *  - Core validates, once, in device.c, buffer.c, queue.c and segment.c. A backend may assume valid input: ranges inside
- *    buffers, sizes > 0 and multiples of 4, alignment kept, group counts > 0 and within limits.
+ *  - Core validates, once, in device.c, buffer.c, queue.c and segment.c. A backend may assume valid
+ *    input: ranges inside buffers, sizes > 0 and multiples of 4, alignment kept, group counts > 0
+ *    and within limits.
  *  - Core allocates every handle, with the private tail the backend declares (zeroed), and keeps
  *    the reference counts. A backend never allocates a handle.
  *  - `*_fini` is called exactly once for each `*_init` that was called, failed ones included: it
@@ -12,7 +13,8 @@
  *    commands (args[].is_written of the kernel row marks written buffers), and none elsewhere.
  *  - A backend includes only this file, core/base and its own folder.
  *  - Errors are returned with text from copse_fail; a lost device is COPSE_ERR_DEVICE_LOST (core
- *    keeps the sticky flag and refuses later calls). Never abort, print, or wait without a deadline.
+ *    keeps the sticky flag and refuses later calls). Never abort, print, or wait without a
+ *    deadline.
  *  - Threads: list/open/close/memory/buffer_* /kernel_* may be called from any thread, also
  *    while another thread uses a queue of the same device. One thread at a time per queue; a
  *    segment belongs to the queue it was made for.
@@ -22,11 +24,11 @@
 
 #include "copse/device.h"
 #include "copse/device/queue.h"
-#include "core/trust/tuning.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
 #include "core/device/facts.h"
 #include "core/device/kernel.h"
+#include "core/trust/tuning.h"
 
 /* Locks and unlocks a driver's queue that other code also uses, around each use. */
 struct copse_queue_guard {
@@ -34,19 +36,22 @@ struct copse_queue_guard {
     void *user;
 };
 
-/* An application's own device, as the backend's public import function describes it to core. If open gets `foreign`,
-   the backend uses these handles, destroys none of them, and guards its submissions. */
+/* An application's own device, as the backend's public import function describes it to core. If
+   open gets `foreign`, the backend uses these handles, destroys none of them, and guards its
+   submissions. */
 struct copse_foreign_device {
-    const void *handles; /* a struct of the backend, without pointers into the application's memory */
+    /* a struct of the backend, without pointers into the application's memory */
+    const void *handles;
     size_t handles_size;
     struct copse_queue_guard guard; /* both functions or none; if none, core uses its own lock */
     uint64_t memory_limit;          /* bytes of buffers, 0 = no limit; enforced by core */
 };
 
-/* Every range that a kernel binds starts at a multiple of this number of bytes on every device: Vulkan devices may
-   require 256, some OpenCL devices require 512. */
-#define COPSE_ALIGNMENT  512
-#define COPSE_WORD_BYTES 4 /* of an f32 or i32; sizes and offsets of device memory are whole words */
+/* Every range that a kernel binds starts at a multiple of this number of bytes on every device:
+   Vulkan devices may require 256, some OpenCL devices require 512. */
+#define COPSE_ALIGNMENT 512
+/* of an f32 or i32; sizes and offsets of device memory are whole words */
+#define COPSE_WORD_BYTES 4
 #define COPSE_UNIT       (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* the alignment in words */
 
 struct copse_device {
@@ -55,21 +60,22 @@ struct copse_device {
     struct copse_base *base; /* of the context */
     const struct copse_backend *backend;
     struct copse_device_info info;
-    const struct copse_limits *limits; /* = &info.limits, after core's caps */
-    uint32_t index;         /* of the device within its backend, as in the id */
-    uint32_t share, shares; /* the part of the device; shares >= 1 */
+    const struct copse_limits *limits;          /* = &info.limits, after core's caps */
+    uint32_t index;                             /* of the device within its backend, as in the id */
+    uint32_t share, shares;                     /* the part of the device; shares >= 1 */
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
-    struct copse_import *import; /* the owner of `foreign`; core's */
-    atomic_bool is_lost;    /* sticky */
-    void (*close)(struct copse_device *dev); /* core's, called at the last release */
-    copse_mutex lock;       /* guards the lists below */
-    struct copse_kernel *kernels; /* compiled, by row and specialisation */
-    _Atomic uint64_t kernel_made_ns; /* when the newest was compiled, 0: none yet */
-    const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
+    struct copse_import *import;                /* the owner of `foreign`; core's */
+    atomic_bool is_lost;                        /* sticky */
+    void (*close)(struct copse_device *dev);    /* core's, called at the last release */
+    copse_mutex lock;                           /* guards the lists below */
+    struct copse_kernel *kernels;               /* compiled, by row and specialisation */
+    _Atomic uint64_t kernel_made_ns;            /* when the newest was compiled, 0: none yet */
+    const struct copse_kernel_row **overrides;  /* by kernel id, for kernels under test; or NULL */
     struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
-    bool tries_blocked;           /* under test: blocked kernels are used */
-    atomic_uint products_passed[4]; /* by layout, the self-tests of the library product that passed here: 0 = none,
-                                       else 1 + classes of large products (library_product.c) */
+    bool tries_blocked;                  /* under test: blocked kernels are used */
+    /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
+       of large products (library_product.c) */
+    atomic_uint products_passed[4];
     struct copse_tuning tuning;   /* the measurements of variants, read when it was opened */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
@@ -82,21 +88,23 @@ struct copse_device {
 struct copse_buffer {
     copse_refs refs;
     copse_device *dev;
-    size_t size;  /* bytes, multiple of 4 */
-    void *host;   /* imported host memory, or NULL */
-    bool is_pooled; /* returned to the pool */
+    size_t size;               /* bytes, multiple of 4 */
+    void *host;                /* imported host memory, or NULL */
+    bool is_pooled;            /* returned to the pool */
     struct copse_buffer *next; /* in garbage or pool */
     uint64_t after[8];         /* garbage: tickets of the device's queues to wait for */
     void *priv;
 };
 
 struct copse_kernel {
-    copse_device *dev;              /* not a reference: kernels are freed with the device */
+    copse_device *dev; /* not a reference: kernels are freed with the device */
     const struct copse_kernel_row *row;
     uint32_t id; /* of the library's row that it is or replaces */
     int32_t spec[COPSE_MAX_SPECS];
-    uint32_t group_x, group_y;      /* chosen by core within limits */
-    bool on_host; /* blocked on the device: core runs the row's host function, and the backend never sees the kernel */
+    uint32_t group_x, group_y; /* chosen by core within limits */
+    /* blocked on the device: core runs the row's host function, and the backend never sees the
+       kernel */
+    bool on_host;
     struct copse_kernel *next;
     void *priv;
 };
@@ -104,12 +112,12 @@ struct copse_kernel {
 struct copse_queue {
     copse_refs refs;
     copse_device *dev;
-    uint64_t submitted; /* newest ticket given out */
-    uint64_t reached;   /* newest ticket known to have completed */
-    bool has_open_work; /* commands since the last submit */
+    uint64_t submitted;   /* newest ticket given out */
+    uint64_t reached;     /* newest ticket known to have completed */
+    bool has_open_work;   /* commands since the last submit */
     uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
     bool is_unsettled;    /* a call has failed, and work may use host memory for good */
-    uint32_t slot;      /* index into copse_buffer.after */
+    uint32_t slot;        /* index into copse_buffer.after */
     struct copse_queue *next;
     void *priv;
 };
@@ -149,11 +157,12 @@ struct copse_command {
 
 /* A recorded list of commands, replayed many times. */
 struct copse_segment {
-    copse_queue *queue; /* not a reference; the owner of the segment keeps it */
+    copse_queue *queue;             /* not a reference; the owner of the segment keeps it */
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
     uint64_t last; /* ticket of its last replay; core's */
-    /* Core's: a launch that the host computes after these commands, and the commands after that launch. */
+    /* Core's: a launch that the host computes after these commands, and the commands after that
+       launch. */
     struct copse_host_launch *host;
     struct copse_segment *rest;
     void *priv;
@@ -171,32 +180,32 @@ struct copse_device_sink {
 
 struct copse_backend {
     const char *name; /* "opencl" */
-    /* Beginnings of the names of environment variables that change its loader, layers or drivers; ends with NULL. NULL =
-       none. For reports. */
+    /* Beginnings of the names of environment variables that change its loader, layers or drivers;
+       ends with NULL. NULL = none. For reports. */
     const char *const *variables;
     size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
 
     /* Report every device, in the driver's order. Called once per context. A missing loader or
-       driver is not an error: set sink->detail to the missing package. A driver that fails for one device
-       must not hide the others. */
+       driver is not an error: set sink->detail to the missing package. A driver that fails for one
+       device must not hide the others. */
     copse_status (*list)(struct copse_device_sink *sink);
 
-    /* Optional (NULL = none): what the driver says of the n-th device that `list` reported. A driver that answers nothing
-       is no error. */
+    /* Optional (NULL = none): what the driver says of the n-th device that `list` reported. A
+       driver that answers nothing is no error. */
     copse_status (*facts)(uint32_t index, struct copse_fact_sink *to);
 
-    /* Optional (NULL = the backend cannot import devices): check the handles and describe the device, as `list`
-       would, restricted to the features that the application enabled. */
+    /* Optional (NULL = the backend cannot import devices): check the handles and describe the
+       device, as `list` would, restricted to the features that the application enabled. */
     copse_status (*import)(struct copse_base *base, const struct copse_foreign_device *foreign,
                            struct copse_device_info *info);
-    /* Optional, for tests: import the driver's objects of an open device and queue, as if an application lent them;
-       from then on that device also guards its submissions by `guard`. Called before other threads use the queue. The
-       imported device is released before it. */
+    /* Optional, for tests: import the driver's objects of an open device and queue, as if an
+       application lent them; from then on that device also guards its submissions by `guard`.
+       Called before other threads use the queue. The imported device is released before it. */
     copse_status (*lend)(copse_queue *q, const struct copse_queue_guard *guard, copse_device **out);
 
-    /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled in.
-       dev->share of dev->shares: OpenCL CPUs split their compute units, others may ignore it; so
-       may all with dev->foreign. Own driver context per call (OpenCL: cl_context; Vulkan:
+    /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled
+       in. dev->share of dev->shares: OpenCL CPUs split their compute units, others may ignore it;
+       so may all with dev->foreign. Own driver context per call (OpenCL: cl_context; Vulkan:
        VkInstance and VkDevice) but for dev->foreign. */
     copse_status (*open)(copse_device *dev);
     void (*close)(copse_device *dev);
@@ -209,14 +218,15 @@ struct copse_backend {
     void (*buffer_fini)(copse_buffer *buf);
 
     /* Optional (NULL = every row): whether the row carries the form that kernel_init takes, such as
-       cl_text, and whether the device meets its other needs. Core checks the limits that it knows. */
+       cl_text, and whether the device meets its other needs. Core checks the limits that it
+       knows. */
     bool (*has_kernel)(const copse_device *dev, const struct copse_kernel_row *row);
     /* row, spec and group size are set. The failure text holds the driver's log (at most 1 KB of
        it; all of it is logged). Uses base->cache where the driver can export binaries. */
     copse_status (*kernel_init)(struct copse_kernel *k);
     void (*kernel_fini)(struct copse_kernel *k);
-    /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form of the kernel, of
-       which row, spec and group size are set, and nothing else. */
+    /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form
+       of the kernel, of which row, spec and group size are set, and nothing else. */
     bool (*is_stored)(const struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
@@ -232,33 +242,35 @@ struct copse_backend {
     /* Record seg->commands once; after this a replay does no host allocation and no compilation. */
     copse_status (*segment_init)(struct copse_segment *seg);
     void (*segment_fini)(struct copse_segment *seg);
-    /* Append the whole segment to its queue, ordered after all earlier commands. The same segment may be replayed
-       again before its earlier replay has finished, or has been submitted: one submission may hold hundreds of
-       replays, with other commands between them. */
+    /* Append the whole segment to its queue, ordered after all earlier commands. The same segment
+       may be replayed again before its earlier replay has finished, or has been submitted: one
+       submission may hold hundreds of replays, with other commands between them. */
     copse_status (*replay)(struct copse_segment *seg);
 
     /* Start everything appended; *ticket = q->submitted + 1 (core stores it). */
     copse_status (*submit)(copse_queue *q, uint64_t *ticket);
-    /* COPSE_OK when `ticket` is reached (reads are complete), COPSE_ERR_TIMEOUT if not within `timeout_ns` (0 = only
-       ask). */
+    /* COPSE_OK when `ticket` is reached (reads are complete), COPSE_ERR_TIMEOUT if not within
+       `timeout_ns` (0 = only ask). */
     copse_status (*wait)(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 
-    /* Optional (NULL = a call that fails leaves nothing under way): called after a failed call, of a lost device too.
-       COPSE_OK when no work of the queue uses host memory any more or will: neither destinations of reads nor buffers with
-       `host`. COPSE_ERR_TIMEOUT when that is not known after `timeout_ns`. */
+    /* Optional (NULL = a call that fails leaves nothing under way): called after a failed call, of
+       a lost device too. COPSE_OK when no work of the queue uses host memory any more or will:
+       neither destinations of reads nor buffers with `host`. COPSE_ERR_TIMEOUT when that is not
+       known after `timeout_ns`. */
     copse_status (*settle)(copse_queue *q, uint64_t timeout_ns);
 
-    /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
-       belong to the same device. */
+    /* Optional (NULL = core waits on the host): later work of q starts after the other queue's
+       ticket. Both queues belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
 };
 
-/* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest kernel was made less
-   than 600 s ago, because drivers compile when kernels first run, for minutes on a busy machine. */
+/* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest
+   kernel was made less than 600 s ago, because drivers compile when kernels first run, for minutes
+   on a busy machine. */
 uint64_t copse__device_wait_ns(const copse_device *dev);
 
-/* A backend's public import function calls this after it has copied the application's handles into its own struct:
-   asks `import`, assigns the id, opens the device. `foreign` is copied. */
+/* A backend's public import function calls this after it has copied the application's handles into
+   its own struct: asks `import`, assigns the id, opens the device. `foreign` is copied. */
 copse_status copse__device_import(copse_context *ctx, const struct copse_backend *backend,
                                   const struct copse_foreign_device *foreign, copse_device **out);
 

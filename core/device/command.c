@@ -28,8 +28,8 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
     if (group_base && !k->dev->limits->has_group_base)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "dispatch: %s cannot be cut on %s", row->name,
                           k->dev->info.id);
-    /* Whole multiples of the limit fold without a remainder, so that cut dispatches do not overlap; otherwise there
-       may be a few surplus groups, which the kernels ignore. */
+    /* Whole multiples of the limit fold without a remainder, so that cut dispatches do not overlap;
+       otherwise there may be a few surplus groups, which the kernels ignore. */
     if (groups > most * most || groups > UINT32_MAX) {
         c->groups_x = c->groups_y = UINT32_MAX; /* refused below */
     } else if (groups) {
@@ -98,10 +98,9 @@ static copse_status check_kernel_binding(const copse_device *dev, const struct c
                           "queue: %s: buffer %u starts at %zu, %s needs multiples of %u", name,
                           index, b->offset, dev->info.id, dev->limits->offset_alignment);
     if (b->size > dev->limits->max_binding_bytes)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "queue: %s: %zu bytes of buffer %u, %s shows a kernel at most %llu", name,
-                          b->size, index, dev->info.id,
-                          (unsigned long long)dev->limits->max_binding_bytes);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT, "queue: %s: %zu bytes of buffer %u, %s shows a kernel at most %llu",
+            name, b->size, index, dev->info.id, (unsigned long long)dev->limits->max_binding_bytes);
     if (args[index].kind == COPSE_ARG_TEXEL &&
         (b->size % 16 || b->size / 16 > dev->limits->max_texel_elements))
         return copse_fail(COPSE_ERR_ARGUMENT,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that no cache has, compiled by several threads at once, with reports of progress.
 
-   A driver for CPUs compiles one kernel at a time in each of its contexts. There each thread opens the device again,
-   compiles and tests kernels on it, and closes it; the device itself then loads the binaries from the kernel cache.
-   Drivers for GPUs compile in parallel on one device. */
+   A driver for CPUs compiles one kernel at a time in each of its contexts. There each thread opens
+   the device again, compiles and tests kernels on it, and closes it; the device itself then loads
+   the binaries from the kernel cache. Drivers for GPUs compile in parallel on one device. */
 #include "core/device/device.h"
 
 #define MAX_THREADS 4
@@ -36,7 +36,8 @@ static copse_device *open_again(copse_device *dev)
     return again;
 }
 
-/* Failures are ignored: the kernel is compiled again when it is used, and then fails with an error. */
+/* Failures are ignored: the kernel is compiled again when it is used, and then fails with an
+   error. */
 static void compile_some(void *arg)
 {
     struct job *j = arg;
@@ -71,7 +72,8 @@ static void watch(struct job *j)
         }
         copse__mutex_unlock(&j->lock);
         for (; shown < done; shown++)
-            copse__kernel_report(j->dev, copse__kernel_row(j->dev, j->list[shown]->id)->name, shown + 1, j->count);
+            copse__kernel_report(j->dev, copse__kernel_row(j->dev, j->list[shown]->id)->name,
+                                 shown + 1, j->count);
         copse__mutex_lock(&j->lock);
     }
     copse__mutex_unlock(&j->lock);

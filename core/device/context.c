@@ -6,7 +6,6 @@
 #include "core/base/cache_folder.h"
 #include "core/device/device.h"
 
-
 /* ---- the default allocator ---- */
 
 static void *resize_default(void *user, void *block, size_t size)
@@ -22,7 +21,8 @@ static void *resize_default(void *user, void *block, size_t size)
 /* ---- the kernel cache in memory ---- */
 
 struct copse_cache_entry {
-    copse_refs refs; /* the list holds one; each reader another, so that it reads without the lock */
+    /* the list holds one; each reader another, so that it reads without the lock */
+    copse_refs refs;
     struct copse_cache_entry *next;
     const char *key;
     const void *bytes; /* both stored after this struct */
@@ -87,16 +87,19 @@ static void cache_put(void *user, const char *key, const void *bytes, size_t siz
 /* The application's cache, files, or memory. */
 static void open_cache(struct copse_context *ctx, const struct copse_context_params *p)
 {
-    ctx->base.cache = p->cache.get && p->cache.put
-                          ? p->cache
-                          : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
-    const char *why = p->cache_folder && ctx->base.cache.user == ctx
-                          ? copse__cache_folder_open(&ctx->base.mem, p->cache_folder, &ctx->base.cache)
-                          : NULL;
+    ctx->base.cache =
+        p->cache.get && p->cache.put
+            ? p->cache
+            : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
+    const char *why =
+        p->cache_folder && ctx->base.cache.user == ctx
+            ? copse__cache_folder_open(&ctx->base.mem, p->cache_folder, &ctx->base.cache)
+            : NULL;
     if (why) {
         char name[900];
         copse__cache_folder_name(p->cache_folder, name, sizeof name);
-        copse__log(&ctx->base.log, COPSE_LOG_WARN, "context: compiled kernels are not kept: the folder '%s' %s", name, why);
+        copse__log(&ctx->base.log, COPSE_LOG_WARN,
+                   "context: compiled kernels are not kept: the folder '%s' %s", name, why);
     }
 }
 
@@ -261,8 +264,8 @@ copse_status copse__context_create_with(const struct copse_context_params *param
         return s;
     }
 
-    ctx->base.log = (struct copse_logger){ p->log, p->log_user,
-                                           p->log_level ? p->log_level : COPSE_LOG_WARN };
+    ctx->base.log =
+        (struct copse_logger){ p->log, p->log_user, p->log_level ? p->log_level : COPSE_LOG_WARN };
     open_cache(ctx, p);
     ctx->has_kept_cache = ctx->base.cache.get != cache_get;
     ctx->progress = p->progress;

@@ -2,7 +2,8 @@
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
 
-/* Buffers and queues hold a reference to the device, so only released buffers of the pool are left. */
+/* Buffers and queues hold a reference to the device, so only released buffers of the pool are
+   left. */
 static void close_device(copse_device *dev)
 {
     copse__buffers_purge(dev);

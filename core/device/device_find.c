@@ -33,7 +33,8 @@ copse_status copse__place_find(copse_context *ctx, const char *id, struct copse_
     if (strncmp(id, "import:", 7) == 0)
         return copse_fail(COPSE_ERR_NO_DEVICE,
                           "device: there is no device '%s'; the id of a lent device ends when the "
-                          "last device opened by it is released", id);
+                          "last device opened by it is released",
+                          id);
     return copse_fail(COPSE_ERR_NO_DEVICE, "device: there is no device '%s'", id);
 }
 

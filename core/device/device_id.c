@@ -11,7 +11,8 @@ static size_t stem_of(const char *id)
     return n;
 }
 
-/* Numbers may be longer than any integer type: without zeros in front, the longer is the greater. */
+/* Numbers may be longer than any integer type: without zeros in front, the longer is the
+   greater. */
 static int compare_numbers(const char *a, const char *b)
 {
     a += strspn(a, "0");

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptions of devices: limits capped to those of the library, and entries that are the same device. */
+/* Descriptions of devices: limits capped to those of the library, and entries that are the same
+   device. */
 #include <stdio.h>
 
 #include "core/device/device.h"
 
-#define MAX_GROUP_SIZE     256u
-#define MAX_GROUP_MEMORY   (32u * 1024u)
-#define MIN_BUFFER_BYTES   (1024u * 1024u)
-#define MIN_BINDINGS       4u
+#define MAX_GROUP_SIZE   256u
+#define MAX_GROUP_MEMORY (32u * 1024u)
+#define MIN_BUFFER_BYTES (1024u * 1024u)
+#define MIN_BINDINGS     4u
 
 const char *copse_device_kind_name(copse_device_kind kind)
 {
     static const char *const names[] = {
-        [COPSE_DEVICE_REFERENCE] = "reference",
-        [COPSE_DEVICE_CPU] = "CPU",
-        [COPSE_DEVICE_INTEGRATED] = "integrated GPU",
-        [COPSE_DEVICE_DISCRETE] = "discrete GPU",
+        [COPSE_DEVICE_REFERENCE] = "reference",       [COPSE_DEVICE_CPU] = "CPU",
+        [COPSE_DEVICE_INTEGRATED] = "integrated GPU", [COPSE_DEVICE_DISCRETE] = "discrete GPU",
         [COPSE_DEVICE_OTHER] = "accelerator",
     };
     return (size_t)kind < COPSE_COUNT(names) ? names[kind] : "unknown";
@@ -31,8 +30,8 @@ bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
     }
     if (l->max_buffer_bytes < MIN_BUFFER_BYTES || l->max_binding_bytes < MIN_BUFFER_BYTES) {
         snprintf(reason, room, "buffers of %llu bytes and bindings of %llu, %u are needed",
-                 (unsigned long long)l->max_buffer_bytes,
-                 (unsigned long long)l->max_binding_bytes, MIN_BUFFER_BYTES);
+                 (unsigned long long)l->max_buffer_bytes, (unsigned long long)l->max_binding_bytes,
+                 MIN_BUFFER_BYTES);
         return false;
     }
     if (l->max_bindings < MIN_BINDINGS || l->max_group_size == 0 || l->max_group_count == 0 ||
@@ -52,7 +51,8 @@ bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
     return true;
 }
 
-/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same device. */
+/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same
+   device. */
 static bool is_same_device(const struct copse_device_info *a, const struct copse_device_info *b)
 {
     if (a->has_uuid && b->has_uuid && memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0)

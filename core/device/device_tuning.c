@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning records of open devices, and of devices by id through the public functions. See core/trust/tuning.h. */
+/* Tuning records of open devices, and of devices by id through the public functions. See
+   core/trust/tuning.h. */
 #include "core/device/device.h"
 
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,

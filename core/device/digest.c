@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests in a few launches: the first one reads the range, each further one the words that the launch before it wrote,
-   until the rest fits into its place in the row. */
+/* Digests in a few launches: the first one reads the range, each further one the words that the
+   launch before it wrote, until the rest fits into its place in the row. */
 #include "core/device/digest.h"
 
 #include "core/device/kernel.h"
@@ -16,7 +16,8 @@ static copse_status kernel_of(const struct copse_digests *d, struct copse_kernel
     return copse__kernel_get(d->queue->dev, COPSE_KERNEL_digest, none, out);
 }
 
-/* Bytes of the words that the first launch writes for a range; the words of the second launch follow. */
+/* Bytes of the words that the first launch writes for a range; the words of the second launch
+   follow. */
 static size_t part_bytes(uint64_t words)
 {
     return copse__round_up((size_t)blocks_of(words) * COPSE_WORD_BYTES, COPSE_ALIGNMENT);
@@ -27,10 +28,12 @@ copse_status copse__digests_room(struct copse_digests *d, uint64_t words)
     const size_t bytes = part_bytes(words) + part_bytes(blocks_of(words));
     copse_buffer *larger;
     if (words > UINT32_MAX - COPSE_DIGEST_BLOCK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "digests: %llu words in a range", (unsigned long long)words);
+        return copse_fail(COPSE_ERR_ARGUMENT, "digests: %llu words in a range",
+                          (unsigned long long)words);
     if (copse_buffer_size(d->parts) >= bytes)
         return COPSE_OK;
-    COPSE_TRY(copse_buffer_create(d->queue->dev, &(struct copse_buffer_params){ .size = bytes }, &larger));
+    COPSE_TRY(copse_buffer_create(d->queue->dev, &(struct copse_buffer_params){ .size = bytes },
+                                  &larger));
     copse_buffer_release(&d->parts);
     d->parts = larger;
     return COPSE_OK;
@@ -50,8 +53,8 @@ static copse_status place(struct copse_digests *d, const uint64_t *counts, uint6
     return COPSE_OK;
 }
 
-copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, uint32_t ranges, uint32_t rows,
-                                   struct copse_digests *out)
+copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, uint32_t ranges,
+                                   uint32_t rows, struct copse_digests *out)
 {
     struct copse_digests *d = out;
     struct copse_kernel *kernel;
@@ -66,7 +69,8 @@ copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, u
     if (!d->bytes)
         return copse_no_memory("digests");
     COPSE_TRY(copse__digests_room(d, most));
-    COPSE_TRY(copse_buffer_create(queue->dev, &(struct copse_buffer_params){ .size = bytes }, &d->buffer));
+    COPSE_TRY(copse_buffer_create(queue->dev, &(struct copse_buffer_params){ .size = bytes },
+                                  &d->buffer));
     return copse_queue_fill(queue, d->buffer, 0, bytes, 0); /* padding is read, too */
 }
 
@@ -89,17 +93,19 @@ static struct copse_binding place_of(const struct copse_digests *d, uint32_t row
     return (struct copse_binding){ d->buffer, at, d->first[i + 1] - d->first[i] };
 }
 
-static copse_status launch(struct copse_digests *d, struct copse_kernel *k, const struct copse_binding *from,
-                           const struct copse_binding *to)
+static copse_status launch(struct copse_digests *d, struct copse_kernel *k,
+                           const struct copse_binding *from, const struct copse_binding *to)
 {
     const struct copse_params_digest p = { .n = (uint32_t)(from->size / COPSE_WORD_BYTES) };
     const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_DIGEST_BLOCK;
     struct copse_command c;
-    COPSE_TRY(copse__dispatch_init(&c, k, (const struct copse_binding[]){ *from, *to }, 2, &p, (p.n + each - 1) / each, 0));
+    COPSE_TRY(copse__dispatch_init(&c, k, (const struct copse_binding[]){ *from, *to }, 2, &p,
+                                   (p.n + each - 1) / each, 0));
     return copse__queue_encode(d->queue, &c);
 }
 
-copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i, const struct copse_binding *range)
+copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i,
+                                 const struct copse_binding *range)
 {
     const size_t second = part_bytes(range->size / COPSE_WORD_BYTES);
     const struct copse_binding to = place_of(d, row, i);
@@ -123,14 +129,16 @@ copse_status copse__digests_read(struct copse_digests *d)
 
 uint64_t copse__digest_hash(const struct copse_digests *d, uint32_t row, uint32_t i, uint64_t hash)
 {
-    return copse__hash(hash, d->bytes + row * d->first[d->ranges] + d->first[i], d->first[i + 1] - d->first[i]);
+    return copse__hash(hash, d->bytes + row * d->first[d->ranges] + d->first[i],
+                       d->first[i + 1] - d->first[i]);
 }
 
-bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a, const struct copse_digests *b, uint32_t row_b,
-                         uint32_t i)
+bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a,
+                         const struct copse_digests *b, uint32_t row_b, uint32_t i)
 {
     return memcmp(a->bytes + row_a * a->first[a->ranges] + a->first[i],
-                  b->bytes + row_b * b->first[b->ranges] + b->first[i], a->first[i + 1] - a->first[i]) == 0;
+                  b->bytes + row_b * b->first[b->ranges] + b->first[i],
+                  a->first[i + 1] - a->first[i]) == 0;
 }
 
 /* ---- the kernel's reference and self-test ---- */

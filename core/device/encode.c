@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands that are appended to a queue at once. The backend gets all but those that the host computes. */
+/* Commands that are appended to a queue at once. The backend gets all but those that the host
+   computes. */
 #include "core/device/host_launch.h"
 
 copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src, size_t src_offset,
                               copse_buffer *dst, size_t dst_offset, size_t size)
 {
     COPSE_TRY(copse_need("queue: copy", queue, src, dst));
-    return copse__queue_encode(queue, &(struct copse_command){
-                                          .kind = COPSE_COMMAND_COPY,
-                                          .bindings = { { src, src_offset, size },
-                                                        { dst, dst_offset, size } },
-                                          .binding_count = 2,
-                                      });
+    return copse__queue_encode(
+        queue, &(struct copse_command){
+                   .kind = COPSE_COMMAND_COPY,
+                   .bindings = { { src, src_offset, size }, { dst, dst_offset, size } },
+                   .binding_count = 2,
+               });
 }
 
 copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst, size_t offset, size_t size,

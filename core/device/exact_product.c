@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See exact_product.h. R. Freivalds, Probabilistic machines can use less running time (1977): C w = A (B w), and
-   likewise from the left. Whole numbers make every sum exact, so one wrong element is always detected, and several
-   are detected unless they cancel along their row and their column. */
+/* See exact_product.h. R. Freivalds, Probabilistic machines can use less running time (1977): C w =
+   A (B w), and likewise from the left. Whole numbers make every sum exact, so one wrong element is
+   always detected, and several are detected unless they cancel along their row and their column. */
 #include "core/device/exact_product.h"
 
 #include <stdint.h>
@@ -71,7 +71,8 @@ static void weigh(const struct copse_exact_product *p, double *by_columns, doubl
         }
 }
 
-size_t copse__exact_product_wrong(const struct copse_exact_product *p, double *scratch, double *expected)
+size_t copse__exact_product_wrong(const struct copse_exact_product *p, double *scratch,
+                                  double *expected)
 {
     double *by_columns = scratch, *by_rows = scratch + p->k; /* B times weights; weights times A */
     weigh(p, by_columns, by_rows);

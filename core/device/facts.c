@@ -45,7 +45,8 @@ copse_status copse__device_facts(copse_context *ctx, const char *id, struct cops
     struct copse_place place;
     COPSE_TRY(copse__place_find(ctx, id, &place));
     to->base = &ctx->base;
-    const copse_status s = !place.import && place.backend->facts ? place.backend->facts(place.index, to) : COPSE_OK;
+    const copse_status s =
+        !place.import && place.backend->facts ? place.backend->facts(place.index, to) : COPSE_OK;
     copse__import_release(ctx, &place.import);
     return s;
 }

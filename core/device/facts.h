@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What drivers say of a device, in their own names: raw limits, extensions, identifiers, and the layers and drivers that
-   were loaded for the API. For reports; the library itself uses copse_limits. */
+/* What drivers say of a device, in their own names: raw limits, extensions, identifiers, and the
+   layers and drivers that were loaded for the API. For reports; the library itself uses
+   copse_limits. */
 #ifndef COPSE_CORE_FACTS_H
 #define COPSE_CORE_FACTS_H
 
@@ -16,7 +17,8 @@ enum copse_fact {
 
 struct copse_fact_sink {
     struct copse_base *base;
-    void (*add)(struct copse_fact_sink *to, enum copse_fact kind, const char *name, const char *value);
+    void (*add)(struct copse_fact_sink *to, enum copse_fact kind, const char *name,
+                const char *value);
     void *user;
 };
 

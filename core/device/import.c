@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Import of a device that an application lends: its description, its id, and a lock if the application has none. */
+/* Import of a device that an application lends: its description, its id, and a lock if the
+   application has none. */
 #include <stdio.h>
 
 #include "core/device/import.h"
@@ -69,8 +70,9 @@ copse_status copse__device_import(copse_context *ctx, const struct copse_backend
 {
     struct copse_import *im = NULL;
     if (!foreign->guard.lock != !foreign->guard.unlock)
-        return copse_fail(COPSE_ERR_ARGUMENT, "import: lock_queue without unlock_queue, or the other "
-                                              "way round; give both or none");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "import: lock_queue without unlock_queue, or the other "
+                          "way round; give both or none");
     COPSE_TRY(make(ctx, backend, foreign, &im));
     copse__mutex_lock(&ctx->lock);
     snprintf(im->info.id, sizeof im->info.id, "import:%u", ctx->import_count++);

@@ -11,8 +11,8 @@ struct copse_import {
     const struct copse_backend *backend;
     struct copse_device_info info;
     struct copse_foreign_device foreign;
-    copse_mutex lock;      /* of the queue, unless the application has a lock */
-    atomic_ullong in_use;  /* bytes of buffers */
+    copse_mutex lock;     /* of the queue, unless the application has a lock */
+    atomic_ullong in_use; /* bytes of buffers */
 };
 
 /* Free it; it is not on a list. */

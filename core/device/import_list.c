@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of devices lent by applications, each kept as long as a device is open on it, and their memory use. */
+/* The list of devices lent by applications, each kept as long as a device is open on it, and their
+   memory use. */
 #include "core/device/import.h"
 
 bool copse__import_find(copse_context *ctx, const char *id, struct copse_place *place)
@@ -57,8 +58,8 @@ copse_status copse__import_take(struct copse_import *im, size_t bytes)
     atomic_fetch_sub(&im->in_use, bytes);
     return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY,
                       "buffer: %zu bytes more than %llu would pass the application's limit of %llu "
-                      "on %s", bytes, before, (unsigned long long)im->foreign.memory_limit,
-                      im->info.id);
+                      "on %s",
+                      bytes, before, (unsigned long long)im->foreign.memory_limit, im->info.id);
 }
 
 void copse__import_give(struct copse_import *im, size_t bytes)

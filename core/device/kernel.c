@@ -44,12 +44,18 @@ static copse_status check_matrices(const copse_device *dev, enum copse_kernel_id
     const char *name = copse__kernel_row(dev, id)->name;
     uint32_t x, y;
     if (!l->cooperative_shape[0])
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s multiplies cooperative matrices of f16 with f32 sums, %s reports "
-                                                 "no shape of them (VK_KHR_cooperative_matrix)", name, dev->info.id);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "kernel: %s multiplies cooperative matrices of f16 with f32 sums, %s reports "
+            "no shape of them (VK_KHR_cooperative_matrix)",
+            name, dev->info.id);
     copse__kernel_group(l, id, &x, &y);
     if (l->subgroup_size == 0 || x % l->subgroup_size != 0)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s needs groups of whole subgroups, %s has subgroups of %u and groups "
-                                                 "of %u", name, dev->info.id, l->subgroup_size, x);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "kernel: %s needs groups of whole subgroups, %s has subgroups of %u and groups "
+            "of %u",
+            name, dev->info.id, l->subgroup_size, x);
     return COPSE_OK;
 }
 
@@ -103,7 +109,8 @@ static struct copse_kernel *lookup(copse_device *dev, const struct copse_kernel_
                                    const int32_t spec[COPSE_MAX_SPECS], bool on_host)
 {
     struct copse_kernel *k = dev->kernels;
-    while (k && (k->row != row || k->on_host != on_host || memcmp(k->spec, spec, sizeof k->spec) != 0))
+    while (k &&
+           (k->row != row || k->on_host != on_host || memcmp(k->spec, spec, sizeof k->spec) != 0))
         k = k->next;
     return k;
 }
@@ -115,8 +122,8 @@ static void destroy(struct copse_kernel *k)
     copse__free(&k->dev->base->mem, k);
 }
 
-static void describe(copse_device *dev, enum copse_kernel_id id, const int32_t spec[COPSE_MAX_SPECS],
-                     struct copse_kernel *k)
+static void describe(copse_device *dev, enum copse_kernel_id id,
+                     const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel *k)
 {
     k->dev = dev;
     k->row = copse__kernel_row(dev, id);
@@ -139,12 +146,13 @@ static copse_status compile(struct copse_kernel *k)
     return COPSE_OK;
 }
 
-static copse_status make(copse_device *dev, enum copse_kernel_id id, const int32_t spec[COPSE_MAX_SPECS], bool on_host,
+static copse_status make(copse_device *dev, enum copse_kernel_id id,
+                         const int32_t spec[COPSE_MAX_SPECS], bool on_host,
                          struct copse_kernel **out)
 {
     void *priv = NULL;
-    struct copse_kernel *k = copse__handle_alloc(&dev->base->mem, sizeof *k,
-                                                 dev->backend->kernel_priv, &priv);
+    struct copse_kernel *k =
+        copse__handle_alloc(&dev->base->mem, sizeof *k, dev->backend->kernel_priv, &priv);
     if (!k)
         return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
     describe(dev, id, spec, k);
@@ -161,7 +169,8 @@ static copse_status make(copse_device *dev, enum copse_kernel_id id, const int32
 }
 
 /* The whole specialisation; `spec` NULL = all zero. */
-static void complete(const copse_device *dev, enum copse_kernel_id id, const int32_t *spec, int32_t full[COPSE_MAX_SPECS])
+static void complete(const copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                     int32_t full[COPSE_MAX_SPECS])
 {
     memset(full, 0, COPSE_MAX_SPECS * sizeof *full);
     if (spec)
@@ -169,8 +178,8 @@ static void complete(const copse_device *dev, enum copse_kernel_id id, const int
 }
 
 /* The kernel if it was made before, or NULL. */
-static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id, const int32_t full[COPSE_MAX_SPECS],
-                                 bool on_host)
+static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id,
+                                 const int32_t full[COPSE_MAX_SPECS], bool on_host)
 {
     const struct copse_kernel_row *row = copse__kernel_row(dev, id);
     copse__mutex_lock(&dev->lock);
@@ -204,7 +213,8 @@ static copse_status place(const copse_device *dev, enum copse_kernel_id id, bool
     return *on_host ? COPSE_OK : copse__kernel_refuse(dev, row->name, reason);
 }
 
-/* Add a new kernel to the device's list, unless another thread has made the same one in the meantime. */
+/* Add a new kernel to the device's list, unless another thread has made the same one in the
+   meantime. */
 static struct copse_kernel *adopt(copse_device *dev, struct copse_kernel *mine)
 {
     copse__mutex_lock(&dev->lock);
@@ -217,13 +227,14 @@ static struct copse_kernel *adopt(copse_device *dev, struct copse_kernel *mine)
     if (k)
         destroy(mine);
     else if (mine->on_host)
-        copse__log(&dev->base->log, COPSE_LOG_WARN, "kernel: the host computes %s for %s, where it is blocked",
-                   mine->row->name, dev->info.id);
+        copse__log(&dev->base->log, COPSE_LOG_WARN,
+                   "kernel: the host computes %s for %s, where it is blocked", mine->row->name,
+                   dev->info.id);
     return k ? k : mine;
 }
 
-/* The lock is not held while the driver compiles. A kernel that fails its self-test is blocked, so that the second
-   attempt ends. */
+/* The lock is not held while the driver compiles. A kernel that fails its self-test is blocked, so
+   that the second attempt ends. */
 copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                 struct copse_kernel **out)
 {
@@ -252,16 +263,17 @@ void copse__kernel_report(const copse_device *dev, const char *kernel, size_t do
 {
     const struct copse_context *ctx = dev->ctx;
     if (ctx->progress)
-        ctx->progress(ctx->progress_user,
-                      &(struct copse_progress){ .device = dev->info.id, .kernel = kernel, .done = (uint32_t)done,
-                                                .total = (uint32_t)total });
+        ctx->progress(ctx->progress_user, &(struct copse_progress){ .device = dev->info.id,
+                                                                    .kernel = kernel,
+                                                                    .done = (uint32_t)done,
+                                                                    .total = (uint32_t)total });
 }
 
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out)
 {
-    const bool is_reported = dev->ctx->progress && copse__row(id) &&
-                             copse__kernel_is_cold(dev, id, spec);
+    const bool is_reported =
+        dev->ctx->progress && copse__row(id) && copse__kernel_is_cold(dev, id, spec);
     const char *name = is_reported ? copse__kernel_row(dev, id)->name : "";
     if (is_reported)
         copse__kernel_report(dev, name, 0, 1);

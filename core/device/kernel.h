@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An embedded kernel: one row per kernel of kernels/ and shaders/, with its OpenCL text, its SPIR-V and its
-   law. cmake/embed.cmake generates the table. */
+/* An embedded kernel: one row per kernel of kernels/ and shaders/, with its OpenCL text, its SPIR-V
+   and its law. cmake/embed.cmake generates the table. */
 #ifndef COPSE_KERNEL_H
 #define COPSE_KERNEL_H
 
@@ -19,25 +19,26 @@ struct copse_kernel_arg {
 };
 
 struct copse_kernel_row {
-    const char *name;         /* file name without extension: "softmax" */
+    const char *name; /* file name without extension: "softmax" */
     uint8_t arg_count, spec_count;
     struct copse_kernel_arg args[COPSE_MAX_BINDINGS];
-    uint16_t param_words;     /* without the hidden group_base that core appends */
-    uint16_t group_x, group_y; /* preferred group size; y is 1 except for tiles */
-    uint32_t group_memory_bytes; /* 0 = none; an upper bound, checked against the limit */
-    uint64_t source_hash;     /* of all text that it is made from: cache key */
+    uint16_t param_words;         /* without the hidden group_base that core appends */
+    uint16_t group_x, group_y;    /* preferred group size; y is 1 except for tiles */
+    uint32_t group_memory_bytes;  /* 0 = none; an upper bound, checked against the limit */
+    uint64_t source_hash;         /* of all text that it is made from: cache key */
     const unsigned char *cl_text; /* preprocessed OpenCL C, NUL-terminated; NULL = no OpenCL */
-    size_t cl_size;           /* without the NUL */
-    const uint32_t *spirv;    /* NULL = no Vulkan */
+    size_t cl_size;               /* without the NUL */
+    const uint32_t *spirv;        /* NULL = no Vulkan */
     size_t spirv_bytes;
     const struct copse_law *law;
     bool is_variant; /* of another kernel, which every device and host:0 can run */
-    bool is_cooperative; /* Vulkan only: for devices with limits.cooperative_shape, which is in the specialisation
-                            constants 8 to 10 */
+    /* Vulkan only: for devices with limits.cooperative_shape, which is in the specialisation
+       constants 8 to 10 */
+    bool is_cooperative;
 };
 
-/* The name of the function in the kernel's text: without the hash in names of applications' kernels, "swish@1a2b3c4d".
-   At most 47 bytes. */
+/* The name of the function in the kernel's text: without the hash in names of applications'
+   kernels, "swish@1a2b3c4d". At most 47 bytes. */
 static inline void copse__kernel_entry(const struct copse_kernel_row *row, char entry[48])
 {
     size_t length = 0;
@@ -49,8 +50,8 @@ static inline void copse__kernel_entry(const struct copse_kernel_row *row, char 
 extern const struct copse_kernel_row copse_kernel_table[];
 extern const size_t copse_kernel_count;
 
-/* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time for tests. Ends
-   with a NULL name. */
+/* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time
+   for tests. Ends with a NULL name. */
 struct copse_dialect_file {
     const char *name; /* "prelude.clh" */
     const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Code of kernels that applications give: text is completed with the dialect, and SPIR-V is parsed as far as the contract
-   requires. */
+/* Code of kernels that applications give: text is completed with the dialect, and SPIR-V is parsed
+   as far as the contract requires. */
 #include <ctype.h>
 #include <stdio.h>
 
@@ -57,7 +57,8 @@ static void put_line(struct writer *w, size_t line)
     put(w, text, (size_t)size);
 }
 
-static copse_status complete(const char *owner, struct writer *w, const char *source, bool is_own, int depth)
+static copse_status complete(const char *owner, struct writer *w, const char *source, bool is_own,
+                             int depth)
 {
     size_t number = 1;
     if (is_own)
@@ -72,9 +73,8 @@ static copse_status complete(const char *owner, struct writer *w, const char *so
         if (name) {
             const char *text = dialect_file(name, name_length);
             if (!text)
-                return copse_fail(COPSE_ERR_FORMAT,
-                                  "%s: '%.*s' is not a file of the dialect", owner,
-                                  (int)COPSE_MIN(name_length, 80), name);
+                return copse_fail(COPSE_ERR_FORMAT, "%s: '%.*s' is not a file of the dialect",
+                                  owner, (int)COPSE_MIN(name_length, 80), name);
             COPSE_TRY(complete(owner, w, text, false, depth + 1));
         } else {
             put(w, line, length);
@@ -88,8 +88,8 @@ static copse_status complete(const char *owner, struct writer *w, const char *so
     return COPSE_OK;
 }
 
-static copse_status complete_all(const char *owner, copse_kernel_language language, const char *source, char *text,
-                                 size_t room, size_t *needed)
+static copse_status complete_all(const char *owner, copse_kernel_language language,
+                                 const char *source, char *text, size_t room, size_t *needed)
 {
     static const char version[] = "#version 450\n";
     struct writer w = { text, room, 0 };
@@ -103,7 +103,8 @@ static copse_status complete_all(const char *owner, copse_kernel_language langua
     *needed = w.at;
     return !text || w.at <= room
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu bytes of text, room for %zu", owner, w.at, room);
+               : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu bytes of text, room for %zu", owner, w.at,
+                            room);
 }
 
 copse_status copse_kernel_complete(copse_kernel_language language, const char *source, char *text,
@@ -126,7 +127,8 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-static copse_status complete_text(const char *owner, struct copse_mem *mem, const char *source, char **text, size_t *length)
+static copse_status complete_text(const char *owner, struct copse_mem *mem, const char *source,
+                                  char **text, size_t *length)
 {
     size_t needed;
     COPSE_TRY(complete_all(owner, COPSE_KERNEL_CL_C, source, NULL, 0, &needed));
@@ -136,8 +138,8 @@ static copse_status complete_text(const char *owner, struct copse_mem *mem, cons
     return complete_all(owner, COPSE_KERNEL_CL_C, source, *text, needed, &needed);
 }
 
-copse_status copse__code_text(const char *owner, struct copse_mem *mem, const char *entry, const void *code, size_t size,
-                              char **text, size_t *length)
+copse_status copse__code_text(const char *owner, struct copse_mem *mem, const char *entry,
+                              const void *code, size_t size, char **text, size_t *length)
 {
     char *source = copse__alloc(mem, size + 1, 1);
     *text = NULL;
@@ -167,7 +169,8 @@ enum {
 /* The shape of cooperative matrices. */
 static bool is_shape(const struct copse_kernel_row *row, uint32_t constant)
 {
-    return row->is_cooperative && constant >= 2 + COPSE_MAX_SPECS && constant < 2 + COPSE_MAX_SPECS + 3;
+    return row->is_cooperative && constant >= 2 + COPSE_MAX_SPECS &&
+           constant < 2 + COPSE_MAX_SPECS + 3;
 }
 
 /* Bindings missing from the layout are undefined behaviour in drivers, so they are checked here. */
@@ -189,8 +192,10 @@ static copse_status check_spirv(const char *owner, const uint32_t *words, size_t
                 return copse_fail(COPSE_ERR_FORMAT, "%s: binding %u, but %s has %u buffers", owner,
                                   value, row->name, row->arg_count);
             if (what == DECORATION_SET && value != 0)
-                return copse_fail(COPSE_ERR_FORMAT, "%s: descriptor set %u; only set 0 is bound", owner, value);
-            if (what == DECORATION_SPEC_ID && value >= 2u + row->spec_count && !is_shape(row, value))
+                return copse_fail(COPSE_ERR_FORMAT, "%s: descriptor set %u; only set 0 is bound",
+                                  owner, value);
+            if (what == DECORATION_SPEC_ID && value >= 2u + row->spec_count &&
+                !is_shape(row, value))
                 return copse_fail(COPSE_ERR_FORMAT,
                                   "%s: constant_id %u, but %s has %u besides the group size", owner,
                                   value, row->name, row->spec_count);
@@ -198,15 +203,18 @@ static copse_status check_spirv(const char *owner, const uint32_t *words, size_t
         at += length;
     }
     return has_main ? COPSE_OK
-                    : copse_fail(COPSE_ERR_FORMAT, "%s: the SPIR-V has no compute entry point 'main'", owner);
+                    : copse_fail(COPSE_ERR_FORMAT,
+                                 "%s: the SPIR-V has no compute entry point 'main'", owner);
 }
 
-copse_status copse__code_spirv(const char *owner, struct copse_mem *mem, const struct copse_kernel_row *row,
-                               const void *code, size_t size, uint32_t **words)
+copse_status copse__code_spirv(const char *owner, struct copse_mem *mem,
+                               const struct copse_kernel_row *row, const void *code, size_t size,
+                               uint32_t **words)
 {
     *words = NULL;
     if (size % 4)
-        return copse_fail(COPSE_ERR_FORMAT, "%s: SPIR-V of %zu bytes, not a multiple of 4", owner, size);
+        return copse_fail(COPSE_ERR_FORMAT, "%s: SPIR-V of %zu bytes, not a multiple of 4", owner,
+                          size);
     *words = copse__alloc(mem, size / sizeof(uint32_t), sizeof(uint32_t));
     COPSE_TRY(copse_need_memory(*words, "%s", owner));
     memcpy(*words, code, size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of a kernel's parameters and specialisation constants, for the coverage table of conformance. */
+/* The names of a kernel's parameters and specialisation constants, for the coverage table of
+   conformance. */
 #ifndef COPSE_KERNEL_WORDS_H
 #define COPSE_KERNEL_WORDS_H
 

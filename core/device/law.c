@@ -53,9 +53,13 @@ static struct copse_sum product_sum(const void *params, const int32_t *spec)
 }
 
 const struct copse_law copse__law_product = {
-    .host = product_host, .at = product_at, .elements = product_elements,
-    .limit = { .ulp = 1 }, .limit_of = product_limit,
-    .roundings = product_roundings, .sum = product_sum,
+    .host = product_host,
+    .at = product_at,
+    .elements = product_elements,
+    .limit = { .ulp = 1 },
+    .limit_of = product_limit,
+    .roundings = product_roundings,
+    .sum = product_sum,
 };
 
 /* ---- copies and fills ---- */
@@ -79,13 +83,15 @@ static const struct copse_law law_copy = { .host = copy_host }, law_fill = { .ho
 
 /* ---- limits ---- */
 
-void copse__law_limit(const struct copse_law *law, const void *params, const int32_t *spec, struct copse_limit *out)
+void copse__law_limit(const struct copse_law *law, const void *params, const int32_t *spec,
+                      struct copse_limit *out)
 {
     *out = law->limit;
     if (law->limit_of)
         law->limit_of(params, spec, out);
     if (copse__limit_is_exact(out))
-        out->is_single = true; /* moves and integers: words are compared, and no double would be exact */
+        /* moves and integers: words are compared, and no double would be exact */
+        out->is_single = true;
 }
 
 /* ---- of a command ---- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix product of a vendor's library. It is not a kernel of ours, but it can also be wrong on a device. Before
-   its first use it must compute a small product of whole numbers exactly and write nothing else; otherwise it is
-   blocked under its name, like a kernel. Each of the four layouts is tested when it is first requested, because
-   drivers compile a kernel for each.
+/* The matrix product of a vendor's library. It is not a kernel of ours, but it can also be wrong on
+   a device. Before its first use it must compute a small product of whole numbers exactly and write
+   nothing else; otherwise it is blocked under its name, like a kernel. Each of the four layouts is
+   tested when it is first requested, because drivers compile a kernel for each.
 
-   CLBlast computes products with m n k below a bound with one kernel, and larger ones with another kernel, together
-   with kernels that pad and transpose the matrices. If sizes are multiples of its tiles, those copy or are omitted.
-   The bound is the cube of its parameter XGEMM_MIN_INDIRECT_SIZE, which depends on the device. Before a product that
-   may be above it, two products above it are tested, one of odd sizes and one of multiples of 128. */
+   CLBlast computes products with m n k below a bound with one kernel, and larger ones with another
+   kernel, together with kernels that pad and transpose the matrices. If sizes are multiples of its
+   tiles, those copy or are omitted. The bound is the cube of its parameter XGEMM_MIN_INDIRECT_SIZE,
+   which depends on the device. Before a product that may be above it, two products above it are
+   tested, one of odd sizes and one of multiples of 128. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,13 +16,14 @@
 #include "core/device/exact_product.h"
 
 /* Not multiples of any tile. Every sum is far below 2^24. */
-#define ROWS    33u
-#define COLS    37u
-#define TERMS   19u
+#define ROWS  33u
+#define COLS  37u
+#define TERMS 19u
 
-/* Classes of large products: for every device whose bound is at least `from`, the products here are above the bound,
-   or the bound belongs to the next class. Bounds of CLBlast's table of devices: Intel's CPUs 320 and 384, Intel's and
-   ARM's GPUs 128 and 192, NVIDIA's 768 and 1472 to 1984, all others 704. */
+/* Classes of large products: for every device whose bound is at least `from`, the products here are
+   above the bound, or the bound belongs to the next class. Bounds of CLBlast's table of devices:
+   Intel's CPUs 320 and 384, Intel's and ARM's GPUs 128 and 192, NVIDIA's 768 and 1472 to 1984, all
+   others 704. */
 static const struct large {
     uint64_t from;
     uint32_t odd[3], whole[3];
@@ -35,8 +37,8 @@ static const struct large {
 
 enum { A, B, C, PLACES };
 
-/* One product: operands and result one after the other in one block; each begins at a binding alignment and is
-   followed by a band. */
+/* One product: operands and result one after the other in one block; each begins at a binding
+   alignment and is followed by a band. */
 struct trial {
     uint32_t m, n, k;
     bool a_transposed, b_transposed;
@@ -99,8 +101,9 @@ static copse_status run_on_device(copse_device *dev, const struct trial *t, cons
     copse_buffer *buf;
     *was_run = true;
     if (params.size > dev->limits->max_buffer_bytes) /* not the library's fault */
-        return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "self-test: %zu bytes are more than a buffer on %s can have",
-                          params.size, dev->info.id);
+        return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY,
+                          "self-test: %zu bytes are more than a buffer on %s can have", params.size,
+                          dev->info.id);
     copse_status s = copse_queue_create(dev, &q);
     *was_run = s != COPSE_ERR_UNSUPPORTED;
     if (s != COPSE_OK)
@@ -115,12 +118,18 @@ static copse_status run_on_device(copse_device *dev, const struct trial *t, cons
 }
 
 /* Write the error to `reason`, if there is one. `image` is the written data. */
-static void compare(const struct trial *t, const float *image, const float *got, double *scratch, char *reason,
-                    size_t room)
+static void compare(const struct trial *t, const float *image, const float *got, double *scratch,
+                    char *reason, size_t room)
 {
     const size_t end = t->at[C] + t->counts[C];
-    const struct copse_exact_product p = { t->m, t->n, t->k, t->a_transposed, t->b_transposed,
-                                           image + t->at[A], image + t->at[B], got + t->at[C] };
+    const struct copse_exact_product p = { t->m,
+                                           t->n,
+                                           t->k,
+                                           t->a_transposed,
+                                           t->b_transposed,
+                                           image + t->at[A],
+                                           image + t->at[B],
+                                           got + t->at[C] };
     double expected = 0.0;
     if (memcmp(got, image, t->at[C] * sizeof *got) != 0 ||
         memcmp(got + end, image + end, (t->at[PLACES] - end) * sizeof *got) != 0) {
@@ -129,13 +138,14 @@ static void compare(const struct trial *t, const float *image, const float *got,
     }
     const size_t wrong = copse__exact_product_wrong(&p, scratch, &expected);
     if (wrong < t->counts[C])
-        snprintf(reason, room, "self-test: element %zu of a product of %u x %u x %u%s%s is %.9g, not %.9g", wrong,
+        snprintf(reason, room,
+                 "self-test: element %zu of a product of %u x %u x %u%s%s is %.9g, not %.9g", wrong,
                  t->m, t->n, t->k, t->a_transposed ? ", a transposed" : "",
                  t->b_transposed ? ", b transposed" : "", (double)p.c[wrong], expected);
 }
 
-/* The library refuses, or cannot be used at all: treated like a wrong result. Failures of the device or for lack of
-   memory are not. */
+/* The library refuses, or cannot be used at all: treated like a wrong result. Failures of the
+   device or for lack of memory are not. */
 static bool is_its_fault(copse_status s)
 {
     return s == COPSE_ERR_INTERNAL || s == COPSE_ERR_UNSUPPORTED || s == COPSE_ERR_ARGUMENT;
@@ -164,10 +174,14 @@ done:
     return s;
 }
 
-static copse_status test(copse_device *dev, const struct copse_command *c, uint32_t m, uint32_t n, uint32_t k)
+static copse_status test(copse_device *dev, const struct copse_command *c, uint32_t m, uint32_t n,
+                         uint32_t k)
 {
     const uint64_t start = copse__now_ns();
-    struct trial t = { .m = m, .n = n, .k = k, .a_transposed = c->gemm.a_transposed,
+    struct trial t = { .m = m,
+                       .n = n,
+                       .k = k,
+                       .a_transposed = c->gemm.a_transposed,
                        .b_transposed = c->gemm.b_transposed };
     char reason[160] = "";
     lay_out(&t);
@@ -186,28 +200,32 @@ static copse_status test(copse_device *dev, const struct copse_command *c, uint3
 /* ---- large products ---- */
 
 /* The classes of the device, and the number of them that apply to a product of this size. */
-static const struct large *classes_of(const copse_device *dev, const struct copse_command *c, unsigned *count)
+static const struct large *classes_of(const copse_device *dev, const struct copse_command *c,
+                                      unsigned *count)
 {
     const bool is_cpu = dev->info.kind == COPSE_DEVICE_CPU;
     const struct large *list = is_cpu ? of_cpus : of_others;
     const unsigned most = is_cpu ? COPSE_COUNT(of_cpus) : COPSE_COUNT(of_others);
     const uint64_t mn = (uint64_t)c->gemm.m * c->gemm.n, k = COPSE_MAX(c->gemm.k, 1u);
     *count = 0;
-    while (*count < most && mn >= (list[*count].from * list[*count].from * list[*count].from + k - 1) / k)
+    while (*count < most &&
+           mn >= (list[*count].from * list[*count].from * list[*count].from + k - 1) / k)
         ++*count;
     return list;
 }
 
 /* Without memory the test is skipped: the product itself then needs the memory. */
-static copse_status test_large(copse_device *dev, const struct copse_command *c, const struct large *x)
+static copse_status test_large(copse_device *dev, const struct copse_command *c,
+                               const struct large *x)
 {
     copse_status s = test(dev, c, x->odd[0], x->odd[1], x->odd[2]);
     if (s == COPSE_OK)
         s = test(dev, c, x->whole[0], x->whole[1], x->whole[2]);
     if (s != COPSE_ERR_NO_MEMORY && s != COPSE_ERR_NO_DEVICE_MEMORY)
         return s;
-    copse__log(&dev->base->log, COPSE_LOG_INFO, "self-test: no memory for large products by " COPSE_LIBRARY_PRODUCT
-               " on %s", dev->info.id);
+    copse__log(&dev->base->log, COPSE_LOG_INFO,
+               "self-test: no memory for large products by " COPSE_LIBRARY_PRODUCT " on %s",
+               dev->info.id);
     return COPSE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameters of the kernel `mean`, which divides sums by a count. Reductions of values and the op all_reduce both use
-   it, so that their means have the same bits. */
+/* Parameters of the kernel `mean`, which divides sums by a count. Reductions of values and the op
+   all_reduce both use it, so that their means have the same bits. */
 #ifndef COPSE_MEAN_H
 #define COPSE_MEAN_H
 
@@ -18,7 +18,8 @@ static inline struct copse_params_mean copse__mean_params(uint32_t n, uint32_t c
     struct copse_params_mean p = { .n = n, .divisor = count };
     for (; p.divisor <= 1u << 15; p.shift++)
         p.divisor <<= 1;
-    /* ceil(2^47 / divisor): the product's bits from 2^47 on are the quotient of every i below 2^31 (kernels/divide.clh) */
+    /* ceil(2^47 / divisor): the product's bits from 2^47 on are the quotient of every i below 2^31
+       (kernels/divide.clh) */
     p.m = (uint32_t)((((uint64_t)1 << 47) + p.divisor - 1) / p.divisor);
     return p;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Queues: arguments are checked here, once; then one call of the backend.
 
-   One thread uses a queue, but any thread may release a buffer and then reads the queue's ticket numbers: they are
-   written under the device's lock. */
+   One thread uses a queue, but any thread may release a buffer and then reads the queue's ticket
+   numbers: they are written under the device's lock. */
 #include "core/base/deadline.h"
 #include "core/device/device.h"
 
@@ -29,7 +29,8 @@ copse_status copse__queue_result(copse_queue *q, copse_status s)
     if (!q->is_unsettled)
         q->is_unsettled = dev->backend->settle(q, most) != COPSE_OK;
     if (q->is_unsettled)
-        return copse_fail(COPSE_ERR_TIMEOUT, "%.*s; %s may still use host memory, which is not freed",
+        return copse_fail(COPSE_ERR_TIMEOUT,
+                          "%.*s; %s may still use host memory, which is not freed",
                           (int)sizeof text - 100, text, dev->info.id);
     q->read_ticket = 0;
     copse__fail_again(text);
@@ -145,7 +146,8 @@ void copse_queue_release(copse_queue **at)
         return;
 
     copse_device *dev = q->dev;
-    /* Complete the queued work, as the user requested; a failure cannot be returned to any caller. */
+    /* Complete the queued work, as the user requested; a failure cannot be returned to any
+       caller. */
     if (q->has_open_work || q->reached < q->submitted)
         if (!atomic_load(&dev->is_lost) && copse_queue_finish(q))
             copse__log(&dev->base->log, COPSE_LOG_ERROR, "queue: work of %s is lost: %s",
@@ -191,7 +193,8 @@ copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst, size_t off
     return copse__queue_result(queue, queue->dev->backend->write(queue, &to, src));
 }
 
-copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size)
+copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset,
+                                      const void *src, size_t size)
 {
     const size_t whole = size / 4 * 4;
     uint32_t last = 0;
@@ -262,8 +265,8 @@ static copse_status wait_for(copse_queue *q, uint64_t ticket, uint64_t timeout_n
         s = dev->backend->wait(q, ticket, copse__deadline_tick(&d));
     while (s == COPSE_ERR_TIMEOUT && copse__deadline_spend(&d) > 0);
     return s == COPSE_ERR_TIMEOUT && timeout_ns > 0
-               ? copse_fail(s, "queue: ticket %llu of %s was not reached within %.3f s", (unsigned long long)ticket,
-                            dev->info.id, (double)timeout_ns * 1e-9)
+               ? copse_fail(s, "queue: ticket %llu of %s was not reached within %.3f s",
+                            (unsigned long long)ticket, dev->info.id, (double)timeout_ns * 1e-9)
                : copse__queue_result(q, s);
 }
 
@@ -313,7 +316,8 @@ copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const ato
         if (s != COPSE_ERR_TIMEOUT || q->is_unsettled)
             return s;
         if (atomic_load(stop))
-            return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes", q->dev->info.id);
+            return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes",
+                              q->dev->info.id);
         if (copse__deadline_left(&d) == 0)
             return explain(s, q, most);
     }

@@ -15,9 +15,9 @@
 #    define WITH_VULKAN NEVER
 #endif
 
-#define BUILT_BACKENDS(X)                                                                          \
-    WITH_OPENCL(X, opencl)                                                                         \
-    WITH_VULKAN(X, vulkan)                                                                         \
+#define BUILT_BACKENDS(X)  \
+    WITH_OPENCL(X, opencl) \
+    WITH_VULKAN(X, vulkan) \
     ALWAYS(X, host)
 
 #define DECLARE(name) extern const struct copse_backend copse_backend_##name;

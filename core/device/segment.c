@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments: commands recorded once and replayed. A launch that the host computes divides a segment into parts: the
-   commands before it, the launch, and the rest. */
+/* Segments: commands recorded once and replayed. A launch that the host computes divides a segment
+   into parts: the commands before it, the launch, and the rest. */
 #include "core/device/host_launch.h"
 
 static void destroy(struct copse_segment *seg)
@@ -14,16 +14,17 @@ static void destroy(struct copse_segment *seg)
     copse__free(mem, seg);
 }
 
-/* Take commands up to and including the first one that the host computes; *taken is their number. */
-static copse_status take_commands(struct copse_segment *seg, const struct copse_command *commands, size_t count,
-                                  size_t *taken)
+/* Take commands up to and including the first one that the host computes; *taken is their
+   number. */
+static copse_status take_commands(struct copse_segment *seg, const struct copse_command *commands,
+                                  size_t count, size_t *taken)
 {
     copse_device *dev = seg->queue->dev;
     size_t i = 0;
     for (; i < count && !seg->host; i++) {
         bool is_empty = false;
-        COPSE_TRY(copse_note(copse__command_check(dev, &commands[i], &is_empty), "while recording command %zu of %zu", i,
-                             count));
+        COPSE_TRY(copse_note(copse__command_check(dev, &commands[i], &is_empty),
+                             "while recording command %zu of %zu", i, count));
         if (is_empty)
             continue;
         if (copse__is_on_host(&commands[i])) {
@@ -39,8 +40,8 @@ static copse_status take_commands(struct copse_segment *seg, const struct copse_
 }
 
 /* One part, without its rest. */
-static copse_status create_part(copse_queue *q, const struct copse_command *commands, size_t count, size_t *taken,
-                                struct copse_segment **out)
+static copse_status create_part(copse_queue *q, const struct copse_command *commands, size_t count,
+                                size_t *taken, struct copse_segment **out)
 {
     copse_device *dev = q->dev;
     struct copse_mem *mem = &dev->base->mem;
@@ -129,7 +130,8 @@ copse_status copse__segment_settle(const struct copse_segment *seg)
 static void release_part(struct copse_segment *seg)
 {
     copse_device *dev = seg->queue->dev;
-    if (seg->last > seg->queue->reached && !atomic_load(&dev->is_lost) && copse__segment_settle(seg))
+    if (seg->last > seg->queue->reached && !atomic_load(&dev->is_lost) &&
+        copse__segment_settle(seg))
         copse__log(&dev->base->log, COPSE_LOG_ERROR, "segment: released while in use: %s",
                    copse_last_error());
     if (seg->count)

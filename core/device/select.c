@@ -46,9 +46,11 @@ static bool is_repeated(const struct copse_context *ctx, size_t index)
 static bool is_trusted(struct copse_context *ctx, const struct copse_device_info *d)
 {
     char reason[256];
-    if ((atomic_load(&ctx->allowed) & COPSE_ALLOW_UNRELIABLE) || !copse__is_unreliable(ctx, d, reason, sizeof reason))
+    if ((atomic_load(&ctx->allowed) & COPSE_ALLOW_UNRELIABLE) ||
+        !copse__is_unreliable(ctx, d, reason, sizeof reason))
         return true;
-    copse__log(&ctx->base.log, COPSE_LOG_WARN, "devices: %s is not chosen, it is unreliable: %s", d->id, reason);
+    copse__log(&ctx->base.log, COPSE_LOG_WARN, "devices: %s is not chosen, it is unreliable: %s",
+               d->id, reason);
     return false;
 }
 
@@ -61,7 +63,8 @@ static void take_gpus(struct selection *sel)
             take(sel, &ctx->devices[i]);
 }
 
-/* All CPU drivers use the one processor. Those that have wide vectors in one invocation are several times as fast. */
+/* All CPU drivers use the one processor. Those that have wide vectors in one invocation are several
+   times as fast. */
 static void take_cpu(struct selection *sel)
 {
     const struct copse_context *ctx = sel->ctx;
@@ -69,7 +72,8 @@ static void take_cpu(struct selection *sel)
     for (size_t i = 0; i < ctx->device_count; i++) {
         const struct copse_device_info *d = &ctx->devices[i];
         if (d->is_usable && d->kind == COPSE_DEVICE_CPU &&
-            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors) && is_trusted(sel->ctx, d))
+            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors) &&
+            is_trusted(sel->ctx, d))
             best = d;
     }
     if (best)
@@ -93,8 +97,7 @@ static void take_backend(struct selection *sel, const char *backend)
 {
     for (size_t i = 0; i < sel->ctx->device_count; i++) {
         const struct copse_device_info *d = &sel->ctx->devices[i];
-        if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0
-                                     : !is_reference(d)))
+        if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0 : !is_reference(d)))
             take(sel, d);
     }
 }

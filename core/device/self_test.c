@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The first launch of a compiled kernel on a device: a few groups on numbers for which it must return exactly the
-   results of its host function, and must write nothing else. A kernel that fails is blocked on the device, and the
-   next variant is used. The test detects kernels that are compiled completely wrong; conformance detects the rest. */
+/* The first launch of a compiled kernel on a device: a few groups on numbers for which it must
+   return exactly the results of its host function, and must write nothing else. A kernel that fails
+   is blocked on the device, and the next variant is used. The test detects kernels that are
+   compiled completely wrong; conformance detects the rest. */
 #include <math.h>
 #include <stdio.h>
 
@@ -34,9 +35,10 @@ static void preset(const struct copse_kernel_row *row, struct copse_self_test *t
 {
     for (uint32_t a = 0; a < row->arg_count; a++)
         for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
-            t->words[a][i] = row->args[a].is_written            ? bits_of(UNTOUCHED)
-                             : row->args[a].kind == COPSE_ARG_I32 ? (5 * i + a) % 4
-                             : bits_of((float)((7 * i + 3 * a + i / 9) % 9) - 4.0f);
+            t->words[a][i] = row->args[a].is_written ? bits_of(UNTOUCHED)
+                             : row->args[a].kind == COPSE_ARG_I32
+                                 ? (5 * i + a) % 4
+                                 : bits_of((float)((7 * i + 3 * a + i / 9) % 9) - 4.0f);
 }
 
 static void lay_out(const struct copse_kernel_row *row, const struct copse_self_test *t,
@@ -74,9 +76,9 @@ static copse_status run_on(copse_queue *q, copse_buffer *buf, struct copse_kerne
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     struct copse_command c;
     for (uint32_t a = 0; a < k->row->arg_count; a++)
-        bindings[a] = (struct copse_binding){
-            buf, l->at[a], copse__round_up(4 * (size_t)COPSE_MAX(t->counts[a], 1), 16)
-        };
+        bindings[a] =
+            (struct copse_binding){ buf, l->at[a],
+                                    copse__round_up(4 * (size_t)COPSE_MAX(t->counts[a], 1), 16) };
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, k->row->arg_count, t->params, t->groups, 0));
     COPSE_TRY(copse_queue_write(q, buf, 0, image, l->bytes));
     COPSE_TRY(copse__queue_encode(q, &c));
@@ -135,15 +137,16 @@ static void compare(const struct copse_kernel_row *row, const struct copse_self_
         if (element >= t->counts[a])
             snprintf(reason, room, "self-test: wrote behind the end of buffer %u", a);
         else if (is_float)
-            snprintf(reason, room, "self-test: element %zu of buffer %u is %.9g, not %.9g", element, a,
-                     (double)float_of(got[i]), (double)float_of(expected[i]));
+            snprintf(reason, room, "self-test: element %zu of buffer %u is %.9g, not %.9g", element,
+                     a, (double)float_of(got[i]), (double)float_of(expected[i]));
         else
             snprintf(reason, room, "self-test: element %zu of buffer %u is %d, not %d", element, a,
                      (int)got[i], (int)expected[i]);
     }
 }
 
-static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t, char *reason, size_t room)
+static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t,
+                         char *reason, size_t room)
 {
     struct layout l;
     lay_out(k->row, t, &l);

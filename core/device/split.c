@@ -13,7 +13,8 @@ void copse__split_buffer(struct copse_split *o, uint32_t i, uint64_t each)
     o->buffers[i] = (struct copse_split_buffer){ .pieces = 1, .each = each };
 }
 
-void copse__split_pieces(struct copse_split *o, uint32_t i, uint64_t pieces, uint64_t pitch, uint64_t each)
+void copse__split_pieces(struct copse_split *o, uint32_t i, uint64_t pieces, uint64_t pitch,
+                         uint64_t each)
 {
     o->buffers[i] = (struct copse_split_buffer){ .pieces = pieces, .pitch = pitch, .each = each };
 }
@@ -43,7 +44,8 @@ bool copse__split_elements(const struct copse_command *c, struct copse_split *o)
     return copse__split_each(o, 1, c->binding_count, each);
 }
 
-bool copse__split_matrix(struct copse_split *o, uint32_t buffers, uint32_t vector, uint32_t *n, uint32_t *cols)
+bool copse__split_matrix(struct copse_split *o, uint32_t buffers, uint32_t vector, uint32_t *n,
+                         uint32_t *cols)
 {
     const uint64_t rows = *cols > 0 ? ((uint64_t)*n + *cols - 1) / *cols : 0;
     const bool has_rows = rows >= *cols || *n % *cols != 0;
@@ -61,8 +63,8 @@ bool copse__split_matrix(struct copse_split *o, uint32_t buffers, uint32_t vecto
     return true;
 }
 
-bool copse__split_axis(struct copse_split *o, uint32_t buffers, const uint64_t *lengths, uint32_t *n, uint64_t each,
-                       uint32_t *inner)
+bool copse__split_axis(struct copse_split *o, uint32_t buffers, const uint64_t *lengths,
+                       uint32_t *n, uint64_t each, uint32_t *inner)
 {
     const uint64_t outer = each > 0 && *inner > 0 ? *n / (each * *inner) : 0;
     const bool has_outer = outer >= *inner;

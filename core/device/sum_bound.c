@@ -15,8 +15,8 @@ uint64_t copse__sum_levels(uint64_t terms, uint64_t chains, uint64_t most)
 {
     if (terms == 0)
         return 0;
-    return COPSE_MIN(terms, COPSE_SUM_CHAIN) + COPSE_MIN(divide_up(terms, COPSE_SUM_CHAIN), chains) - 1 +
-           divide_up(terms, most) - 1;
+    return COPSE_MIN(terms, COPSE_SUM_CHAIN) +
+           COPSE_MIN(divide_up(terms, COPSE_SUM_CHAIN), chains) - 1 + divide_up(terms, most) - 1;
 }
 
 struct copse_sum copse__sum_of(uint64_t roundings, bool adds, const int32_t *spec)
@@ -31,12 +31,14 @@ static double bound_of(uint64_t roundings, const struct copse_limits *limits)
     return error / (1 - error) / UNIT;
 }
 
-double copse__sum_bound(const struct copse_law *law, uint64_t terms, const struct copse_limits *limits)
+double copse__sum_bound(const struct copse_law *law, uint64_t terms,
+                        const struct copse_limits *limits)
 {
     return law->roundings ? bound_of(law->roundings(terms) + 1, limits) : 0;
 }
 
-double copse__launch_bound(const struct copse_law *law, const void *params, const int32_t *spec, const struct copse_limits *limits)
+double copse__launch_bound(const struct copse_law *law, const void *params, const int32_t *spec,
+                           const struct copse_limits *limits)
 {
     const struct copse_sum sum = law->sum ? law->sum(params, spec) : (struct copse_sum){ 0, 1 };
     return sum.roundings > 0 ? bound_of(sum.roundings, limits) * sum.slope : 0;

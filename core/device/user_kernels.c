@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The places of the kernels of applications, for all contexts of the process, and rows by id and name. */
+/* The places of the kernels of applications, for all contexts of the process, and rows by id and
+   name. */
 #include <stdio.h>
 
 #include "core/device/user_kernels.h"
 
 static _Atomic(const struct copse_user_kernel *) places[COPSE_MAX_USER_KERNELS];
-static atomic_flag is_walked = ATOMIC_FLAG_INIT; /* held while names are compared, and while a kernel is removed */
+/* held while names are compared, and while a kernel is removed */
+static atomic_flag is_walked = ATOMIC_FLAG_INIT;
 
 static void lock(void)
 {
@@ -22,7 +24,8 @@ copse_status copse__user_kernel_add(const struct copse_user_kernel *k, uint32_t 
         *id = COPSE_FIRST_USER_KERNEL + i;
         return COPSE_OK;
     }
-    return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: this process has %d registered ops, the most that are possible",
+    return copse_fail(COPSE_ERR_ARGUMENT,
+                      "user op: %s: this process has %d registered ops, the most that are possible",
                       k->row.name, COPSE_MAX_USER_KERNELS);
 }
 
@@ -37,7 +40,9 @@ void copse__user_kernel_remove(uint32_t id)
 
 const struct copse_user_kernel *copse__user_kernel(uint32_t id)
 {
-    return id >= COPSE_FIRST_USER_KERNEL && id < COPSE_KERNEL_IDS ? atomic_load(&places[id - COPSE_FIRST_USER_KERNEL]) : NULL;
+    return id >= COPSE_FIRST_USER_KERNEL && id < COPSE_KERNEL_IDS
+               ? atomic_load(&places[id - COPSE_FIRST_USER_KERNEL])
+               : NULL;
 }
 
 const struct copse_kernel_row *copse__row(uint32_t id)

@@ -29,14 +29,16 @@ const void *copse__constant_values(const copse_tensor *t)
     return ((const struct constant_attr *)t->attr)->values;
 }
 
-copse_status copse_constant(copse_graph *g, copse_type type, copse_shape shape, const void *values, copse_tensor **out)
+copse_status copse_constant(copse_graph *g, copse_type type, copse_shape shape, const void *values,
+                            copse_tensor **out)
 {
     char text[96];
     if (out)
         *out = NULL;
     COPSE_TRY(copse_need("constant", g, values, out));
     if (!copse__type_is_computed(type) || shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "constant: needs the type f32 or i32 and a rank of at most %d",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "constant: needs the type f32 or i32 and a rank of at most %d",
                           COPSE_MAX_RANK);
     const uint64_t count = copse__elements(shape);
     if (count >= (uint64_t)1 << 31)

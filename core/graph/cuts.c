@@ -6,7 +6,8 @@
 
 #define NO_CUT UINT32_MAX
 
-/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its caller. */
+/* What no choice drops: leaves, results of exchanges, and what the program leaves in memory of its
+   caller. */
 static bool must_stay(const struct copse_program_params *params, const copse_tensor *root)
 {
     return copse__is_leaf(root) || root->op->crosses || root->is_backward ||
@@ -18,7 +19,9 @@ static void find_lifetimes(struct copse_cuts *c)
     uint64_t crossing = 0;
     for (size_t n = 0; n < c->forward; n++) {
         const copse_tensor *t = c->g->nodes.at[n];
-        c->bytes[n] = copse__root(t) == t && !c->stays[n] ? copse__type_room(t->type, copse__elements(t->shape)) : 0;
+        c->bytes[n] = copse__root(t) == t && !c->stays[n]
+                          ? copse__type_room(t->type, copse__elements(t->shape))
+                          : 0;
         c->all += c->bytes[n];
         c->last[n] = (uint32_t)n;
         for (uint32_t i = 0; i < t->in_count; i++)
@@ -61,7 +64,8 @@ void copse__cuts_fini(struct copse_cuts *c)
 }
 
 /* Between the nodes `first` and `end`. */
-static void place_between(struct copse_cuts *c, enum copse_cut_level level, uint64_t length, size_t first, size_t end)
+static void place_between(struct copse_cuts *c, enum copse_cut_level level, uint64_t length,
+                          size_t first, size_t end)
 {
     uint64_t sum = 0;
     size_t best = SIZE_MAX;
@@ -108,11 +112,13 @@ void copse__cuts_choose(struct copse_cuts *c, size_t segments)
 {
     const size_t outer_count = c->cuts[COPSE_CUTS_OUTER].count;
     size_t outer = segments, inner = c->cuts[COPSE_CUTS_INNER].count;
-    uint32_t outer_next = NO_CUT, next = NO_CUT; /* the first cut that is not before the node, of the outer ones and of all */
+    /* the first cut that is not before the node, of the outer ones and of all */
+    uint32_t outer_next = NO_CUT, next = NO_CUT;
     for (size_t n = c->forward; n-- > 0;) {
         if (inner > 0 && c->cuts[COPSE_CUTS_INNER].at[inner - 1] == n) {
             inner--;
-            const bool is_behind = outer_count == 0 || n > c->cuts[COPSE_CUTS_OUTER].at[outer_count - 1];
+            const bool is_behind =
+                outer_count == 0 || n > c->cuts[COPSE_CUTS_OUTER].at[outer_count - 1];
             next = (uint32_t)n;
             if (is_behind && segments == outer_count)
                 outer_next = (uint32_t)n;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which results of the forward pass are recomputed: those of marked segments; and, where a program needs more memory than
-   its budget, those between cuts (cuts.h). For several lengths of a segment the cuts are placed, and as few segments as
-   possible, from the first one on, are recomputed; the choice with the least recomputation is taken. If no length is enough,
-   segments are divided into parts, for several lengths of a part. */
+/* Which results of the forward pass are recomputed: those of marked segments; and, where a program
+   needs more memory than its budget, those between cuts (cuts.h). For several lengths of a segment
+   the cuts are placed, and as few segments as possible, from the first one on, are recomputed; the
+   choice with the least recomputation is taken. If no length is enough, segments are divided into
+   parts, for several lengths of a part. */
 #include "core/graph/cuts.h"
 #include "core/graph/recorder.h"
 
-#define LENGTHS 24 /* of segments: from the bytes of all results down, each a factor of sqrt(2) smaller */
+/* of segments: from the bytes of all results down, each a factor of sqrt(2) smaller */
+#define LENGTHS 24
 
 struct fit {
     const struct copse_program_params *params;
@@ -22,7 +24,8 @@ struct fit {
 
 /* ---- one choice ---- */
 
-/* Memory and work of a choice whose cuts are placed. If it needs more than `limit`, `bytes` may be less than its buffers have. */
+/* Memory and work of a choice whose cuts are placed. If it needs more than `limit`, `bytes` may be
+   less than its buffers have. */
 static copse_status try_choice(struct fit *f, size_t limit, struct choice *c)
 {
     struct copse_arena arena = { .mem = &f->cuts.g->ctx->base.mem };
@@ -71,7 +74,8 @@ static bool place(struct fit *f, enum copse_cut_level level, uint64_t length)
 {
     copse__cuts_place(&f->cuts, level, length);
     const size_t count = f->cuts.cuts[level].count;
-    const uint64_t hash = copse__hash(COPSE_HASH_START, f->cuts.cuts[level].at, count * sizeof *f->cuts.cuts[level].at);
+    const uint64_t hash = copse__hash(COPSE_HASH_START, f->cuts.cuts[level].at,
+                                      count * sizeof *f->cuts.cuts[level].at);
     const bool is_new = count > 0 && hash != f->tried[level];
     f->tried[level] = hash;
     return is_new;
@@ -169,15 +173,21 @@ static copse_status keep_budget(struct fit *f)
     if (!f->best.is_set) {
         COPSE_TRY(find_least(f));
         return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY,
-                          "program: its values need %zu bytes, and %zu bytes where the results of the forward pass are computed "
-                          "again; the memory budget leaves %zu", without.bytes,
-                          f->best.is_set ? COPSE_MIN(f->best.bytes, without.bytes) : without.bytes, f->params->budget);
+                          "program: its values need %zu bytes, and %zu bytes where the results of "
+                          "the forward pass are computed "
+                          "again; the memory budget leaves %zu",
+                          without.bytes,
+                          f->best.is_set ? COPSE_MIN(f->best.bytes, without.bytes) : without.bytes,
+                          f->params->budget);
     }
     COPSE_TRY(take_best(f));
     copse__log(&f->cuts.g->ctx->base.log, COPSE_LOG_DEBUG,
-               "program: %zu bytes are over the budget of %zu: %zu of %zu segments are recomputed, with %zu inner cuts, %llu bytes "
-               "read and written", without.bytes, f->params->budget, f->best.segments, f->cuts.cuts[COPSE_CUTS_OUTER].count,
-               f->cuts.cuts[COPSE_CUTS_INNER].count, (unsigned long long)f->best.work);
+               "program: %zu bytes are over the budget of %zu: %zu of %zu segments are recomputed, "
+               "with %zu inner cuts, %llu bytes "
+               "read and written",
+               without.bytes, f->params->budget, f->best.segments,
+               f->cuts.cuts[COPSE_CUTS_OUTER].count, f->cuts.cuts[COPSE_CUTS_INNER].count,
+               (unsigned long long)f->best.work);
     return COPSE_OK;
 }
 
@@ -189,7 +199,8 @@ static copse_status use_least(struct fit *f)
     return f->best.is_set && f->best.bytes < without.bytes ? take_best(f) : COPSE_OK;
 }
 
-static copse_status run(const struct copse_program_params *params, copse_status (*fn)(struct fit *f))
+static copse_status run(const struct copse_program_params *params,
+                        copse_status (*fn)(struct fit *f))
 {
     struct fit f = { .params = params };
     copse_status s = copse__cuts_init(&f.cuts, params);

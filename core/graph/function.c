@@ -23,7 +23,8 @@ static copse_status record(copse_function *f, const struct copse_function_params
     f->recording.graph = p->graph;
     COPSE_TRY(copse__recording_adopt(&f->recording));
     for (size_t i = 0; i < p->output_count; i++) {
-        const size_t bytes = (size_t)copse__elements(p->outputs[i]->shape) * copse__type_bytes(p->outputs[i]->type);
+        const size_t bytes =
+            (size_t)copse__elements(p->outputs[i]->shape) * copse__type_bytes(p->outputs[i]->type);
         const size_t room = copse__round_up(bytes ? bytes : 4, 16);
         f->bytes[i] = bytes;
         COPSE_TRY(copse__buffer_acquire(dev, room, &f->outputs[i]));
@@ -56,8 +57,8 @@ static copse_status init(copse_function *f, copse_device *dev,
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
     COPSE_TRY(copse_queue_create(dev, &f->queue));
-    COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
-                                  &f->step));
+    COPSE_TRY(
+        copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words }, &f->step));
     COPSE_TRY(copse_queue_write(f->queue, f->step, 0, words, sizeof words));
     return record(f, p, choices);
 }
@@ -68,14 +69,16 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     struct copse_choices choices;
     COPSE_TRY(copse_need("function", dev, p, out));
     if (!p->graph || !p->outputs || p->output_count == 0 || p->output_count > MAX_OUTPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a graph and 1 to %d outputs", MAX_OUTPUTS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a graph and 1 to %d outputs",
+                          MAX_OUTPUTS);
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_function_params, p));
     for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);
         if (!copse__type_is_computed(p->outputs[i]->type))
-            return copse_fail(COPSE_ERR_UNSUPPORTED, "function: output %zu is %s; convert it first (copse_cast)", i,
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "function: output %zu is %s; convert it first (copse_cast)", i,
                               copse__type_name(p->outputs[i]->type));
     }
     COPSE_TRY(copse__choices_parse(p->kernels, &choices));
@@ -105,12 +108,14 @@ void copse_function_release(copse_function **function)
 copse_status copse_function_write(copse_function *f, const copse_tensor *input, const void *values)
 {
     COPSE_TRY(copse_need("function: write", f, input, values));
-    const struct copse_recorded_input *to = f->recording.inputs, *end = to + f->recording.input_count;
+    const struct copse_recorded_input *to = f->recording.inputs,
+                                      *end = to + f->recording.input_count;
     while (to < end && to->tensor != input)
         to++;
     if (to == end)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: only inputs of its graph can be written");
-    return to->at.buffer ? copse__queue_write_bytes(f->queue, to->at.buffer, to->at.offset, values, to->at.size)
+    return to->at.buffer ? copse__queue_write_bytes(f->queue, to->at.buffer, to->at.offset, values,
+                                                    to->at.size)
                          : COPSE_OK; /* no output depends on it */
 }
 

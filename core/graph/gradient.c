@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reverse-mode differentiation as a graph transformation: iterates backwards over the nodes between y and x, and each
-   op adds the nodes of its derivative. Contributions are summed in the order of the iteration, so the result depends
-   only on the graph. */
+/* Reverse-mode differentiation as a graph transformation: iterates backwards over the nodes between
+   y and x, and each op adds the nodes of its derivative. Contributions are summed in the order of
+   the iteration, so the result depends only on the graph. */
+#include "copse/ops.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"
-#include "copse/ops.h"
 
 /* Nodes that depend on some x and affect y. */
 static void mark(const copse_graph *g, size_t count_before, const copse_tensor *y,
@@ -24,13 +24,15 @@ static void mark(const copse_graph *g, size_t count_before, const copse_tensor *
                 to_y[g->nodes.at[n]->in[i]->id] = true;
 }
 
-static copse_status contribute_rows(copse_graph *g, copse_tensor **sum, copse_tensor *dx, const copse_tensor *x,
-                                    const copse_tensor *from)
+static copse_status contribute_rows(copse_graph *g, copse_tensor **sum, copse_tensor *dx,
+                                    const copse_tensor *x, const copse_tensor *from)
 {
     if (!dx->op->join)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "gradient: variable '%s' has sparse gradients, and %s needs a dense one: use "
-                                                 "copse_gather alone, or a variable that is not sparse", x->name,
-                          from->op->name);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "gradient: variable '%s' has sparse gradients, and %s needs a dense one: use "
+            "copse_gather alone, or a variable that is not sparse",
+            x->name, from->op->name);
     if (*sum)
         return dx->op->join(g, *sum, dx, sum);
     *sum = dx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Independent of the ops. */
+#include "core/graph/graph.h"
 #include "copse/ops.h"
 #include "core/base/callback.h"
-#include "core/graph/graph.h"
 #include "core/graph/type.h"
 
 /* Elements of one tensor: 31 bits, so that kernels index with uint and sizes fit on every host. */
@@ -71,7 +71,8 @@ copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
         return COPSE_OK;
     }
     if (t->op == &copse_op_released)
-        return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand is variable '%s', whose strategy was released",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "graph: an operand is variable '%s', whose strategy was released",
                           t->name);
     if (t->graph)
         return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand ('%s') belongs to another graph",
@@ -136,9 +137,11 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
         COPSE_TRY(copse_note(copse__own(g, in[i], &own[i]), "while adding %s", op->name));
         if (copse__type_is_half(own[i]->type) && !op->takes_stored)
-            COPSE_TRY(copse_note(copse__cast_once(g, own[i], COPSE_F32, &own[i]), "while adding %s", op->name));
+            COPSE_TRY(copse_note(copse__cast_once(g, own[i], COPSE_F32, &own[i]), "while adding %s",
+                                 op->name));
         if (!copse__type_is_computed(own[i]->type) && !op->takes_stored)
-            return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
                               copse__type_name(own[i]->type));
     }
     if (op->infer)
@@ -150,17 +153,20 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
     return COPSE_OK;
 }
 
-copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type,
-                               copse_shape shape, copse_tensor **out)
+copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type, copse_shape shape,
+                               copse_tensor **out)
 {
     COPSE_TRY(copse_need("input", g, name, out));
     if (!copse__type_is_known(type) || shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input '%s': needs a known type and a rank of at most %d", name,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input '%s': needs a known type and a rank of at most %d", name,
                           COPSE_MAX_RANK);
     if (!copse__type(type)->is_on_devices)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "input '%s': %s is a type of batches and datasets; an input of a graph is "
-                                                 "%s", name, copse__type_name(type),
-                          copse__type_name(copse__type_on_devices(type)));
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "input '%s': %s is a type of batches and datasets; an input of a graph is "
+            "%s",
+            name, copse__type_name(type), copse__type_name(copse__type_on_devices(type)));
     *out = NULL;
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);

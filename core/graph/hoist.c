@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reorders the nodes that were added last, such as operations on complete gradients: each moves to the earliest
-   position where it can be computed. Memory is then free sooner, and gradients can be transferred while others are
-   still computed. */
+/* Reorders the nodes that were added last, such as operations on complete gradients: each moves to
+   the earliest position where it can be computed. Memory is then free sooner, and gradients can be
+   transferred while others are still computed. */
 #include "core/graph/graph.h"
 
 #define ANYWHERE UINT32_MAX /* depends on no earlier node */

@@ -4,7 +4,7 @@
 #include "core/graph/type.h"
 
 static copse_status push_allocation(struct copse_recorder *r, uint64_t bytes, uint32_t first,
-                              uint32_t last, uint32_t *index)
+                                    uint32_t last, uint32_t *index)
 {
     const size_t size = copse__round_up((size_t)COPSE_MAX(bytes, 1), COPSE_ALIGNMENT);
     *index = (uint32_t)r->allocations.count;
@@ -98,10 +98,12 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
     h->kind = COPSE_HOME_ARENA;
     const bool is_input = copse__is_leaf(t);
     return push_allocation(r, bytes, is_input ? 0 : t->id,
-                     is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id], &h->allocation);
+                           is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id],
+                           &h->allocation);
 }
 
-/* A result that cannot be computed at its location is copied there. `index` numbers placements, then exchanges. */
+/* A result that cannot be computed at its location is copied there. `index` numbers placements,
+   then exchanges. */
 static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, size_t index,
                               uint32_t later)
 {
@@ -115,14 +117,15 @@ static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, s
     return x.count > 0 ? push_launch(r, &x, args, 2) : COPSE_OK;
 }
 
-/* Placements that need a copy: leaves, views, a second placement of a tensor, and exchanged results, which are
-   available in the next segment. */
+/* Placements that need a copy: leaves, views, a second placement of a tensor, and exchanged
+   results, which are available in the next segment. */
 static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t)
 {
     for (size_t i = 0; i < r->params->placement_count; i++) {
         const struct copse_placement *p = &r->params->placements[i];
-        if (p->tensor == t && p->at.buffer && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
-                               copse__placement_of(r, t) != p))
+        if (p->tensor == t && p->at.buffer &&
+            (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
+             copse__placement_of(r, t) != p))
             COPSE_TRY(push_copy(r, t, i, t->op->crosses));
     }
     return COPSE_OK;
@@ -135,8 +138,9 @@ static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
     size_t i = 0;
     while (r->all_reduces.at[i].node != t)
         i++;
-    return r->all_reduces.at[i].is_direct ? COPSE_OK
-                                        : push_copy(r, t->in[0], r->params->placement_count + i, 0);
+    return r->all_reduces.at[i].is_direct
+               ? COPSE_OK
+               : push_copy(r, t->in[0], r->params->placement_count + i, 0);
 }
 
 copse_status copse__lower(struct copse_recorder *r)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* First pass of a program: which nodes are needed, the lifetime of values, and the ends of segments. */
+/* First pass of a program: which nodes are needed, the lifetime of values, and the ends of
+   segments. */
 #include "core/graph/recorder.h"
 
 const struct copse_placement *copse__placement_find(const struct copse_placement *list,
@@ -40,8 +41,8 @@ void copse__lifetimes(struct copse_recorder *r)
     }
 }
 
-/* The locations of the nodes that are summed over replicas. If an operand has no later reader, it is computed at that
-   location, because the exchange overwrites it. */
+/* The locations of the nodes that are summed over replicas. If an operand has no later reader, it
+   is computed at that location, because the exchange overwrites it. */
 copse_status copse__all_reduces_find(struct copse_recorder *r)
 {
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
@@ -56,8 +57,8 @@ copse_status copse__all_reduces_find(struct copse_recorder *r)
                 "program: %s needs the other replicas, which only a step of a trainer "
                 "has",
                 t->op->name);
-        COPSE_TRY(r->params->all_reduce(r->params->user, t, (uint32_t)r->all_reduces.count, &c.operand,
-                                   &c.result));
+        COPSE_TRY(r->params->all_reduce(r->params->user, t, (uint32_t)r->all_reduces.count,
+                                        &c.operand, &c.result));
         c.is_direct = copse__root(x) == x && !copse__is_leaf(x) && !x->op->crosses &&
                       !copse__placement_of(r, x) && r->last_use[x->id] == n;
         if (!COPSE_PUSH(r->mem, &r->all_reduces, c))
@@ -66,8 +67,8 @@ copse_status copse__all_reduces_find(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-/* A bucket ends after its placements and after the last reader of every variable that its exchange updates; the last
-   bucket ends after all nodes. */
+/* A bucket ends after its placements and after the last reader of every variable that its exchange
+   updates; the last bucket ends after all nodes. */
 static void end_buckets(struct copse_recorder *r, uint32_t buckets)
 {
     const struct copse_program_params *p = r->params;

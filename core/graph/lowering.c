@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that ops call while lowering: checks, then one call of the recorder or evaluator. */
+/* The functions that ops call while lowering: checks, then one call of the recorder or
+   evaluator. */
 #include "core/graph/lowering.h"
 
 copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
@@ -11,7 +12,8 @@ copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct cop
         return l->scratch(l, words, out);
     const uint32_t i = l->round.used++;
     if (i >= COPSE_ROUND_SCRATCH)
-        return copse_fail(COPSE_ERR_INTERNAL, "lowering: more than %d blocks of scratch in a round", COPSE_ROUND_SCRATCH);
+        return copse_fail(COPSE_ERR_INTERNAL, "lowering: more than %d blocks of scratch in a round",
+                          COPSE_ROUND_SCRATCH);
     if (i >= l->round.count || l->round.words[i] < words) {
         COPSE_TRY(l->scratch(l, words, &l->round.at[i]));
         l->round.words[i] = words;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The target of an op's `lower`: either a recorder that collects launches for a device, or the evaluator that runs
-   the kernels' references at once in double precision. */
+/* The target of an op's `lower`: either a recorder that collects launches for a device, or the
+   evaluator that runs the kernels' references at once in double precision. */
 #ifndef COPSE_LOWERING_H
 #define COPSE_LOWERING_H
 
@@ -21,7 +21,8 @@ struct copse_lowering {
                          struct copse_operand to, uint64_t count);
     copse_status (*gemm)(struct copse_lowering *l, const struct copse_command *shape,
                          const struct copse_operand *abc); /* NULL if there is no library */
-    /* Scratch of the rounds of a loop (copse__scratch_round): the first `used` blocks are in use. */
+    /* Scratch of the rounds of a loop (copse__scratch_round): the first `used` blocks are in
+       use. */
     struct {
         bool is_on;
         uint32_t count, used;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of a program, planned as when it is made, without compiling and without memory of the device. */
+/* The memory of a program, planned as when it is made, without compiling and without memory of the
+   device. */
 #include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
 
 /* The exchange has memory for both. */
-static copse_status elsewhere(void *user, const copse_tensor *y, uint32_t index, struct copse_binding *operand,
-                              struct copse_binding *result)
+static copse_status elsewhere(void *user, const copse_tensor *y, uint32_t index,
+                              struct copse_binding *operand, struct copse_binding *result)
 {
     (void)user, (void)y, (void)index;
     *operand = *result = (struct copse_binding){ .size = 0 };
@@ -40,12 +41,14 @@ static void find_kept(const struct copse_recorder *r, struct copse_program_memor
     const size_t forward = copse__forward_count(r->graph);
     for (size_t n = 0; n < forward; n++) {
         const struct copse_home *h = &r->homes[n];
-        if (h->kind == COPSE_HOME_ARENA && !copse__is_leaf(r->graph->nodes.at[n]) && r->last_use[n] >= forward)
+        if (h->kind == COPSE_HOME_ARENA && !copse__is_leaf(r->graph->nodes.at[n]) &&
+            r->last_use[n] >= forward)
             out->kept += r->allocations.at[h->allocation].size;
     }
 }
 
-static copse_status measure(struct copse_recorder *r, size_t limit, struct copse_program_memory *out)
+static copse_status measure(struct copse_recorder *r, size_t limit,
+                            struct copse_program_memory *out)
 {
     size_t arenas[COPSE_MAX_ARENAS];
     uint32_t count = 0;
@@ -63,7 +66,8 @@ static copse_status measure(struct copse_recorder *r, size_t limit, struct copse
     return COPSE_OK;
 }
 
-copse_status copse__program_measure(const struct copse_program_params *params, size_t limit, struct copse_program_memory *out)
+copse_status copse__program_measure(const struct copse_program_params *params, size_t limit,
+                                    struct copse_program_memory *out)
 {
     struct copse_program_params measured = *params;
     struct copse_recorder r;

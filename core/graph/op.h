@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The interface of an op, which makes the graph independent of the ops. An op file in core/ops defines a `static
-   const struct copse_op`, a public function that adds a node, and the host functions of its kernels. */
+/* The interface of an op, which makes the graph independent of the ops. An op file in core/ops
+   defines a `static const struct copse_op`, a public function that adds a node, and the host
+   functions of its kernels. */
 #ifndef COPSE_OP_H
 #define COPSE_OP_H
 
@@ -14,55 +15,56 @@ struct copse_op {
     const char *name;
     size_t attr_size; /* bytes of attributes that copse__node copies into the graph */
 
-    /* Shape and type of the result from y->in and y->attr. On a mismatch return copse__shape_error, whose text names
-       the op, the operand shapes and the expected shapes. */
+    /* Shape and type of the result from y->in and y->attr. On a mismatch return copse__shape_error,
+       whose text names the op, the operand shapes and the expected shapes. */
     copse_status (*infer)(const copse_tensor *y, copse_shape *shape, copse_type *type);
 
-    /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient (others are ignored);
-       leave NULL if the derivative is zero. NULL function = no derivative (integer results: the graph never calls
-       it). */
+    /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
+       (others are ignored); leave NULL if the derivative is zero. NULL function = no derivative
+       (integer results: the graph never calls it). */
     copse_status (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                              copse_tensor **dx);
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
 
-    /* y is the sum of in[0] over the replicas, computed by an exchange between them: a program ends a segment here
-       instead of lowering the node. */
+    /* y is the sum of in[0] over the replicas, computed by an exchange between them: a program ends
+       a segment here instead of lowering the node. */
     bool crosses;
 
-    /* NULL, or y is a gradient of rows: those of the leaf that the derivative names, whose shape is not y's. Adds another
-       gradient of rows of the same leaf. */
+    /* NULL, or y is a gradient of rows: those of the leaf that the derivative names, whose shape is
+       not y's. Adds another gradient of rows of the same leaf. */
     copse_status (*join)(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out);
 
-    /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are converted to f32 before the
-       node, and u8 is refused. */
+    /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are
+       converted to f32 before the node, and u8 is refused. */
     bool takes_stored;
 };
 
 struct copse_tensor {
     copse_graph *graph; /* NULL: a variable's own tensor, valid in every graph */
     const struct copse_op *op;
-    uint32_t id;        /* position in the graph: operands precede it */
+    uint32_t id; /* position in the graph: operands precede it */
     copse_type type;
     copse_shape shape;
     uint32_t in_count;
     copse_tensor **in;
-    const void *attr;   /* attr_size bytes in the graph's arena */
-    const char *name;   /* of inputs and variables; else NULL */
-    bool is_cast;        /* made by copse__cast_once */
-    bool is_backward;    /* added behind the loss, by its differentiation or later */
-    uint32_t segment;    /* number of the marked segment that it is in; 0: none (copse_recompute_begin) */
+    const void *attr; /* attr_size bytes in the graph's arena */
+    const char *name; /* of inputs and variables; else NULL */
+    bool is_cast;     /* made by copse__cast_once */
+    bool is_backward; /* added behind the loss, by its differentiation or later */
+    /* number of the marked segment that it is in; 0: none (copse_recompute_begin) */
+    uint32_t segment;
     bool needs_gradient; /* f32, f16 or bf16, and depends on a variable or a requested tensor */
     struct copse_variable *variable; /* of variable leaves */
-    bool takes_rows;     /* of variable leaves: a gradient of rows, where the graph keeps these */
+    bool takes_rows; /* of variable leaves: a gradient of rows, where the graph keeps these */
 };
 
 /* Add a node. Operands may be variables' own tensors. `attr` is copied. */
 copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
                          copse_tensor *const *in, uint32_t in_count, copse_tensor **out);
-#define COPSE_NODE(g, op, attr, out, ...)                                                          \
-    copse__node(g, op, attr, (copse_tensor *[]){ __VA_ARGS__ },                                    \
+#define COPSE_NODE(g, op, attr, out, ...)                       \
+    copse__node(g, op, attr, (copse_tensor *[]){ __VA_ARGS__ }, \
                 sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
 
 /* ---- shapes (shape.c) ---- */
@@ -110,30 +112,36 @@ static inline struct copse_operand copse__step(void)
 }
 
 enum copse_step_word {
-    COPSE_STEP_NUMBER,       /* uint: 1 for the first step */
-    COPSE_STEP_SEED_LO,      /* uint */
-    COPSE_STEP_SEED_HI,      /* uint */
+    COPSE_STEP_NUMBER,        /* uint: 1 for the first step */
+    COPSE_STEP_SEED_LO,       /* uint */
+    COPSE_STEP_SEED_HI,       /* uint */
     COPSE_STEP_FIRST_EXAMPLE, /* uint: global index of the replica's first example in the epoch */
-    COPSE_STEP_EPOCH,        /* uint */
-    COPSE_STEP_SHARE,        /* float bits: the initial derivative of the replica: its examples / global examples, or
-                                1 if losses are summed */
-    COPSE_STEP_RATE,         /* float bits: learning rate of this step */
-    COPSE_STEP_BIAS1,        /* float bits: 1 - beta1^step, from doubles on the host */
-    COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
-    COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
-    COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
-    COPSE_STEP_AVERAGE,      /* float bits: weight of the new values in moving averages of the variables */
-    COPSE_STEP_IS_FIRST,     /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
-    COPSE_STEP_NESTEROV_GRADIENT, /* float bits: NAdam's factors on the gradient and on the mean of gradients */
+    COPSE_STEP_EPOCH,         /* uint */
+    /* float bits: the initial derivative of the replica: its examples / global examples, or 1 if
+       losses are summed */
+    COPSE_STEP_SHARE,
+    COPSE_STEP_RATE,  /* float bits: learning rate of this step */
+    COPSE_STEP_BIAS1, /* float bits: 1 - beta1^step, from doubles on the host */
+    COPSE_STEP_BIAS2, /* float bits: 1 - beta2^step */
+    COPSE_STEP_SCALE, /* float bits: factor on gradients before the update (1 = none) */
+    COPSE_STEP_PART,  /* float bits: replica's examples / examples of this (micro-)batch */
+    /* float bits: weight of the new values in moving averages of the variables */
+    COPSE_STEP_AVERAGE,
+    /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
+    COPSE_STEP_IS_FIRST,
+    /* float bits: NAdam's factors on the gradient and on the mean of gradients */
+    COPSE_STEP_NESTEROV_GRADIENT,
     COPSE_STEP_NESTEROV_MEAN,
-    COPSE_STEP_SHRINK,       /* float bits: 1 / (1 + rate l2) */
-    COPSE_STEP_GROUP = 16,   /* added to RATE and SHRINK: those of the first parameter group (core/rule/groups.h) */
-    COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
+    COPSE_STEP_SHRINK, /* float bits: 1 / (1 + rate l2) */
+    /* added to RATE and SHRINK: those of the first parameter group (core/rule/groups.h) */
+    COPSE_STEP_GROUP = 16,
+    COPSE_STEP_WORDS = 64, /* size of the buffer: 256 bytes */
 };
 
 /* Temporary f32 words that live during this node only (32-bit words of any type). */
 copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out);
-/* Begin a round of a loop of launches: it gets the scratch of the round before, block by block, where that is large enough. */
+/* Begin a round of a loop of launches: it gets the scratch of the round before, block by block,
+   where that is large enough. */
 void copse__scratch_round(struct copse_lowering *l);
 /* After the last round. */
 void copse__scratch_rounds_end(struct copse_lowering *l);
@@ -143,9 +151,9 @@ copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, co
                            const void *params, uint64_t groups, const struct copse_operand *args,
                            uint32_t arg_count);
 /* COPSE_LAUNCH(l, softmax, spec_or_NULL, params_struct, groups, copse__of(x), copse__of(y)) */
-#define COPSE_LAUNCH(l, kernel, spec, params, groups, ...)                                         \
-    copse__launch(l, COPSE_KERNEL_##kernel, spec, &(params), groups,                               \
-                  (struct copse_operand[]){ __VA_ARGS__ },                                         \
+#define COPSE_LAUNCH(l, kernel, spec, params, groups, ...)           \
+    copse__launch(l, COPSE_KERNEL_##kernel, spec, &(params), groups, \
+                  (struct copse_operand[]){ __VA_ARGS__ },           \
                   sizeof((struct copse_operand[]){ __VA_ARGS__ }) / sizeof(struct copse_operand))
 /* Same-device copy of `count` elements. */
 copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
@@ -155,7 +163,8 @@ copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c);
 
-/* The device's limits, for the choice of a variant (decide by limits, never by the name of a backend). */
+/* The device's limits, for the choice of a variant (decide by limits, never by the name of a
+   backend). */
 const struct copse_limits *copse__limits(const struct copse_lowering *l);
 /* Whether a kernel can run on the device (embedded for its API, within limits, not blocked). */
 bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Greedy by size: the largest allocation first, each at the lowest offset that is free during its lifetime.
-   Within a few percent of optimal for layered graphs. Depends only on the input. */
+/* Greedy by size: the largest allocation first, each at the lowest offset that is free during its
+   lifetime. Within a few percent of optimal for layered graphs. Depends only on the input. */
 #include <stdlib.h>
 
 #include "core/graph/plan.h"
 
 static int by_size(const void *a, const void *b)
 {
-    const struct copse_allocation *x = *(struct copse_allocation *const *)a, *y = *(struct copse_allocation *const *)b;
+    const struct copse_allocation *x = *(struct copse_allocation *const *)a,
+                                  *y = *(struct copse_allocation *const *)b;
     if (x->size != y->size)
         return x->size < y->size ? 1 : -1;
     return x < y ? -1 : 1;
@@ -19,8 +20,8 @@ static bool overlaps_in_time(const struct copse_allocation *a, const struct cops
 }
 
 /* Lowest free offset of `s` in `arena` among the placed allocations, which are sorted by offset. */
-static size_t lowest(struct copse_allocation *const *placed, size_t count, const struct copse_allocation *s,
-                     uint32_t arena)
+static size_t lowest(struct copse_allocation *const *placed, size_t count,
+                     const struct copse_allocation *s, uint32_t arena)
 {
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {

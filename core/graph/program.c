@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled and recorded in
-   segments. See graph.h. This file is the last of three passes; recorder.h lists them. */
+/* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled
+   and recorded in segments. See graph.h. This file is the last of three passes; recorder.h lists
+   them. */
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
@@ -13,14 +14,15 @@ static copse_status make_arena(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t allocation, uint64_t bytes)
+static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t allocation,
+                                     uint64_t bytes)
 {
     const struct copse_allocation *s = &r->allocations.at[allocation];
     return (struct copse_binding){ r->program->arenas[s->arena], s->offset, (size_t)bytes };
 }
 
-/* The binding of an operand. Sizes are rounded up to 16 bytes, which fits into the padding of every value, so that a
-   formatted view covers the last elements. */
+/* The binding of an operand. Sizes are rounded up to 16 bytes, which fits into the padding of every
+   value, so that a formatted view covers the last elements. */
 static copse_status bind(const struct copse_recorder *r, const struct copse_operand *o,
                          struct copse_binding *out)
 {
@@ -73,7 +75,8 @@ static bool is_same(const struct copse_kernel_want *w, const struct copse_launch
     return w->id == x->id && memcmp(w->spec, x->spec, sizeof w->spec) == 0;
 }
 
-/* What no cache has is compiled at once by several threads. Returns how many of the chosen kernels are usable. */
+/* What no cache has is compiled at once by several threads. Returns how many of the chosen kernels
+   are usable. */
 static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
 {
     copse_device *dev = r->program->queue->dev;
@@ -99,8 +102,8 @@ static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
     return usable;
 }
 
-/* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its self-test is
-   blocked: then *again is set, and lowering uses the next variant. */
+/* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its
+   self-test is blocked: then *again is set, and lowering uses the next variant. */
 static copse_status compile(struct copse_recorder *r, bool *again)
 {
     copse_device *dev = r->program->queue->dev;
@@ -114,10 +117,9 @@ static copse_status compile(struct copse_recorder *r, bool *again)
         if (x->kind == COPSE_LAUNCH_COPY)
             continue;
         const bool is_chosen = fits(dev, x);
-        const copse_status s =
-            x->kind == COPSE_LAUNCH_GEMM
-                ? copse__library_product_test(dev, &x->gemm)
-                : copse__kernel_get(dev, x->id, x->spec, &k);
+        const copse_status s = x->kind == COPSE_LAUNCH_GEMM
+                                   ? copse__library_product_test(dev, &x->gemm)
+                                   : copse__kernel_get(dev, x->id, x->spec, &k);
         *again = (s == COPSE_OK || s == COPSE_ERR_UNSUPPORTED) && is_chosen && !fits(dev, x);
         if (s != COPSE_OK || *again)
             return s;
@@ -144,7 +146,8 @@ static copse_status emit_kernel(struct copse_recorder *r, const struct copse_lau
 {
     struct copse_kernel *k;
     COPSE_TRY(copse__kernel_get(r->program->queue->dev, x->id, x->spec, &k));
-    const uint32_t limit = r->lowering.limits->has_group_base && !k->on_host ? r->params->max_groups : 0;
+    const uint32_t limit =
+        r->lowering.limits->has_group_base && !k->on_host ? r->params->max_groups : 0;
     for (uint64_t base = 0; base < x->groups;) {
         const uint64_t groups = limit ? COPSE_MIN(x->groups - base, limit) : x->groups;
         struct copse_command c;
@@ -200,7 +203,8 @@ static copse_status write_constants(struct copse_recorder *r)
         if (t->op != &copse_op_constant || !r->needed[n] || bytes == 0)
             continue;
         const struct copse_binding at = in_arena(r, r->homes[n].allocation, bytes);
-        COPSE_TRY(copse__queue_write_bytes(r->program->queue, at.buffer, at.offset, copse__constant_values(t), bytes));
+        COPSE_TRY(copse__queue_write_bytes(r->program->queue, at.buffer, at.offset,
+                                           copse__constant_values(t), bytes));
     }
     return COPSE_OK;
 }
@@ -220,10 +224,11 @@ static copse_status keep_inputs(struct copse_recorder *r)
         if (t->op == &copse_op_input && r->needed[n]) {
             const struct copse_home *h = &r->homes[n];
             p->inputs[i].tensor = t;
-            p->inputs[i++].at = h->kind == COPSE_HOME_FIXED
-                                    ? h->fixed
-                                    : in_arena(r, h->allocation,
-                                               copse__type_bytes(t->type) * copse__elements(t->shape));
+            p->inputs[i++].at =
+                h->kind == COPSE_HOME_FIXED
+                    ? h->fixed
+                    : in_arena(r, h->allocation,
+                               copse__type_bytes(t->type) * copse__elements(t->shape));
         }
     }
     return COPSE_OK;
@@ -258,8 +263,9 @@ copse_status copse__program_create(const struct copse_program_params *params, co
         s = make(&r);
     if (s == COPSE_OK) {
         copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,
-                   "program: %zu nodes, %zu launches, %u segments, %zu arena bytes on %s", g->nodes.count,
-                   r.launches.count, p->segment_count, copse__program_arena_bytes(p), dev->info.id);
+                   "program: %zu nodes, %zu launches, %u segments, %zu arena bytes on %s",
+                   g->nodes.count, r.launches.count, p->segment_count,
+                   copse__program_arena_bytes(p), dev->info.id);
         *out = p;
         p = NULL;
     }

@@ -9,7 +9,8 @@ copse_status copse_recompute_begin(copse_graph *g)
 {
     COPSE_TRY(copse_need("recompute", g));
     if (g->segment > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "recompute: a segment is open already: call copse_recompute_end first");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "recompute: a segment is open already: call copse_recompute_end first");
     g->segment = ++g->segments;
     return COPSE_OK;
 }
@@ -38,7 +39,10 @@ struct walk {
     struct copse_arena *arena;
     copse_tensor **copies; /* by node of the forward pass */
     bool *wanted;          /* by node of the forward pass: its copy is wanted now */
-    struct { copse_tensor **at; size_t count, room; } order;
+    struct {
+        copse_tensor **at;
+        size_t count, room;
+    } order;
     struct copse_recomputed *out;
 };
 
@@ -88,8 +92,8 @@ static copse_status copy(struct walk *w, const copse_tensor *t)
     return append(w, c);
 }
 
-/* Copies of a dropped result and of all dropped results that it depends on and that have none yet, in order. Copies that
-   only other parts read are not reused. */
+/* Copies of a dropped result and of all dropped results that it depends on and that have none yet,
+   in order. Copies that only other parts read are not reused. */
 static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
 {
     size_t first = t->id;
@@ -155,11 +159,13 @@ static void restore_operands(struct copse_recomputed *r)
         r->changed.at[i].node->in = r->changed.at[i].in;
 }
 
-copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped, struct copse_arena *arena,
-                              struct copse_recomputed *out)
+copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped,
+                              struct copse_arena *arena, struct copse_recomputed *out)
 {
     struct copse_mem *mem = &g->ctx->base.mem;
-    struct walk w = { .g = g, .dropped = dropped, .forward = copse__forward_count(g), .arena = arena, .out = out };
+    struct walk w = {
+        .g = g, .dropped = dropped, .forward = copse__forward_count(g), .arena = arena, .out = out
+    };
     *out = (struct copse_recomputed){ .count = g->nodes.count };
     out->nodes = copse__alloc(mem, g->nodes.count, sizeof *out->nodes);
     w.copies = copse__alloc(mem, w.forward + 1, sizeof *w.copies);

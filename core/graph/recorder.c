@@ -2,7 +2,8 @@
 /* The beginning and the end of a recorder, and its memory plan. */
 #include "core/graph/recorder.h"
 
-copse_status copse__recorder_begin(const struct copse_program_params *params, struct copse_recorder *r)
+copse_status copse__recorder_begin(const struct copse_program_params *params,
+                                   struct copse_recorder *r)
 {
     copse_device *dev = params->queue->dev;
     const size_t nodes = params->graph->nodes.count;
@@ -42,5 +43,6 @@ void copse__recorder_end(struct copse_recorder *r)
 copse_status copse__recorder_plan(struct copse_recorder *r, size_t *bytes, uint32_t *count)
 {
     return copse__plan(r->mem, r->allocations.at, r->allocations.count,
-                       (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), bytes, COPSE_MAX_ARENAS, count);
+                       (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), bytes,
+                       COPSE_MAX_ARENAS, count);
 }

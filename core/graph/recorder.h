@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a program during recording, shared by its three passes. lifetime.c finds the needed nodes, the
-   lifetime of values and the ends of segments; launches.c lowers nodes; program.c allocates memory and records. */
+/* The state of a program during recording, shared by its three passes. lifetime.c finds the needed
+   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes; program.c
+   allocates memory and records. */
 #ifndef COPSE_RECORDER_H
 #define COPSE_RECORDER_H
 
@@ -41,7 +42,7 @@ struct copse_program {
     struct {
         const copse_tensor *tensor;
         struct copse_binding at;
-    } * inputs; /* compared, never dereferenced */
+    } *inputs; /* compared, never dereferenced */
     uint32_t input_count;
 };
 
@@ -107,7 +108,8 @@ const struct copse_placement *copse__placement_of(const struct copse_recorder *r
                                                   const copse_tensor *t);
 
 /* Before and after the passes (recorder.c). The first two passes and the plan need no program. */
-copse_status copse__recorder_begin(const struct copse_program_params *params, struct copse_recorder *r);
+copse_status copse__recorder_begin(const struct copse_program_params *params,
+                                   struct copse_recorder *r);
 copse_status copse__recorder_plan(struct copse_recorder *r, size_t *bytes, uint32_t *count);
 void copse__recorder_end(struct copse_recorder *r);
 
@@ -116,7 +118,8 @@ void copse__lifetimes(struct copse_recorder *r);
 copse_status copse__all_reduces_find(struct copse_recorder *r);
 copse_status copse__segments_cut(struct copse_recorder *r);
 
-/* Pass 2 (launches.c): the functions that ops call while lowering; and the lowering of all needed nodes. */
+/* Pass 2 (launches.c): the functions that ops call while lowering; and the lowering of all needed
+   nodes. */
 void copse__lower_init(struct copse_recorder *r);
 copse_status copse__lower(struct copse_recorder *r);
 

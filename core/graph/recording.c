@@ -43,16 +43,18 @@ copse_status copse_input(const copse_batch *in, const char *name, copse_tensor *
     if (input == end) {
         char text[640];
         list_inputs(r, text, sizeof text);
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name, text);
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name,
+                          text);
     }
     if (!input->tensor)
-        COPSE_TRY(copse_graph_input(r->graph, name, copse__type_on_devices(input->is.type), input->is.shape,
-                                    &input->tensor));
+        COPSE_TRY(copse_graph_input(r->graph, name, copse__type_on_devices(input->is.type),
+                                    input->is.shape, &input->tensor));
     *out = input->tensor;
     return COPSE_OK;
 }
 
-const struct copse_column *copse_batch_column(const struct copse_host_batch *batch, const char *name)
+const struct copse_column *copse_batch_column(const struct copse_host_batch *batch,
+                                              const char *name)
 {
     for (size_t i = 0; batch && name && batch->columns && i < batch->column_count; i++)
         if (batch->columns[i].name && strcmp(batch->columns[i].name, name) == 0)
@@ -67,16 +69,18 @@ static copse_status check_input(const struct copse_recording_key *key, uint32_t 
         return copse_fail(COPSE_ERR_ARGUMENT, "input %u of the batch has an empty name", i);
     for (uint32_t k = 0; k < i; k++)
         if (strcmp(key->inputs[k].name, t->name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "inputs %u and %u of the batch are both named '%s'", k, i,
-                              t->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "inputs %u and %u of the batch are both named '%s'", k, i, t->name);
     if (!copse__type_is_known(t->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "input '%s' of the batch: there is no element type %d", t->name,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input '%s' of the batch: there is no element type %d", t->name,
                           (int)t->type);
     return COPSE_OK;
 }
 
 /* Memory for the inputs, with their names in one block after them. */
-static copse_status make_inputs(struct copse_recording *r, struct copse_mem *mem, size_t count, size_t names)
+static copse_status make_inputs(struct copse_recording *r, struct copse_mem *mem, size_t count,
+                                size_t names)
 {
     size_t bytes;
     r->inputs = copse__mul(count, sizeof *r->inputs, &bytes) && copse__add(bytes, names, &bytes)
@@ -85,8 +89,8 @@ static copse_status make_inputs(struct copse_recording *r, struct copse_mem *mem
     return r->inputs ? COPSE_OK : no_memory(r);
 }
 
-static char *put_input(struct copse_recording *r, const struct copse_input_type *t, copse_tensor *tensor,
-                       char *name)
+static char *put_input(struct copse_recording *r, const struct copse_input_type *t,
+                       copse_tensor *tensor, char *name)
 {
     struct copse_recorded_input *input = &r->inputs[r->input_count++];
     *input = (struct copse_recorded_input){ .is = *t, .tensor = tensor };
@@ -129,8 +133,8 @@ copse_status copse__recording_adopt(struct copse_recording *r)
 
 /* ---- one recording ---- */
 
-copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t, struct copse_binding at,
-                                    uint32_t bucket)
+copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t,
+                                    struct copse_binding at, uint32_t bucket)
 {
     const struct copse_placement p = { t, at, bucket };
     return COPSE_PUSH(&r->graph->ctx->base.mem, &r->placements, p) ? COPSE_OK : no_memory(r);
@@ -154,12 +158,15 @@ static void give_graph(const struct copse_recording *r, struct copse_program_par
     params->placement_count = r->placements.count;
 }
 
-copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params)
+copse_status copse__recording_compile(struct copse_recording *r,
+                                      struct copse_program_params *params)
 {
     give_graph(r, params);
-    COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s", params->queue->dev->info.id));
+    COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s",
+                         params->queue->dev->info.id));
     COPSE_TRY(copse__program_create(params, &r->program));
-    for (uint32_t i = 0; i < r->input_count; i++) { /* an input that no result depends on has no location */
+    /* an input that no result depends on has no location */
+    for (uint32_t i = 0; i < r->input_count; i++) {
         struct copse_recorded_input *input = &r->inputs[i];
         if (input->tensor)
             (void)copse__program_input(r->program, input->tensor, &input->at);
@@ -220,7 +227,8 @@ static bool is_like(const struct copse_recording *r, const struct copse_recordin
         return false;
     for (uint32_t i = 0; i < r->input_count; i++) {
         const struct copse_input_type *a = &r->inputs[i].is, *b = &key->inputs[i];
-        if (a->type != b->type || !copse__shape_equal(a->shape, b->shape) || strcmp(a->name, b->name) != 0)
+        if (a->type != b->type || !copse__shape_equal(a->shape, b->shape) ||
+            strcmp(a->name, b->name) != 0)
             return false;
     }
     return true;
@@ -236,19 +244,23 @@ static copse_status make_room(struct copse_recordings *list)
         char text[320];
         list_inputs(r, text, sizeof text);
         if (r->program) /* work queued behind its last replay continues */
-            COPSE_TRY(copse_note(copse__program_settle(r->program), "while waiting for the last run of %s on replica %u",
-                                 text, list->replica));
-        copse__log(&list->ctx->base.log, COPSE_LOG_DEBUG, "%s: replica %u releases the recording of %s, %u are kept",
-                   list->table->name, list->replica, text, list->limit);
+            COPSE_TRY(copse_note(copse__program_settle(r->program),
+                                 "while waiting for the last run of %s on replica %u", text,
+                                 list->replica));
+        copse__log(&list->ctx->base.log, COPSE_LOG_DEBUG,
+                   "%s: replica %u releases the recording of %s, %u are kept", list->table->name,
+                   list->replica, text, list->limit);
         list->count--;
-        memmove(&list->at[i], &list->at[i + 1], (list->count - i) * sizeof(struct copse_recording *));
+        memmove(&list->at[i], &list->at[i + 1],
+                (list->count - i) * sizeof(struct copse_recording *));
         release(r);
     }
     return COPSE_OK;
 }
 
 /* An empty recording has no inputs and no graph. */
-static copse_status begin(struct copse_recording *r, const struct copse_recording_key *key, bool *is_empty)
+static copse_status begin(struct copse_recording *r, const struct copse_recording_key *key,
+                          bool *is_empty)
 {
     r->words = copse__alloc(&r->list->ctx->base.mem, key->word_count, sizeof *r->words);
     if (!r->words)
@@ -288,7 +300,8 @@ static copse_status make(struct copse_recordings *list, const struct copse_recor
     return s;
 }
 
-copse_status copse__recordings_get(struct copse_recordings *list, const struct copse_recording_key *key,
+copse_status copse__recordings_get(struct copse_recordings *list,
+                                   const struct copse_recording_key *key,
                                    struct copse_recording **out)
 {
     size_t i = 0;
@@ -304,8 +317,9 @@ copse_status copse__recordings_get(struct copse_recordings *list, const struct c
     return COPSE_OK;
 }
 
-copse_status copse__recordings_plan(struct copse_recordings *list, const struct copse_recording_key *key,
-                                    copse_plan_fn *plan, void *user)
+copse_status copse__recordings_plan(struct copse_recordings *list,
+                                    const struct copse_recording_key *key, copse_plan_fn *plan,
+                                    void *user)
 {
     struct copse_program_params params = { .graph = NULL };
     struct copse_recording *r;

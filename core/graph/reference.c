@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluates a graph in double precision with the references of its kernels. Devices are compared with the results,
-   and central differences use them. Slow but simple by design. */
+/* Evaluates a graph in double precision with the references of its kernels. Devices are compared
+   with the results, and central differences use them. Slow but simple by design. */
 #include "core/graph/lowering.h"
 #include "core/graph/type.h"
 
@@ -12,7 +12,7 @@ struct value {
 struct evaluator {
     struct copse_lowering lowering; /* first */
     struct copse_mem *mem;
-    struct value *values;  /* by node id */
+    struct value *values; /* by node id */
     struct value scratch[8];
     uint32_t scratch_count;
     uint32_t step[COPSE_STEP_WORDS];
@@ -49,8 +49,8 @@ static struct copse_host_arg resolve(struct evaluator *e, const struct copse_ope
 {
     if (o->kind == COPSE_OPERAND_STEP)
         return (struct copse_host_arg){ e->step, COPSE_STEP_WORDS, false };
-    const struct value *v = o->kind == COPSE_OPERAND_TENSOR ? &e->values[o->tensor->id]
-                                                            : &e->scratch[o->scratch];
+    const struct value *v =
+        o->kind == COPSE_OPERAND_TENSOR ? &e->values[o->tensor->id] : &e->scratch[o->scratch];
     const bool is_int = arg->kind == COPSE_ARG_I32;
     const size_t size = is_int ? 4 : 8;
     return (struct copse_host_arg){
@@ -82,9 +82,9 @@ static copse_status copy(struct copse_lowering *l, struct copse_operand from,
 {
     struct evaluator *e = (struct evaluator *)l;
     const copse_tensor *typed = to.kind == COPSE_OPERAND_TENSOR ? to.tensor : from.tensor;
-    const struct copse_kernel_arg arg = {
-        .kind = typed && typed->type == COPSE_I32 ? COPSE_ARG_I32 : COPSE_ARG_F32
-    };
+    const struct copse_kernel_arg arg = { .kind = typed && typed->type == COPSE_I32
+                                                      ? COPSE_ARG_I32
+                                                      : COPSE_ARG_F32 };
     memcpy(resolve(e, &to, &arg).data, resolve(e, &from, &arg).data,
            (size_t)count * (arg.kind == COPSE_ARG_I32 ? 4 : 8));
     return COPSE_OK;
@@ -115,8 +115,9 @@ static copse_status evaluate(struct evaluator *e, const struct copse_reference_p
         v->data = e->values[t->in[0]->id].data;
         return COPSE_OK;
     }
-    v->data = t->type == COPSE_F32 ? copse__alloc(e->mem, (size_t)v->count, sizeof(double))
-                                   : copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1);
+    v->data = t->type == COPSE_F32
+                  ? copse__alloc(e->mem, (size_t)v->count, sizeof(double))
+                  : copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1);
     if (!v->data)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reference: no memory for %s", t->op->name);
     if (t->op == &copse_op_constant) {
@@ -139,7 +140,9 @@ copse_status copse__reference_run(const struct copse_reference_params *params,
     const size_t nodes = g->nodes.count;
     copse_status s = COPSE_OK;
     struct evaluator e = {
-        .lowering = { .limits = &reference_limits, .scratch = scratch, .launch = launch,
+        .lowering = { .limits = &reference_limits,
+                      .scratch = scratch,
+                      .launch = launch,
                       .copy = copy },
         .mem = mem,
     };

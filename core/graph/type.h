@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types, one row each. A computed type is accepted by every op. A stored type is smaller on devices than the
-   type in which it is computed: copse_cast converts it. The graph converts f16 and bf16 operands of ops that do not read
-   them (graph.c). A host type exists only in batches and datasets: devices receive it converted to its computed type. */
+/* Element types, one row each. A computed type is accepted by every op. A stored type is smaller on
+   devices than the type in which it is computed: copse_cast converts it. The graph converts f16 and
+   bf16 operands of ops that do not read them (graph.c). A host type exists only in batches and
+   datasets: devices receive it converted to its computed type. */
 #ifndef COPSE_CORE_TYPE_H
 #define COPSE_CORE_TYPE_H
 
@@ -19,8 +20,8 @@ struct copse_type_row {
     copse_type computed;   /* for a computed type: itself */
     bool is_on_devices;    /* else a host type */
     copse_element element; /* in files */
-    /* Element `i` of an array as a double, exact except for large i64 numbers; and the reverse, rounded to
-       nearest. */
+    /* Element `i` of an array as a double, exact except for large i64 numbers; and the reverse,
+       rounded to nearest. */
     double (*get)(const void *data, size_t i);
     void (*put)(void *data, size_t i, double value);
 };
@@ -65,7 +66,8 @@ static inline size_t copse__type_bytes(copse_type type)
 /* Of the memory of a tensor: whole words. */
 static inline uint64_t copse__type_room(copse_type type, uint64_t elements)
 {
-    return (elements * copse__type_bytes(type) + COPSE_WORD_BYTES - 1) / COPSE_WORD_BYTES * COPSE_WORD_BYTES;
+    return (elements * copse__type_bytes(type) + COPSE_WORD_BYTES - 1) / COPSE_WORD_BYTES *
+           COPSE_WORD_BYTES;
 }
 
 static inline const char *copse__type_name(copse_type type)
@@ -73,10 +75,12 @@ static inline const char *copse__type_name(copse_type type)
     return copse__type_is_known(type) ? copse__type(type)->name : "?";
 }
 
-/* Whether devices can have elements [first, first + count); else *at is the first that they cannot. */
+/* Whether devices can have elements [first, first + count); else *at is the first that they
+   cannot. */
 bool copse__type_fits(copse_type type, const void *data, size_t first, size_t count, size_t *at);
-/* Queue the write of elements from `first` on to a buffer, as devices have the type: `bytes` there. */
-copse_status copse__type_write(copse_queue *q, copse_buffer *to, size_t at, copse_type type, const void *data,
-                               size_t first, size_t bytes);
+/* Queue the write of elements from `first` on to a buffer, as devices have the type: `bytes`
+   there. */
+copse_status copse__type_write(copse_queue *q, copse_buffer *to, size_t at, copse_type type,
+                               const void *data, size_t first, size_t bytes);
 
 #endif

@@ -2,9 +2,9 @@
 /* See variant.h: selects the row of a family for a piece of work, and parses forced rows. */
 #include <stdio.h>
 
+#include "copse/device/tuning.h"
 #include "core/graph/lowering.h"
 #include "core/graph/variant.h"
-#include "copse/device/tuning.h"
 
 /* ---- names ---- */
 
@@ -45,8 +45,9 @@ bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant *out)
         const struct copse_family *f = copse_families[i];
         if (index < f->count) {
             const struct copse_variant *v = &f->variants[index];
-            *out = (struct copse_kernel_variant){ .family = f->name, .name = v->name,
-                                                .kernel = copse__variant_kernel(v) };
+            *out = (struct copse_kernel_variant){ .family = f->name,
+                                                  .name = v->name,
+                                                  .kernel = copse__variant_kernel(v) };
             return true;
         }
         index -= f->count;
@@ -104,8 +105,8 @@ static copse_status parse_one(const char *text, size_t length, struct copse_choi
     *variant++ = '\0';
     const struct copse_family *f = copse__family(family);
     if (!f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s", family,
-                          families(&names));
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s",
+                          family, families(&names));
     const struct copse_variant *v = copse__variant(f, variant);
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no variant '%s'; it has %s", f->name,
@@ -159,7 +160,8 @@ static enum copse_device_class class_of(const struct copse_limits *l)
 }
 
 /* A kernel of the variant that is blocked on the device, with the reason; NULL = none. */
-static const char *blocked_of(const struct copse_lowering *l, const struct copse_variant *v, char reason[192])
+static const char *blocked_of(const struct copse_lowering *l, const struct copse_variant *v,
+                              char reason[192])
 {
     const char *kernel = copse__variant_kernel(v);
     if (!l->dev || copse__kernel_is_blocked(l->dev, kernel, reason, 192))
@@ -205,8 +207,8 @@ static const struct copse_variant *by_prior(const struct copse_lowering *l,
 }
 
 /* The row whose kernel a user replaced; NULL = none. */
-static const struct copse_variant *replaced(const struct copse_lowering *l, const struct copse_family *f,
-                                            const void *work)
+static const struct copse_variant *replaced(const struct copse_lowering *l,
+                                            const struct copse_family *f, const void *work)
 {
     for (size_t i = 0; l->dev && l->dev->overrides && i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
@@ -216,9 +218,10 @@ static const struct copse_variant *replaced(const struct copse_lowering *l, cons
     return NULL;
 }
 
-/* The class itself or the one that it is a part of: that in which the row was measured. Returns its rate, 0 = none. */
-static uint64_t measured_in(const struct copse_lowering *l, const struct copse_family *f, const struct copse_variant *v,
-                            char size_class[COPSE_SIZE_CLASS])
+/* The class itself or the one that it is a part of: that in which the row was measured. Returns its
+   rate, 0 = none. */
+static uint64_t measured_in(const struct copse_lowering *l, const struct copse_family *f,
+                            const struct copse_variant *v, char size_class[COPSE_SIZE_CLASS])
 {
     char *part = strchr(size_class, '_');
     const uint64_t rate = rate_of(l, f, size_class, v);
@@ -228,7 +231,8 @@ static uint64_t measured_in(const struct copse_lowering *l, const struct copse_f
     return rate_of(l, f, size_class, v);
 }
 
-/* A measured row replaces the row chosen by prior if that one was measured too and is more than 3 % slower. */
+/* A measured row replaces the row chosen by prior if that one was measured too and is more than 3 %
+   slower. */
 static const struct copse_variant *by_rate(const struct copse_lowering *l,
                                            const struct copse_family *f, const void *work,
                                            const struct copse_variant *prior)
@@ -258,7 +262,8 @@ static copse_status refuse(const struct copse_lowering *l, const struct copse_fa
     const char *kernel = blocked_of(l, v, reason);
     if (kernel)
         return copse_note(copse__kernel_refuse(l->dev, kernel, reason), "forced for %s", f->name);
-    const bool has_reason = l->dev && v->kernel != COPSE_LIBRARY_KERNEL && copse__kernel_check(l->dev, v->kernel) != COPSE_OK;
+    const bool has_reason = l->dev && v->kernel != COPSE_LIBRARY_KERNEL &&
+                            copse__kernel_check(l->dev, v->kernel) != COPSE_OK;
     snprintf(why, sizeof why, "%s%s", has_reason ? ": " : "", has_reason ? copse_last_error() : "");
     return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s%s", f->name,
                       copse__variant_kernel(v), why);
@@ -318,18 +323,21 @@ copse_status copse_kernel_choice(const copse_device *dev, const char *kernels, c
     COPSE_TRY(copse__choices_parse(kernels, &forced));
     const struct copse_family *f = copse__family(family);
     if (!f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s", family,
-                          families(&names));
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s",
+                          family, families(&names));
     struct copse_tune_job j = { .work = copse__alloc(&dev->base->mem, 1, COPSE_TUNE_WORK) };
     if (!j.work)
         return copse_no_memory("kernels");
-    const struct copse_lowering l = { .limits = dev->limits, .choices = forced.at,
-                                      .choice_count = forced.count, .dev = dev };
-    copse_status s = find_job(f, size_class, &j) ? copse__choose(&l, f, j.work, &v)
-                     : copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no size class '%s'", family,
-                                  size_class);
+    const struct copse_lowering l = {
+        .limits = dev->limits, .choices = forced.at, .choice_count = forced.count, .dev = dev
+    };
+    copse_status s = find_job(f, size_class, &j)
+                         ? copse__choose(&l, f, j.work, &v)
+                         : copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no size class '%s'",
+                                      family, size_class);
     if (s == COPSE_OK)
-        *out = (struct copse_kernel_variant){ .family = f->name, .name = v->name,
+        *out = (struct copse_kernel_variant){ .family = f->name,
+                                              .name = v->name,
                                               .kernel = copse__variant_kernel(v) };
     copse__free(&dev->base->mem, j.work);
     return s;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel variants: several kernels that compute the same. A family is a table of variants, one row each, in
-   core/ops/<family>_variants.c; the build finds the files. For all families copse__choose selects the row for a piece
-   of work: the forced row, otherwise one whose kernel a user replaced (copse_own_kernel), otherwise the fastest one by
-   measurement (copse/device/tuning.h), otherwise the one with the lowest prior of the device's class. */
+/* Kernel variants: several kernels that compute the same. A family is a table of variants, one row
+   each, in core/ops/<family>_variants.c; the build finds the files. For all families copse__choose
+   selects the row for a piece of work: the forced row, otherwise one whose kernel a user replaced
+   (copse_own_kernel), otherwise the fastest one by measurement (copse/device/tuning.h), otherwise
+   the one with the lowest prior of the device's class. */
 #ifndef COPSE_VARIANT_H
 #define COPSE_VARIANT_H
 
@@ -16,34 +17,39 @@ enum copse_device_class {
     COPSE_CLASS_COUNT
 };
 
-#define COPSE_NO_PRIOR 255 /* never chosen by prior: forced or measured only */
+#define COPSE_NO_PRIOR       255                /* never chosen by prior: forced or measured only */
 #define COPSE_LIBRARY_KERNEL COPSE_KERNEL_COUNT /* the matrix product of a vendor's library */
 
 struct copse_variant {
-    const char *name;            /* "wide": unique in the family */
-    enum copse_kernel_id kernel; /* the kernel that is blocked, measured and tested for it: unique in all families */
-    uint8_t prior[COPSE_CLASS_COUNT]; /* the lowest one that fits is chosen; of equal priors the first row */
+    const char *name; /* "wide": unique in the family */
+    /* the kernel that is blocked, measured and tested for it: unique in all families */
+    enum copse_kernel_id kernel;
+    /* the lowest one that fits is chosen; of equal priors the first row */
+    uint8_t prior[COPSE_CLASS_COUNT];
     /* Whether it can do this work at all; NULL = all work of the family. */
     bool (*fits)(const struct copse_limits *limits, const void *work);
     copse_status (*lower)(struct copse_lowering *l, const void *work);
-    /* Other kernels that `lower` may launch; NULL = none. The variant is not chosen where one of them is blocked. */
+    /* Other kernels that `lower` may launch; NULL = none. The variant is not chosen where one of
+       them is blocked. */
     const enum copse_kernel_id *needs;
     size_t need_count;
 };
 
 #define COPSE_TUNE_INPUTS 3
-#define COPSE_TUNE_WORK 256
-/* Bytes of the name of a size class: "nt-32-128-512". "nt-32-128-512_f16" is a part of that class: it has measurements of
-   its own where the variant of lowest prior was measured in it, and otherwise those of the class. */
+#define COPSE_TUNE_WORK   256
+/* Bytes of the name of a size class: "nt-32-128-512". "nt-32-128-512_f16" is a part of that class:
+   it has measurements of its own where the variant of lowest prior was measured in it, and
+   otherwise those of the class. */
 #define COPSE_SIZE_CLASS 24
 
 /* Work of one size class, for mode tune and for queries of the choice. */
 struct copse_tune_job {
-    char name[96];                         /* "32 x 32 x 128, a transposed" */
+    char name[96]; /* "32 x 32 x 128, a transposed" */
     double operations;
     size_t in_count;
-    copse_shape in[COPSE_TUNE_INPUTS];      /* f32; filled with small whole numbers */
-    void *work; /* input of `fits` and `size_class`: COPSE_TUNE_WORK bytes, allocated by the caller */
+    copse_shape in[COPSE_TUNE_INPUTS]; /* f32; filled with small whole numbers */
+    /* input of `fits` and `size_class`: COPSE_TUNE_WORK bytes, allocated by the caller */
+    void *work;
 };
 
 struct copse_family {
@@ -51,7 +57,8 @@ struct copse_family {
     /* The first row fits all work; it is used if the forced row does not fit. */
     const struct copse_variant *variants;
     size_t count;
-    /* Whether the row takes operands of this type; conformance forces it in cases of such operands only. NULL = all do. */
+    /* Whether the row takes operands of this type; conformance forces it in cases of such operands
+       only. NULL = all do. */
     bool (*takes_operands)(const struct copse_variant *v, copse_type type);
     float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
     /* The size class in which the work is measured; false: it is not measured. */
@@ -77,8 +84,8 @@ const struct copse_variant *copse__variant(const struct copse_family *f, const c
 /* "matmul_wide". */
 const char *copse__variant_kernel(const struct copse_variant *v);
 
-/* Sizes are grouped in classes: n belongs to the first of these sizes whose double is at least n, otherwise to the
-   last one. */
+/* Sizes are grouped in classes: n belongs to the first of these sizes whose double is at least n,
+   otherwise to the last one. */
 uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n);
 
 /* ---- forced rows ---- */
@@ -93,8 +100,8 @@ struct copse_choices {
     size_t count;
 };
 
-/* "matmul=wide,column_sum=reduce" into *out; NULL = nothing is forced. COPSE_ERR_ARGUMENT: the text lists the valid
-   names. */
+/* "matmul=wide,column_sum=reduce" into *out; NULL = nothing is forced. COPSE_ERR_ARGUMENT: the text
+   lists the valid names. */
 copse_status copse__choices_parse(const char *kernels, struct copse_choices *out);
 /* The same text from the choices, by family; "auto" if nothing is forced. Returns text. */
 #define COPSE_CHOICES_TEXT 512

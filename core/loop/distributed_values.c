@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The minibatches of a distributed dataset as per-replica values, which are arguments of copse_strategy_run. */
+/* The minibatches of a distributed dataset as per-replica values, which are arguments of
+   copse_strategy_run. */
 #include "copse/distribute/input.h"
 #include "copse/distribute/replica.h"
 #include "core/base/base.h"
@@ -33,7 +34,9 @@ static copse_status find_columns(struct step *s)
         for (s->count = 0; s->count < info.columns; s->count++)
             COPSE_TRY(copse_dataset_column(s->data, s->count, &s->columns[s->count]));
     }
-    return s->count > 0 ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "input: the minibatches of a step have no column");
+    return s->count > 0
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "input: the minibatches of a step have no column");
 }
 
 /* A replica's minibatch has the columns of the others. */
@@ -41,8 +44,10 @@ static copse_status check_columns(const struct step *s, uint32_t r)
 {
     return s->shards[r].count == 0 || copse__batch_has_columns(&s->shards[r], s->columns, s->count)
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "input: the minibatch of replica %u has other columns than those of "
-                                             "earlier replicas; names, types and shapes must be the same", r);
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "input: the minibatch of replica %u has other columns than those of "
+                            "earlier replicas; names, types and shapes must be the same",
+                            r);
 }
 
 /* [count, shape...] on the replica's device. */
@@ -67,7 +72,8 @@ static copse_status make_column(const struct step *s, size_t i, copse_value **ou
         return make_component(s, 0, i, out);
     for (uint32_t r = 0; r < replicas && !status; r++)
         status = make_component(s, r, i, &parts[r]);
-    return copse__value_distributed_of(status, s->st, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
+    return copse__value_distributed_of(status, s->st, COPSE_VALUE_PER_REPLICA, parts, NULL,
+                                       replicas, out);
 }
 
 static copse_status make_value(struct step *s, copse_value **out)
@@ -87,7 +93,8 @@ static copse_status make_value(struct step *s, copse_value **out)
     return status;
 }
 
-copse_status copse_distributed_next_value(copse_distributed *walk, copse_strategy *st, copse_value **out)
+copse_status copse_distributed_next_value(copse_distributed *walk, copse_strategy *st,
+                                          copse_value **out)
 {
     struct step s = { .st = st };
     uint32_t epoch;
@@ -96,8 +103,10 @@ copse_status copse_distributed_next_value(copse_distributed *walk, copse_strateg
     *out = NULL;
     COPSE_TRY(copse__require_device(st, "input"));
     if (copse_distributed_replicas(walk) != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: the walk has minibatches for %u replicas, the strategy has %u here",
-                          copse_distributed_replicas(walk), st->replica_count);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "input: the walk has minibatches for %u replicas, the strategy has %u here",
+            copse_distributed_replicas(walk), st->replica_count);
     s.data = copse_distributed_data(walk);
     copse_distributed_position(walk, &epoch, &at);
     COPSE_TRY(copse_distributed_next(walk, s.shards));
@@ -108,5 +117,6 @@ copse_status copse_distributed_next_value(copse_distributed *walk, copse_strateg
         (void)!copse_distributed_start(walk, epoch, at);
         copse__fail_again(text);
     }
-    return copse_note(status, "while bringing step %llu of a walk to the replicas", (unsigned long long)at);
+    return copse_note(status, "while bringing step %llu of a walk to the replicas",
+                      (unsigned long long)at);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Event files: a record for each event, which is a Protocol Buffers message (tensorflow/core/util/event.proto,
-   tensorflow/core/framework/summary.proto). */
+/* Event files: a record for each event, which is a Protocol Buffers message
+   (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). */
 #include "copse/loop/event_file.h"
 
 #include <stdio.h>
@@ -68,10 +68,11 @@ static copse_status check(const copse_event_file *f, const char *tag, uint64_t s
     if (f->has_failed)
         return copse_fail(COPSE_ERR_IO, "event file: %s could not be written before", f->path);
     if (length < 1 || length > TAG_BYTES_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "event file: a tag of %zu bytes: expected 1 to %d", length, TAG_BYTES_MAX);
+        return copse_fail(COPSE_ERR_ARGUMENT, "event file: a tag of %zu bytes: expected 1 to %d",
+                          length, TAG_BYTES_MAX);
     if (step > INT64_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "event file: step %llu is above %lld", (unsigned long long)step,
-                          (long long)INT64_MAX);
+        return copse_fail(COPSE_ERR_ARGUMENT, "event file: step %llu is above %lld",
+                          (unsigned long long)step, (long long)INT64_MAX);
     return COPSE_OK;
 }
 
@@ -81,7 +82,8 @@ static struct copse_message message(const copse_event_file *f)
 }
 
 /* Write `value`, whose fields but the tag are there. */
-static copse_status write_value(copse_event_file *f, const char *tag, uint64_t step, struct copse_message *value)
+static copse_status write_value(copse_event_file *f, const char *tag, uint64_t step,
+                                struct copse_message *value)
 {
     struct copse_message summary = message(f), event = message(f);
     copse__message_bytes(value, VALUE_TAG, tag, strlen(tag));
@@ -94,7 +96,8 @@ static copse_status write_value(copse_event_file *f, const char *tag, uint64_t s
 
 /* ---- values ---- */
 
-copse_status copse_event_file_scalar(copse_event_file *f, const char *tag, uint64_t step, double value)
+copse_status copse_event_file_scalar(copse_event_file *f, const char *tag, uint64_t step,
+                                     double value)
 {
     COPSE_TRY(copse_need("event file: scalar", f, tag));
     COPSE_TRY(check(f, tag, step));
@@ -103,8 +106,8 @@ copse_status copse_event_file_scalar(copse_event_file *f, const char *tag, uint6
     return write_value(f, tag, step, &m);
 }
 
-copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, uint64_t step, const float *values,
-                                        size_t count)
+copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, uint64_t step,
+                                        const float *values, size_t count)
 {
     const bool values_given = values || count == 0;
     COPSE_TRY(copse_need("event file: histogram", f, tag, values_given));
@@ -115,8 +118,9 @@ copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, ui
     return write_value(f, tag, step, &m);
 }
 
-copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint64_t step, const uint8_t *pixels,
-                                      uint32_t height, uint32_t width, uint32_t channels)
+copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint64_t step,
+                                      const uint8_t *pixels, uint32_t height, uint32_t width,
+                                      uint32_t channels)
 {
     COPSE_TRY(copse_need("event file: picture", f, tag, pixels));
     COPSE_TRY(check(f, tag, step));
@@ -139,12 +143,15 @@ copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint
 static copse_status open_file(copse_event_file *f, const char *folder)
 {
     const size_t room = strlen(folder) + 80;
-    COPSE_TRY(copse_need_memory(f->path = copse__alloc(memory_of(f), room, 1), "event file: %s", folder));
+    COPSE_TRY(
+        copse_need_memory(f->path = copse__alloc(memory_of(f), room, 1), "event file: %s", folder));
     for (unsigned i = 0; !f->stream && i < PATH_TRIES; i++) {
-        snprintf(f->path, room, "%s/events.out.tfevents.%010lld.%04u.copse", folder, (long long)time(NULL), i);
+        snprintf(f->path, room, "%s/events.out.tfevents.%010lld.%04u.copse", folder,
+                 (long long)time(NULL), i);
         COPSE_TRY(copse__file_create(f->path, &f->stream));
     }
-    return f->stream ? COPSE_OK : copse_fail(COPSE_ERR_IO, "event file: too many files in %s", folder);
+    return f->stream ? COPSE_OK
+                     : copse_fail(COPSE_ERR_IO, "event file: too many files in %s", folder);
 }
 
 static copse_status write_version(copse_event_file *f)

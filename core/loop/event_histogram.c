@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The distribution of numbers in buckets. A bucket has a limit, which is the lower limit of the next one: +-1e-12 * 1.1^k up to
-   +-1e20, 0, and the largest double (tensorflow/core/lib/histogram/histogram.cc). */
+/* The distribution of numbers in buckets. A bucket has a limit, which is the lower limit of the
+   next one: +-1e-12 * 1.1^k up to +-1e20, 0, and the largest double
+   (tensorflow/core/lib/histogram/histogram.cc). */
 #include <float.h>
 #include <math.h>
 
 #include "core/loop/event_record.h"
 
 /* message HistogramProto */
-enum { HISTOGRAM_MIN = 1, HISTOGRAM_MAX, HISTOGRAM_NUM, HISTOGRAM_SUM, HISTOGRAM_SQUARES, HISTOGRAM_LIMITS,
-       HISTOGRAM_BUCKETS };
+enum {
+    HISTOGRAM_MIN = 1,
+    HISTOGRAM_MAX,
+    HISTOGRAM_NUM,
+    HISTOGRAM_SUM,
+    HISTOGRAM_SQUARES,
+    HISTOGRAM_LIMITS,
+    HISTOGRAM_BUCKETS
+};
 
-enum { FINITE = 774, SIDE = FINITE + 1, LIMITS = 2 * SIDE + 1 }; /* 1e-12 * 1.1^773 is the last one below 1e20 */
+/* 1e-12 * 1.1^773 is the last one below 1e20 */
+enum { FINITE = 774, SIDE = FINITE + 1, LIMITS = 2 * SIDE + 1 };
 
 struct histogram {
-    double limit[LIMITS], bucket[LIMITS]; /* numbers below the limit, and not below the previous one */
+    /* numbers below the limit, and not below the previous one */
+    double limit[LIMITS], bucket[LIMITS];
     double low, high, count, sum, squares;
 };
 

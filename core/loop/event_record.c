@@ -83,7 +83,8 @@ void copse__message_bytes(struct copse_message *m, uint32_t field, const void *b
     put(m, bytes, size);
 }
 
-void copse__message_doubles(struct copse_message *m, uint32_t field, const double *values, size_t count)
+void copse__message_doubles(struct copse_message *m, uint32_t field, const double *values,
+                            size_t count)
 {
     put_key(m, field, WIRE_BYTES);
     put_varint(m, 8 * (uint64_t)count);
@@ -106,7 +107,8 @@ uint32_t copse__crc32c(const uint8_t *bytes, size_t size)
     for (size_t i = 0; i < size; i++) {
         sum ^= bytes[i];
         for (int bit = 0; bit < 8; bit++)
-            sum = sum >> 1 ^ (UINT32_C(0x82f63b78) & (0u - (sum & 1u))); /* the polynomial, bits reversed */
+            /* the polynomial, bits reversed */
+            sum = sum >> 1 ^ (UINT32_C(0x82f63b78) & (0u - (sum & 1u)));
     }
     return ~sum;
 }

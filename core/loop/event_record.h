@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes of event files: fields of Protocol Buffers messages, and records with checksums around them.
-   Fields: https://protobuf.dev/programming-guides/encoding. Records: tensorflow/core/lib/io/record_writer.h. */
+/* Bytes of event files: fields of Protocol Buffers messages, and records with checksums around
+   them. Fields: https://protobuf.dev/programming-guides/encoding. Records:
+   tensorflow/core/lib/io/record_writer.h. */
 #ifndef COPSE_EVENT_RECORD_H
 #define COPSE_EVENT_RECORD_H
 
@@ -20,7 +21,8 @@ void copse__message_integer(struct copse_message *m, uint32_t field, uint64_t va
 void copse__message_float(struct copse_message *m, uint32_t field, float value);
 void copse__message_double(struct copse_message *m, uint32_t field, double value);
 void copse__message_bytes(struct copse_message *m, uint32_t field, const void *bytes, size_t size);
-void copse__message_doubles(struct copse_message *m, uint32_t field, const double *values, size_t count);
+void copse__message_doubles(struct copse_message *m, uint32_t field, const double *values,
+                            size_t count);
 /* A message as a field of another; `inner` becomes empty. */
 void copse__message_put(struct copse_message *m, uint32_t field, struct copse_message *inner);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_trainer_fit: epochs of steps, the means of their results, and an evaluation after each epoch. */
+/* copse_trainer_fit: epochs of steps, the means of their results, and an evaluation after each
+   epoch. */
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "core/base/callback.h"
 #include "core/train/trainer.h"
 
-/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY results of steps, or the results of two
-   runs. */
+/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY results of steps,
+   or the results of two runs. */
 #define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_UNDER_WAY)
 
 /* Means over examples. */
@@ -22,9 +23,9 @@ struct fit {
     struct means means;
     uint64_t pending[PENDING]; /* examples of results that are not taken, a ring */
     uint32_t first, count;
-    uint64_t gathered;   /* examples of micro-batches without an update */
-    uint32_t in_run;     /* steps of a run; 0: no accelerator */
-    size_t size_of_run;  /* examples of its batches */
+    uint64_t gathered;  /* examples of micro-batches without an update */
+    uint32_t in_run;    /* steps of a run; 0: no accelerator */
+    size_t size_of_run; /* examples of its batches */
 };
 
 /* ---- means ---- */
@@ -176,7 +177,8 @@ static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step
     return COPSE_OK;
 }
 
-static copse_status evaluate_batches(copse_trainer *t, copse_batches *batches, struct copse_step_result *out)
+static copse_status evaluate_batches(copse_trainer *t, copse_batches *batches,
+                                     struct copse_step_result *out)
 {
     struct means m = { .to = out };
     struct copse_host_batch batch;
@@ -207,15 +209,19 @@ static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
     return copse_callback_call(&here, p->on_epoch(p->user, &e, stop));
 }
 
-copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params)
+copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches,
+                               const struct copse_fit_params *params)
 {
     COPSE_TRY(copse_need("trainer", t, batches, params));
     COPSE_TRY(copse_no_reserved(copse_fit_params, params));
     COPSE_TRY(copse__require_no_replica("copse_trainer_fit", t));
     if (params->epochs == 0 || params->first > params->epochs)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: epochs is %u; at least 1, and at least `first` (%u)", params->epochs,
-                          params->first);
-    struct fit f = { .t = t, .batches = batches, .params = params,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: epochs is %u; at least 1, and at least `first` (%u)",
+                          params->epochs, params->first);
+    struct fit f = { .t = t,
+                     .batches = batches,
+                     .params = params,
                      .in_run = t->strategy->accelerator.steps_per_run };
     bool stop = false;
     for (uint32_t epoch = params->first; epoch < params->epochs && !stop; epoch++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The monitor: runs a step, writes checkpoints, resumes, recovers from failed devices and lost workers. */
+/* The monitor: runs a step, writes checkpoints, resumes, recovers from failed devices and lost
+   workers. */
 #include <math.h>
 #include <stdio.h>
 
@@ -20,8 +21,8 @@ struct copse_monitor {
     copse_on_loss on_loss;
     struct copse_mem *mem;
     const struct copse_logger *log;
-    bool has_place; /* for checkpoints */
-    bool is_non_chief;  /* the chief alone writes them */
+    bool has_place;    /* for checkpoints */
+    bool is_non_chief; /* the chief alone writes them */
     struct copse_checkpoint_folder files;
     uint64_t every_steps, every_progress, every_ns, retries;
 
@@ -29,9 +30,9 @@ struct copse_monitor {
     char *resumed_from, *newest; /* paths */
     uint64_t newest_progress, newest_completed;
     uint64_t tried_progress, tried_completed, tried_ns; /* of the last checkpoint that was tried */
-    uint64_t next_check;  /* `completed` at which the first worker reads its clock again */
-    bool is_behind;       /* the last one that was tried failed */
-    uint64_t tries; /* recoveries since the newest checkpoint */
+    uint64_t next_check; /* `completed` at which the first worker reads its clock again */
+    bool is_behind;      /* the last one that was tried failed */
+    uint64_t tries;      /* recoveries since the newest checkpoint */
     uint64_t saved, skipped, recoveries, failed;
 };
 
@@ -71,12 +72,14 @@ static copse_status save(copse_monitor *m)
         copse__log(m->log, COPSE_LOG_WARN, "monitor: checkpoints are written again: %s", path);
     m->saved++;
     set_newest(m, path);
-    return copse__monitor_is_first(m->cluster) ? copse__checkpoint_folder_written(&m->files, progress)
-                                               : COPSE_OK;
+    return copse__monitor_is_first(m->cluster)
+               ? copse__checkpoint_folder_written(&m->files, progress)
+               : COPSE_OK;
 }
 
-/* A checkpoint that cannot be written is no reason to lose what is computed: the newest one stays, and the next is tried when it
-   is due. The first worker writes, so it decides; the others have failed because it has. */
+/* A checkpoint that cannot be written is no reason to lose what is computed: the newest one stays,
+   and the next is tried when it is due. The first worker writes, so it decides; the others have
+   failed because it has. */
 static copse_status save_or_go_on(copse_monitor *m)
 {
     struct copse_monitor_decision w = { 0 };
@@ -86,11 +89,13 @@ static copse_status save_or_go_on(copse_monitor *m)
     char text[sizeof w.text];
     snprintf(text, sizeof text, "%s", copse_last_error());
     const bool is_first = copse__monitor_is_first(m->cluster);
-    COPSE_TRY(copse__monitor_broadcast(m->cluster, is_first && s != COPSE_ERR_IO ? s : COPSE_OK, &w));
+    COPSE_TRY(
+        copse__monitor_broadcast(m->cluster, is_first && s != COPSE_ERR_IO ? s : COPSE_OK, &w));
     if (!copse__monitor_is_shared(m->cluster) && s != COPSE_ERR_IO)
         return s;
     if (!m->is_behind && is_first)
-        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; it goes on, the newest checkpoint is %s", text, m->newest);
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; it goes on, the newest checkpoint is %s",
+                   text, m->newest);
     m->is_behind = true;
     set_tried(m);
     return COPSE_OK;
@@ -113,7 +118,8 @@ static copse_status is_time(copse_monitor *m, bool *out)
     if (m->completed < m->next_check)
         return COPSE_OK;
     w.is_due = elapsed >= m->every_ns;
-    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->tried_completed, elapsed, m->every_ns);
+    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->tried_completed,
+                                                            elapsed, m->every_ns);
     COPSE_TRY(copse__monitor_broadcast(m->cluster, COPSE_OK, &w));
     *out = w.is_due != 0;
     m->next_check = w.next_check;
@@ -135,7 +141,8 @@ static copse_status save_if_due(copse_monitor *m)
 /* Around everything that calls functions of the step. */
 static struct copse_callback around(const copse_monitor *m)
 {
-    return (struct copse_callback){ .name = "a function of the step that a monitor calls", .used = { m } };
+    return (struct copse_callback){ .name = "a function of the step that a monitor calls",
+                                    .used = { m } };
 }
 
 copse_status copse_monitor_checkpoint(copse_monitor *m)
@@ -184,11 +191,12 @@ static void pass_over(copse_monitor *m, const char *path)
     if (!copse__monitor_is_first(m->cluster))
         return;
     if (--m->files.found.count > 0) /* else it is the error */
-        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path, copse_last_error());
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path,
+                   copse_last_error());
 }
 
-/* Restore the newest checkpoint that is intact. Damaged files stay for inspection, and do not count as kept ones.
-   `path` NULL: there is none. */
+/* Restore the newest checkpoint that is intact. Damaged files stay for inspection, and do not count
+   as kept ones. `path` NULL: there is none. */
 static copse_status take_newest(copse_monitor *m, char **path)
 {
     const uint64_t before = m->skipped;
@@ -242,7 +250,8 @@ static copse_status recover_device(copse_monitor *m, copse_status status)
     while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
         m->tries++;
         copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; starting over from %s (%llu of %llu)",
-                   copse_last_error(), m->newest, (unsigned long long)m->tries, (unsigned long long)m->retries);
+                   copse_last_error(), m->newest, (unsigned long long)m->tries,
+                   (unsigned long long)m->retries);
         status = try_again(m);
     }
     return status;
@@ -268,8 +277,9 @@ static copse_status rejoin(copse_monitor *m)
     COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
     COPSE_TRY(take_newest(m, &path));
     if (!path)
-        return copse_fail(COPSE_ERR_IO, "monitor: the worker that is the first now does not see the "
-                                        "checkpoints: keep them where all workers can");
+        return copse_fail(COPSE_ERR_IO,
+                          "monitor: the worker that is the first now does not see the "
+                          "checkpoints: keep them where all workers can");
     const bool is_known = m->step->f.progress(m->step->user) == m->newest_progress;
     w.completed = is_known ? m->newest_completed : m->completed;
     const copse_status all = copse__monitor_broadcast(m->cluster, COPSE_OK, &w);
@@ -299,7 +309,8 @@ static copse_status recover(copse_monitor *m, copse_status status)
 {
     if (m->on_loss == COPSE_LOSS_CONTINUES && is_loss(m, status))
         return recover_workers(m, status);
-    const bool is_job = m->cluster && (copse__monitor_is_shared(m->cluster) || copse_cluster_servers(m->cluster) > 0);
+    const bool is_job = m->cluster && (copse__monitor_is_shared(m->cluster) ||
+                                       copse_cluster_servers(m->cluster) > 0);
     return is_job ? status : recover_device(m, status);
 }
 
@@ -349,22 +360,31 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
 {
     const bool has_place = p->folder || p->file;
     if (p->folder && p->file)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to both");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "monitor: checkpoints go to a folder or to a file, not to both");
     if ((p->folder && !*p->folder) || (p->file && !*p->file))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path for checkpoints is empty");
     if (has_place && !step->f.save)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: a place for checkpoints is given, but the step cannot be saved");
-    if (!has_place && (p->every_steps || p->every_progress || p->every_seconds != 0.0 || p->keep || p->is_new))
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints are wanted, but there is no folder "
-                                              "or file for them");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "monitor: a place for checkpoints is given, but the step cannot be saved");
+    if (!has_place &&
+        (p->every_steps || p->every_progress || p->every_seconds != 0.0 || p->keep || p->is_new))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "monitor: checkpoints are wanted, but there is no folder "
+                          "or file for them");
     if (p->file && p->keep > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: one file keeps one checkpoint, not %u; name a folder", p->keep);
-    COPSE_TRY(copse_need_known("monitor", "answer to a lost worker", p->on_loss, COPSE_LOSS_CONTINUES));
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "monitor: one file keeps one checkpoint, not %u; name a folder", p->keep);
+    COPSE_TRY(
+        copse_need_known("monitor", "answer to a lost worker", p->on_loss, COPSE_LOSS_CONTINUES));
     if (p->on_loss == COPSE_LOSS_CONTINUES && (!has_place || !step->f.recover))
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: to go on without lost workers it needs a place "
-                                              "for checkpoints and a step that recovers");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "monitor: to go on without lost workers it needs a place "
+                          "for checkpoints and a step that recovers");
     if (!(p->every_seconds >= 0.0) || p->every_seconds > 1e9)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: every %g seconds: 0 to 1e9 are possible", p->every_seconds);
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: every %g seconds: 0 to 1e9 are possible",
+                          p->every_seconds);
     return COPSE_OK;
 }
 
@@ -376,7 +396,8 @@ static copse_status find_checkpoints(copse_monitor *m, const struct copse_monito
     if (!p->is_new || m->files.found.count == 0)
         return COPSE_OK;
     COPSE_TRY(copse__checkpoint_folder_path(&m->files, 0, &path));
-    const copse_status s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s", path);
+    const copse_status s =
+        copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s", path);
     copse__free(m->mem, path);
     return s;
 }
@@ -385,13 +406,16 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
 {
     struct copse_monitor_decision w = { 0 };
     if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && copse_cluster_servers(m->cluster) > 0)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "monitor: workers with parameter servers go on by themselves when another one is "
-                          "lost; COPSE_LOSS_CONTINUES is for workers in step");
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "monitor: workers with parameter servers go on by themselves when another one is "
+            "lost; COPSE_LOSS_CONTINUES is for workers in step");
     if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && !copse_cluster_can_regroup(m->cluster))
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "monitor: over %s the job ends with the first worker that is lost: it can "
-                          "only stop, and be resumed", copse_cluster_engine(m->cluster));
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "monitor: over %s the job ends with the first worker that is lost: it can "
+            "only stop, and be resumed",
+            copse_cluster_engine(m->cluster));
     if (!m->has_place)
         return COPSE_OK;
     if (copse__monitor_is_non_chief(m->cluster)) {
@@ -412,7 +436,8 @@ static copse_cluster *cluster_of(const copse_step *step, const struct copse_moni
     return c ? copse_cluster_retain(c) : NULL;
 }
 
-copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_params *params, copse_monitor **out)
+copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_params *params,
+                                  copse_monitor **out)
 {
     static const struct copse_monitor_params none;
     const struct copse_monitor_params *p = params ? params : &none;
@@ -468,7 +493,10 @@ void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *o
     if (out)
         *out = (struct copse_monitor_info){ 0 };
     if (out && m)
-        *out = (struct copse_monitor_info){ .resumed_from = m->resumed_from, .newest = m->newest, .saved = m->saved,
-                                            .skipped = m->skipped, .recoveries = m->recoveries,
+        *out = (struct copse_monitor_info){ .resumed_from = m->resumed_from,
+                                            .newest = m->newest,
+                                            .saved = m->saved,
+                                            .skipped = m->skipped,
+                                            .recoveries = m->recoveries,
                                             .failed = m->failed };
 }

@@ -23,7 +23,8 @@ bool copse__monitor_is_first(const copse_cluster *c)
     return !c || copse_cluster_rank(c) == 0;
 }
 
-copse_status copse__monitor_broadcast(copse_cluster *c, copse_status mine, struct copse_monitor_decision *w)
+copse_status copse__monitor_broadcast(copse_cluster *c, copse_status mine,
+                                      struct copse_monitor_decision *w)
 {
     if (!copse__monitor_is_shared(c))
         return mine;
@@ -38,7 +39,8 @@ copse_status copse__monitor_broadcast(copse_cluster *c, copse_status mine, struc
     return (copse_status)w->status;
 }
 
-/* Half of the estimated rest. So a checkpoint costs a few broadcasts, and is at most a few steps late. */
+/* Half of the estimated rest. So a checkpoint costs a few broadcasts, and is at most a few steps
+   late. */
 uint64_t copse__monitor_next_check(uint64_t steps, uint64_t elapsed, uint64_t every)
 {
     const uint64_t left = every > elapsed ? every - elapsed : 0;

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Outputs of the last iteration: numbers and pointers by name, of all replicas or reduced over them. */
-#include "core/value/cross_device.h"
+/* Outputs of the last iteration: numbers and pointers by name, of all replicas or reduced over
+   them. */
 #include "core/loop/outputs.h"
+#include "core/value/cross_device.h"
 
 /* ---- life ---- */
 
-static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas, copse_outputs **out)
+static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas,
+                           copse_outputs **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     COPSE_TRY(copse_need_memory(*out = copse__alloc(mem, 1, sizeof **out), "outputs"));
     **out = (struct copse_outputs){
-        .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas,
-        .first = st ? st->group.first : 0, .own = st ? st->replica_count : replicas,
+        .ctx = copse_context_retain(ctx),
+        .mem = mem,
+        .arena.mem = mem,
+        .replicas = replicas,
+        .first = st ? st->group.first : 0,
+        .own = st ? st->replica_count : replicas,
         .strategy = copse_strategy_retain(st),
     };
     return COPSE_OK;
@@ -21,7 +27,8 @@ copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_o
 {
     COPSE_TRY(copse_need("outputs", ctx, out));
     if (replicas == 0 || replicas > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas", COPSE_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas",
+                          COPSE_MAX_REPLICAS);
     return create(ctx, NULL, replicas, out);
 }
 
@@ -52,7 +59,8 @@ struct copse_named_output *copse__outputs_find(const copse_outputs *o, const cha
     return NULL;
 }
 
-copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out)
+copse_status copse__outputs_named(copse_outputs *o, const char *name,
+                                  struct copse_named_output **out)
 {
     COPSE_TRY(copse_need("outputs", o, name));
     if (!*name)
@@ -84,23 +92,25 @@ static void drop_round(const copse_outputs *o, struct copse_output_round *round)
     round->count = 0;
 }
 
-static copse_status find_replica(const copse_outputs *o, const char *name, uint32_t replica, uint32_t *at)
+static copse_status find_replica(const copse_outputs *o, const char *name, uint32_t replica,
+                                 uint32_t *at)
 {
     *at = replica - o->first;
     if (replica < o->first || *at >= o->own)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no replica %u of %u here", name, replica,
-                          o->replicas);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no replica %u of %u here",
+                          name, replica, o->replicas);
     return COPSE_OK;
 }
 
-/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a
-   new round begins. */
-static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round,
-                                uint32_t at, bool *is_full)
+/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last
+   one, and a new round begins. */
+static copse_status enter_round(const copse_outputs *o, const char *name,
+                                struct copse_output_round *round, uint32_t at, bool *is_full)
 {
     if (round->has[at])
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
-                          name, o->first + at);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "outputs: '%s': replica %u set it twice before all others did", name,
+                          o->first + at);
     round->has[at] = true;
     *is_full = ++round->count == o->own;
     if (*is_full)
@@ -111,7 +121,8 @@ static copse_status enter_round(const copse_outputs *o, const char *name, struct
 /* ---- numbers ---- */
 
 /* `values` may be `n->values`. */
-static void put(const copse_outputs *o, struct copse_named_output *n, const double *values, bool is_reduced)
+static void put(const copse_outputs *o, struct copse_named_output *n, const double *values,
+                bool is_reduced)
 {
     copse_value_release(&n->value);
     n->is_reduced = is_reduced;
@@ -120,7 +131,8 @@ static void put(const copse_outputs *o, struct copse_named_output *n, const doub
     drop_round(o, &n->numbers);
 }
 
-copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced)
+copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values,
+                                bool is_reduced)
 {
     struct copse_named_output *n;
     COPSE_TRY(copse__outputs_named(o, name, &n));
@@ -140,8 +152,8 @@ static void reduce(const copse_outputs *o, struct copse_named_output *n, const d
     put(o, n, reduction == COPSE_OUTPUT_NONE ? values : &sum, reduction != COPSE_OUTPUT_NONE);
 }
 
-/* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there are none; all
-   workers return it. */
+/* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there
+   are none; all workers return it. */
 static copse_status set(const copse_outputs *o, struct copse_named_output *n, const double *values,
                         copse_output_reduction reduction, copse_status mine)
 {
@@ -175,13 +187,15 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
     COPSE_TRY(copse_need("outputs", o, name));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     if (reduction == COPSE_OUTPUT_NONE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction", name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction",
+                          name);
     COPSE_TRY(copse__outputs_named(o, name, &n));
     COPSE_TRY(find_replica(o, name, replica, &at));
     copse_status can = COPSE_OK;
     if (n->numbers.count > 0 && !n->numbers.has[at] && n->reduction != reduction)
         can = copse_fail(COPSE_ERR_ARGUMENT,
-                         "outputs: '%s': replica %u asks for another reduction than the others", name, replica);
+                         "outputs: '%s': replica %u asks for another reduction than the others",
+                         name, replica);
     if (!can)
         can = enter_round(o, name, &n->numbers, at, &is_full);
     if (can) {
@@ -199,10 +213,13 @@ copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct 
     const struct copse_named_output *n = copse__outputs_find(o, name);
     *out = (struct copse_output){ 0 };
     if (n && n->value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' is a value; take it with copse_outputs_value", name);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "outputs: '%s' is a value; take it with copse_outputs_value", name);
     if (!n || n->count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name);
-    *out = (struct copse_output){ .values = n->values, .count = n->count, .is_reduced = n->is_reduced };
+    *out = (struct copse_output){ .values = n->values,
+                                  .count = n->count,
+                                  .is_reduced = n->is_reduced };
     return COPSE_OK;
 }
 
@@ -217,7 +234,8 @@ copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *
     return COPSE_OK;
 }
 
-copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name, void *object)
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
+                                              void *object)
 {
     struct copse_named_output *n;
     uint32_t at;
@@ -235,7 +253,8 @@ copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica
     return COPSE_OK;
 }
 
-copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list, size_t *count)
+copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
+                                   size_t *count)
 {
     COPSE_TRY(copse_need("outputs", o, name, list, count));
     const struct copse_named_output *n = copse__outputs_find(o, name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
-#include "copse/loop/feed.h"
+/* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the
+   last. */
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 #include "core/loop/outputs.h"
 #include "core/loop/step.h"
 #include "core/train/trainer.h"
@@ -15,8 +16,8 @@ struct single_loss {
     copse_make_trainer_fn *make;
     void *make_user;
     uint32_t iterations;
-    bool is_default;                 /* iterations: as many as the strategy has to a run */
-    struct copse_position begun;     /* position of the first batch of the update under way */
+    bool is_default;             /* iterations: as many as the strategy has to a run */
+    struct copse_position begun; /* position of the first batch of the update under way */
     struct copse_output_params wanted[OUTPUTS_MAX]; /* their names in `names` */
     size_t wanted_count;
     struct copse_arena names;
@@ -36,7 +37,8 @@ static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
 {
     const struct copse_loss_output *o = &t->outputs.at[i];
     /* Means are weighted already. */
-    const copse_output_reduction how = o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
+    const copse_output_reduction how =
+        o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
     copse_value *own = NULL, *all;
     copse_status s = copse__loss_output_read(t, i, &own);
     s = copse__output_combine(t->strategy, own, how, s, &all);
@@ -50,7 +52,8 @@ static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
 static copse_status read_loss_outputs(copse_trainer *t, copse_outputs *to)
 {
     for (size_t i = 0; i < t->outputs.count; i++)
-        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to) : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
+        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to)
+                                       : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
     return COPSE_OK;
 }
 
@@ -62,7 +65,8 @@ static copse_status set_initial(struct single_loss *u)
         const struct copse_output_params *w = &u->wanted[i];
         for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
             values[r] = w->initial;
-        COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
+        COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values,
+                                     w->reduction != COPSE_OUTPUT_NONE));
     }
     u->trainer->outputs.is_newest = false; /* those of the loss function are not set */
     return read_loss_outputs(u->trainer, u->step->outputs);
@@ -83,8 +87,8 @@ static copse_status index_of(const struct single_loss *u, const char *name, uint
     return copse_fail(COPSE_ERR_ARGUMENT, "step: the loss function reports no '%s'", name);
 }
 
-/* Value `index` of all ranks of all workers, reduced or each for itself. A mean of values that are means over examples
-   weights the ranks by their examples: it is the value of the global batch. */
+/* Value `index` of all ranks of all workers, reduced or each for itself. A mean of values that are
+   means over examples weights the ranks by their examples: it is the value of the global batch. */
 static copse_status set_output(struct single_loss *u, const struct copse_output_params *w)
 {
     const uint32_t ranks = u->trainer->strategy->group.ranks;
@@ -93,7 +97,8 @@ static copse_status set_output(struct single_loss *u, const struct copse_output_
     COPSE_TRY(index_of(u, w->name, &index));
     if (w->reduction == COPSE_OUTPUT_MEAN && !copse__value_is_sum(u->trainer, index))
         return copse__outputs_put(u->step->outputs, w->name,
-                                  index == 0 ? &u->newest.loss : &u->newest.reports[index - 1], true);
+                                  index == 0 ? &u->newest.loss : &u->newest.reports[index - 1],
+                                  true);
     for (uint32_t r = 0; r < ranks; r++) {
         struct copse_replica_result result;
         COPSE_TRY(copse__rank_result(u->trainer, r, &result));
@@ -119,12 +124,14 @@ static copse_status take_results(struct single_loss *u, bool wait)
 
 static copse_status check_trainer(const struct single_loss *u)
 {
-    return u->trainer ? COPSE_OK
-                      : copse_fail(COPSE_ERR_DEVICE_LOST, "step: it has no trainer since a device failed");
+    return u->trainer
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_DEVICE_LOST, "step: it has no trainer since a device failed");
 }
 
 /* A step on a batch from `at`; NULL = the oldest that is fed. */
-static copse_status train(struct single_loss *u, const struct copse_host_batch *batch, struct copse_position at)
+static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
+                          struct copse_position at)
 {
     if (copse_trainer_gathered(u->trainer) == 0)
         u->begun = at;
@@ -137,7 +144,8 @@ static copse_status train(struct single_loss *u, const struct copse_host_batch *
                       copse_step_seek(u->step, again) == COPSE_OK ? "" : ", which is lost");
 }
 
-/* If the application has moved the position since, the fed batches are not those that the input holds: drop them. */
+/* If the application has moved the position since, the fed batches are not those that the input
+   holds: drop them. */
 static copse_status settle(struct single_loss *u)
 {
     struct copse_position at;
@@ -162,12 +170,14 @@ static copse_status feed_ahead(struct single_loss *u, uint32_t most)
     return COPSE_OK;
 }
 
-/* One iteration. With prefetch its batch was uploaded ahead of it, and those of the next ones are. */
+/* One iteration. With prefetch its batch was uploaded ahead of it, and those of the next ones
+   are. */
 static copse_status iterate(struct single_loss *u)
 {
     struct copse_host_batch batch;
     COPSE_TRY(settle(u));
-    (void)!feed_ahead(u, u->trainer->params.prefetch); /* if a step needs the batch, it fails with the reason */
+    /* if a step needs the batch, it fails with the reason */
+    (void)!feed_ahead(u, u->trainer->params.prefetch);
     if (copse_trainer_fed(u->trainer) == 0) {
         COPSE_TRY(copse_step_next(u->step, &batch));
         COPSE_TRY(train(u, &batch, (struct copse_position){ batch.epoch, batch.index }));
@@ -178,8 +188,8 @@ static copse_status iterate(struct single_loss *u)
     return take_results(u, false);
 }
 
-/* A run of an accelerator has failed behind `done` of its batches, where `gathered` micro-batches were accumulated before
-   it. The batches of an update that is dropped are read again. */
+/* A run of an accelerator has failed behind `done` of its batches, where `gathered` micro-batches
+   were accumulated before it. The batches of an update that is dropped are read again. */
 static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t gathered)
 {
     const struct copse_held *held = u->step->input.held.at;
@@ -191,7 +201,8 @@ static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t
     return copse_step_seek(u->step, &at);
 }
 
-/* One run of an accelerator, of up to `most` batches; *done of them. COPSE_ERR_END: there were fewer. */
+/* One run of an accelerator, of up to `most` batches; *done of them. COPSE_ERR_END: there were
+   fewer. */
 static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *done)
 {
     const uint32_t gathered = copse_trainer_gathered(u->trainer);
@@ -215,8 +226,9 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
         return s;
     const struct copse_position at = held[COPSE_MIN(*done, fed - 1)].at;
     const copse_status back = resume_behind(u, *done, gathered);
-    return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed, (unsigned long long)at.batch,
-                      at.epoch, back == COPSE_OK ? "" : ", which is lost");
+    return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed,
+                      (unsigned long long)at.batch, at.epoch,
+                      back == COPSE_OK ? "" : ", which is lost");
 }
 
 static copse_status run_loops(struct single_loss *u, uint32_t batches)
@@ -319,8 +331,10 @@ static copse_status check(const struct copse_single_loss_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: %zu outputs, at most %d are possible",
                           p->output_count, OUTPUTS_MAX);
     for (size_t i = 0; i < p->output_count; i++)
-        if (!p->outputs[i].name || (int)p->outputs[i].reduction < 0 || p->outputs[i].reduction > COPSE_OUTPUT_MEAN)
-            return copse_fail(COPSE_ERR_ARGUMENT, "step: output %zu has no name, or its reduction is unknown", i);
+        if (!p->outputs[i].name || (int)p->outputs[i].reduction < 0 ||
+            p->outputs[i].reduction > COPSE_OUTPUT_MEAN)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "step: output %zu has no name, or its reduction is unknown", i);
     return COPSE_OK;
 }
 
@@ -336,7 +350,11 @@ static copse_status copy_wanted(struct single_loss *u, const struct copse_single
 }
 
 static const struct copse_step_functions functions = {
-    .run = run, .save = save, .restore = restore, .progress = progress, .recover = recover,
+    .run = run,
+    .save = save,
+    .restore = restore,
+    .progress = progress,
+    .recover = recover,
     .release = release,
 };
 
@@ -352,13 +370,15 @@ static copse_status fill(copse_step *step, const struct copse_single_loss_params
     COPSE_TRY(make(u));
     COPSE_TRY(copse__step_open_input(step, &p->input));
     if (has_runs(u) && step->input.is_uneven)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: the last batch of an epoch would have fewer than %zu "
-                                              "examples; an accelerator needs static shapes: set drop_last",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "step: the last batch of an epoch would have fewer than %zu "
+                          "examples; an accelerator needs static shapes: set drop_last",
                           p->input.batches.batch);
     return COPSE_OK;
 }
 
-copse_status copse_single_loss_step_create(copse_context *ctx, const struct copse_single_loss_params *params,
+copse_status copse_single_loss_step_create(copse_context *ctx,
+                                           const struct copse_single_loss_params *params,
                                            copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps: the application's own, and those with a walk over a dataset. */
-#include "core/base/callback.h"
 #include "core/loop/step.h"
+#include "core/base/callback.h"
 
 #include "core/data/dataset.h"
-#include "core/replica/strategy.h"
 #include "core/loop/outputs.h"
+#include "core/replica/strategy.h"
 
 /* ---- life ---- */
 
@@ -13,13 +13,16 @@ static copse_status check(const struct copse_step_functions *f)
 {
     const int count = (f->save != NULL) + (f->restore != NULL) + (f->progress != NULL);
     if (count == 1 || count == 2)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: save, restore and progress come together, it has "
-                                              "only %d of them", count);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "step: save, restore and progress come together, it has "
+                          "only %d of them",
+                          count);
     return COPSE_OK;
 }
 
 copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
-                               const struct copse_step_functions *functions, void *user, copse_step **out)
+                               const struct copse_step_functions *functions, void *user,
+                               copse_step **out)
 {
     static const struct copse_step_functions none;
     const struct copse_step_functions *f = functions ? functions : &none;
@@ -83,7 +86,8 @@ copse_status copse_step_run(copse_step *step)
 {
     COPSE_TRY(copse_need("step", step));
     if (!step->f.run)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it is abstract: there is no function to run");
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "step: it is abstract: there is no function to run");
     struct copse_callback here = { .name = "the run function of a step", .used = { step } };
     COPSE_TRY(copse__require_no_replica("copse_step_run", step));
     copse_step_retain(step); /* the function may release the application's reference */
@@ -114,7 +118,8 @@ copse_status copse__step_open_input(copse_step *step, const struct copse_input_p
 
 copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strategy,
                                      const struct copse_input_params *params,
-                                     const struct copse_step_functions *functions, void *user, copse_step **out)
+                                     const struct copse_step_functions *functions, void *user,
+                                     copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_input_params, params));
@@ -133,7 +138,8 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
 
 static copse_status check_input(const copse_step *step)
 {
-    return step->input.batches ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "step: it has no input");
+    return step->input.batches ? COPSE_OK
+                               : copse_fail(COPSE_ERR_UNSUPPORTED, "step: it has no input");
 }
 
 static copse_status walk_on(copse_step *step, struct copse_host_batch *out)
@@ -183,9 +189,11 @@ copse_status copse_step_seek(copse_step *step, const struct copse_position *posi
     COPSE_TRY(copse_need("step", step, position));
     COPSE_TRY(check_input(step));
     if (position->batch > copse_batches_count(step->input.batches))
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: there is no batch %llu, an epoch has %zu; was the "
-                                              "data or the size of batches another?",
-                          (unsigned long long)position->batch, copse_batches_count(step->input.batches));
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "step: there is no batch %llu, an epoch has %zu; was the "
+                          "data or the size of batches another?",
+                          (unsigned long long)position->batch,
+                          copse_batches_count(step->input.batches));
     COPSE_TRY(copse_batches_start(step->input.batches, position->epoch, (size_t)position->batch));
     step->input.held.count = 0;
     return COPSE_OK;
@@ -218,7 +226,8 @@ copse_status copse__step_put_back(copse_step *step)
     return COPSE_OK;
 }
 
-copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_iteration_fn *fn, void *user)
+copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_iteration_fn *fn,
+                                void *user)
 {
     struct copse_host_batch batch;
     COPSE_TRY(copse_need("step", step, fn));

@@ -19,7 +19,11 @@ struct copse_input_walk {
     copse_batches *batches; /* NULL: the step has no input */
     uint32_t epochs;
     bool is_uneven; /* the last batch of an epoch is smaller than the others */
-    struct { struct copse_held *at; size_t count, room; } held; /* oldest first; the position does not count them yet */
+    /* oldest first; the position does not count them yet */
+    struct {
+        struct copse_held *at;
+        size_t count, room;
+    } held;
 };
 
 struct copse_step {
@@ -30,13 +34,13 @@ struct copse_step {
     void *user;
     struct copse_input_walk input;
     copse_outputs *outputs; /* what iterations set: the step's context */
-    bool is_single_loss; /* `user` is single_loss.c's own */
+    bool is_single_loss;    /* `user` is single_loss.c's own */
 };
 
 /* Take another strategy, retained, and an empty table of outputs for its replicas. */
 copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st);
-/* Take a batch ahead of its iteration: until it is let go, the walk's position is before it, and a seek or copse_step_next
-   reads it again. */
+/* Take a batch ahead of its iteration: until it is let go, the walk's position is before it, and a
+   seek or copse_step_next reads it again. */
 copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out);
 /* The iterations of the oldest `count` are done. */
 void copse__step_let_go(copse_step *step, size_t count);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts written by a model: the window of the last tokens slides, each token is drawn from one row of outputs. */
+/* Texts written by a model: the window of the last tokens slides, each token is drawn from one row
+   of outputs. */
 #include <math.h>
 
 #include "copse/ops.h"
@@ -13,10 +14,10 @@
 struct generation {
     copse_model *m;
     const struct copse_schema_parts *schema;
-    void *window;  /* [context] tokens of the schema's type; those behind the first `count` are 0 */
-    float *outputs; /* [vocabulary] */
+    void *window; /* [context] tokens of the schema's type; those behind the first `count` are 0 */
+    float *outputs;                     /* [vocabulary] */
     struct copse_candidate *candidates; /* [vocabulary] */
-    size_t width;  /* bytes of a token */
+    size_t width;                       /* bytes of a token */
     uint32_t context, count;
 };
 
@@ -44,9 +45,11 @@ static copse_status push_prompt(struct generation *g, const char *prompt, size_t
     if (!t.bytes)
         return copse_no_memory("generate");
     memcpy(t.bytes, prompt, size);
-    const copse_status s = copse__token_kinds[g->schema->tokens].encode(ctx, &t, g->schema, &tokens);
+    const copse_status s =
+        copse__token_kinds[g->schema->tokens].encode(ctx, &t, g->schema, &tokens);
     for (size_t i = 0; s == COPSE_OK && i < tokens->count; i++)
-        push(g, g->width == 1 ? ((const uint8_t *)tokens->data)[i] : (uint32_t)((const int32_t *)tokens->data)[i]);
+        push(g, g->width == 1 ? ((const uint8_t *)tokens->data)[i]
+                              : (uint32_t)((const int32_t *)tokens->data)[i]);
     copse_array_release(&tokens);
     copse__text_fini(ctx, &t);
     return s;
@@ -65,16 +68,19 @@ static copse_status begin(struct generation *g, const char *prompt, size_t size)
     else if (!needs_whole_windows(g))
         push(g, (uint32_t)COPSE_MAX(kind->line_end(g->schema), (int64_t)0));
     if (needs_whole_windows(g) && g->count < g->context)
-        return copse_fail(COPSE_ERR_ARGUMENT, "generate: the prompt has %u %s; the network predicts only the token behind a "
-                                              "window of %u: give a prompt of at least %u",
-                          g->count, copse__token_kinds[g->schema->tokens].noun, g->context, g->context);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "generate: the prompt has %u %s; the network predicts only the token behind a "
+            "window of %u: give a prompt of at least %u",
+            g->count, copse__token_kinds[g->schema->tokens].noun, g->context, g->context);
     return COPSE_OK;
 }
 
 /* ---- one token ---- */
 
 /* The outputs at the position that column "position" names. */
-static copse_status apply_at(copse_graph *graph, const copse_batch *in, void *model, copse_tensor **y)
+static copse_status apply_at(copse_graph *graph, const copse_batch *in, void *model,
+                             copse_tensor **y)
 {
     const copse_model *m = model;
     copse_tensor *position;
@@ -84,23 +90,31 @@ static copse_status apply_at(copse_graph *graph, const copse_batch *in, void *mo
     return copse_gather(graph, *y, position, y);
 }
 
-/* The outputs for the token behind the window. The shapes are the same for each token: one recording serves all. */
+/* The outputs for the token behind the window. The shapes are the same for each token: one
+   recording serves all. */
 static copse_status compute(struct generation *g)
 {
     const int32_t position = needs_whole_windows(g) ? 0 : (int32_t)g->count - 1;
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", g->schema->type, g->schema->shape, g->window },
-                                                          { "position", COPSE_I32, COPSE_SCALAR, &position }), .count = 1 };
-    return copse__model_run(g->m, &batch, apply_at, g->outputs, g->m->is.outputs * sizeof *g->outputs);
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", g->schema->type, g->schema->shape, g->window },
+                      { "position", COPSE_I32, COPSE_SCALAR, &position }),
+        .count = 1
+    };
+    return copse__model_run(g->m, &batch, apply_at, g->outputs,
+                            g->m->is.outputs * sizeof *g->outputs);
 }
 
-static copse_status write_tokens(struct generation *g, const struct copse_generate_params *how, copse_token_fn *take, void *user)
+static copse_status write_tokens(struct generation *g, const struct copse_generate_params *how,
+                                 copse_token_fn *take, void *user)
 {
-    struct copse_callback callback = { .name = "the function that takes the tokens of a model", .used = { g->m } };
+    struct copse_callback callback = { .name = "the function that takes the tokens of a model",
+                                       .used = { g->m } };
     char text[COPSE_TOKEN_BYTES];
     uint32_t token;
     for (uint64_t i = 0; i < how->length; i++) {
         COPSE_TRY(compute(g));
-        for (uint32_t k = 0; k < g->schema->unseen_count; k++) /* training has not taught the network when they follow */
+        /* training has not taught the network when they follow */
+        for (uint32_t k = 0; k < g->schema->unseen_count; k++)
             g->outputs[g->schema->unseen[k]] = -INFINITY;
         COPSE_TRY(copse__sample(g->outputs, g->m->is.outputs, how, i, g->candidates, &token));
         push(g, token);
@@ -123,8 +137,9 @@ static copse_status check(const copse_model *m, const struct copse_generate_para
     return copse__sampling_check(how);
 }
 
-copse_status copse_model_generate(copse_model *m, const char *prompt, size_t size, const struct copse_generate_params *params,
-                                  copse_token_fn *take, void *user)
+copse_status copse_model_generate(copse_model *m, const char *prompt, size_t size,
+                                  const struct copse_generate_params *params, copse_token_fn *take,
+                                  void *user)
 {
     COPSE_TRY(copse_need("model", m, params, take));
     COPSE_TRY(check(m, params));

@@ -18,7 +18,8 @@ static copse_status take_targets(copse_model *m)
         return copse_no_memory("model");
     for (uint32_t i = 0; i < m->is.outputs; i++) {
         const char *name;
-        COPSE_TRY(copse_schema_target(m->schema, i, &name, &m->targets[i].mean, &m->targets[i].scale));
+        COPSE_TRY(
+            copse_schema_target(m->schema, i, &name, &m->targets[i].mean, &m->targets[i].scale));
     }
     return COPSE_OK;
 }
@@ -26,7 +27,8 @@ static copse_status take_targets(copse_model *m)
 static copse_status check_schema(const copse_model *m)
 {
     if (m->is.task == COPSE_TASK_AUTO || m->is.outputs == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: the schema has no task: its data has no labels");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: the schema has no task: its data has no labels");
     return COPSE_OK;
 }
 
@@ -34,12 +36,15 @@ static copse_status check_schema(const copse_model *m)
 static struct copse_build_params build_params(const struct copse_schema_info *is)
 {
     const bool is_sequence = is->task == COPSE_TASK_SEQUENCE;
-    return (struct copse_build_params){ .type = is_sequence || is->type == COPSE_I32 ? COPSE_I32 : COPSE_F32, .shape = is->shape,
-                                        .outputs = is->outputs, .tokens = is_sequence ? is->outputs : 0 };
+    return (struct copse_build_params){ .type = is_sequence || is->type == COPSE_I32 ? COPSE_I32
+                                                                                     : COPSE_F32,
+                                        .shape = is->shape,
+                                        .outputs = is->outputs,
+                                        .tokens = is_sequence ? is->outputs : 0 };
 }
 
-copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network, copse_layer **out,
-                               uint64_t *elements)
+copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network,
+                               copse_layer **out, uint64_t *elements)
 {
     struct copse_schema_info is;
     COPSE_TRY(copse_schema_describe(schema, &is));
@@ -62,7 +67,8 @@ static void set_types(copse_model *m)
     m->positions = 1;
 }
 
-/* The shape of the outputs decides what a sequence model learns: the token behind each position, or behind the last. */
+/* The shape of the outputs decides what a sequence model learns: the token behind each position, or
+   behind the last. */
 static copse_status check_output(copse_model *m)
 {
     copse_shape shape;
@@ -71,14 +77,21 @@ static copse_status check_output(copse_model *m)
     if (shape.rank == 1 && shape.dims[0] == m->is.outputs)
         return COPSE_OK;
     if (m->is.task != COPSE_TASK_SEQUENCE)
-        return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
-                          copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "the last layer gives %s, %u %s need [%u]: end the description with "
+                          "`flatten; dense out`",
+                          copse__shape_text(shape, text), m->is.outputs,
+                          m->targets ? "targets" : "classes", m->is.outputs);
     m->positions = m->is.shape.dims[0];
     return shape.rank == 2 && shape.dims[0] == m->positions && shape.dims[1] == m->is.outputs
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u tokens need [%u], for the token behind the window, or "
-                                             "[%u, %u], for the token behind each: end the description with `dense out`",
-                            copse__shape_text(shape, text), m->is.outputs, m->is.outputs, m->positions, m->is.outputs);
+               : copse_fail(
+                     COPSE_ERR_SHAPE,
+                     "the last layer gives %s, %u tokens need [%u], for the token behind the "
+                     "window, or "
+                     "[%u, %u], for the token behind each: end the description with `dense out`",
+                     copse__shape_text(shape, text), m->is.outputs, m->is.outputs, m->positions,
+                     m->is.outputs);
 }
 
 /* The variables that the layers make are the strategy's newest. */
@@ -93,10 +106,12 @@ static copse_status build(copse_model *m)
     COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
     copse_strategy_variables(m->strategy, &list, &count);
     m->variable_count = count - before;
-    m->variables = copse__alloc(&m->strategy->ctx->base.mem, m->variable_count, sizeof(copse_variable *));
+    m->variables =
+        copse__alloc(&m->strategy->ctx->base.mem, m->variable_count, sizeof(copse_variable *));
     if (!m->variables)
         return copse_no_memory("model");
-    memcpy((void *)m->variables, (const void *)(list + before), m->variable_count * sizeof(copse_variable *));
+    memcpy((void *)m->variables, (const void *)(list + before),
+           m->variable_count * sizeof(copse_variable *));
     return check_output(m);
 }
 
@@ -139,15 +154,17 @@ static copse_status init(copse_model *m, const struct copse_model_params *p)
 
 /* ---- life ---- */
 
-copse_status copse_model_create(copse_strategy *st, const copse_schema *schema, const struct copse_model_params *params,
-                                copse_model **out)
+copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
+                                const struct copse_model_params *params, copse_model **out)
 {
     COPSE_TRY(copse_need("model", st, schema, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_model_params, params));
     COPSE_TRY(copse__require_no_replica("copse_model_create", st));
     if (!params->network == !params->layer)
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: needs a network: the description or the layers, the other is NULL");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "model: needs a network: the description or the layers, the other is NULL");
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
     copse_model *m = copse__alloc(&st->ctx->base.mem, 1, sizeof *m);

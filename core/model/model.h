@@ -7,14 +7,15 @@
 #include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
-#include "core/train/predictor.h"
 #include "core/replica/context.h"
+#include "core/train/predictor.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"
 /* Lines of metadata: in a checkpoint behind "application.". */
 #define COPSE_MODEL_LINES 5
 #define COPSE_MODEL_ROWS  1000u /* predicted at once, at most */
-#define COPSE_MODEL_NUMBERS (1u << 24) /* outputs of the rows that are predicted at once, about */
+/* outputs of the rows that are predicted at once, about */
+#define COPSE_MODEL_NUMBERS    (1u << 24)
 #define COPSE_MODEL_RECORDINGS 8
 
 /* A target of a regression: value = output * scale + mean. */
@@ -27,7 +28,8 @@ struct copse_model_target {
 struct copse_model_loss_row;
 struct copse_model_loss {
     const struct copse_model_loss_row *row; /* NULL: cross-entropy, or mean squared error */
-    float value;                            /* the number of the loss: smoothing, positive weight, delta or beta */
+    /* the number of the loss: smoothing, positive weight, delta or beta */
+    float value;
     bool ignores;
     int32_t ignored;
     uint32_t weight_count; /* 0: all are 1 */
@@ -42,8 +44,9 @@ struct copse_model {
     struct copse_schema_info is;
     struct copse_model_target *targets; /* [outputs] of a regression; else NULL */
     copse_type input;                   /* of the layers' input */
-    uint32_t positions;                 /* predictions for a row: the tokens of a window, where the network predicts each; else 1 */
-    copse_type label_type;              /* of column "y" */
+    /* predictions for a row: the tokens of a window, where the network predicts each; else 1 */
+    uint32_t positions;
+    copse_type label_type; /* of column "y" */
     copse_shape label_shape;
     char *scope, *network;
     uint64_t seed;
@@ -55,35 +58,42 @@ struct copse_model {
     struct copse_predictor predictor; /* without a strategy until the first prediction */
 };
 
-/* The layers of a network for a schema, without variables; `elements` is the number of all that they would make. (model.c) */
-copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network, copse_layer **out,
-                               uint64_t *elements);
+/* The layers of a network for a schema, without variables; `elements` is the number of all that
+   they would make. (model.c) */
+copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network,
+                               copse_layer **out, uint64_t *elements);
 
 /* ---- model_predict.c ---- */
 
-/* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of the last position alone. */
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values);
+/* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of
+   the last position alone. */
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
+                                  bool is_last, float *values);
 /* What `fn` gives for a batch, f32, exactly `bytes`. The user of `fn` is the model. */
-copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch, copse_predict_fn *fn, float *values,
-                              size_t bytes);
+copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch,
+                              copse_predict_fn *fn, float *values, size_t bytes);
 /* Rows that are predicted at once. */
 size_t copse__model_rows(const copse_model *m);
 /* Batches of all rows in their order. The data is of the model's schema. */
-copse_status copse__model_batches(const copse_model *m, const copse_dataset *data, bool needs_labels, copse_batches **out);
+copse_status copse__model_batches(const copse_model *m, const copse_dataset *data,
+                                  bool needs_labels, copse_batches **out);
 /* Softmax of a row, in double. */
 void copse__model_softmax(const float *outputs, uint32_t count, double *probabilities);
 
 /* ---- model_graph.c ---- */
 
-/* The network's input from column "x", and its outputs [examples, outputs] or [examples, positions, outputs]. */
-copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **y);
-/* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most three axes. */
+/* The network's input from column "x", and its outputs [examples, outputs] or [examples, positions,
+   outputs]. */
+copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in,
+                                copse_tensor **y);
+/* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most
+   three axes. */
 copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 /* ---- model_loss.c ---- */
 
 /* The loss that was set, of outputs [examples, outputs] and labels or targets; a scalar. */
-copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                                    copse_tensor **out);
+copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                    copse_tensor *y, copse_tensor **out);
 
 #endif

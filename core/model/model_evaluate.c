@@ -11,11 +11,11 @@ struct sums {
     size_t rows, worst_count;
     double loss;
     size_t right;
-    float *outputs;  /* of a batch */
-    double *row;     /* of one row; probabilities */
-    double *losses;  /* of the worst rows, if the caller has no room for them */
-    uint8_t *sizes;  /* bytes of each token of a text; otherwise 0 */
-    uint64_t bytes;  /* of the labels */
+    float *outputs; /* of a batch */
+    double *row;    /* of one row; probabilities */
+    double *losses; /* of the worst rows, if the caller has no room for them */
+    uint8_t *sizes; /* bytes of each token of a text; otherwise 0 */
+    uint64_t bytes; /* of the labels */
     struct target_sums {
         double first, shifted, squares; /* of labels, less the first one */
         double errors, absolute;        /* of predictions: squared, absolute */
@@ -61,21 +61,24 @@ static double add_class(struct sums *s, const float *outputs, uint32_t classes, 
 }
 
 /* The mean over the positions. */
-static copse_status add_classes(struct sums *s, const copse_model *m, const float *outputs, const int32_t *labels, double *loss)
+static copse_status add_classes(struct sums *s, const copse_model *m, const float *outputs,
+                                const int32_t *labels, double *loss)
 {
     const uint32_t classes = m->is.outputs;
     *loss = 0.0;
     for (uint32_t i = 0; i < m->positions; i++) {
         if (labels[i] < 0 || (uint32_t)labels[i] >= classes)
-            return copse_fail(COPSE_ERR_ARGUMENT, "model: row %zu has the label %d, the model has %u classes", s->rows, labels[i],
-                              classes);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "model: row %zu has the label %d, the model has %u classes", s->rows,
+                              labels[i], classes);
         *loss += add_class(s, outputs + (size_t)i * classes, classes, labels[i]) / m->positions;
         s->bytes += s->sizes[labels[i]];
     }
     return COPSE_OK;
 }
 
-static double add_values(struct sums *s, const copse_model *m, const float *outputs, const float *labels)
+static double add_values(struct sums *s, const copse_model *m, const float *outputs,
+                         const float *labels)
 {
     double loss = 0.0;
     for (uint32_t i = 0; i < m->is.outputs; i++) {
@@ -103,7 +106,8 @@ static copse_status add_batch(struct sums *s, copse_model *m, const struct copse
         if (m->targets)
             loss = add_values(s, m, row, (const float *)labels + r * outputs);
         else
-            COPSE_TRY(add_classes(s, m, row, (const int32_t *)labels + (r + 1) * label_count - m->positions, &loss));
+            COPSE_TRY(add_classes(
+                s, m, row, (const int32_t *)labels + (r + 1) * label_count - m->positions, &loss));
         s->loss += loss;
         if (s->p->worst_count > 0)
             note_worst(s, (uint32_t)s->rows, loss);
@@ -153,9 +157,11 @@ static copse_status prepare(struct sums *s, const copse_model *m)
 {
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     const size_t outputs = m->is.outputs;
-    s->outputs = copse__alloc(mem, copse__model_rows(m) * m->positions * outputs, sizeof *s->outputs);
+    s->outputs =
+        copse__alloc(mem, copse__model_rows(m) * m->positions * outputs, sizeof *s->outputs);
     s->targets = copse__alloc(mem, outputs, sizeof *s->targets);
-    s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
+    s->losses = s->p->worst_losses ? s->p->worst_losses
+                                   : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
     s->sizes = copse__alloc(mem, outputs, sizeof *s->sizes);
     for (uint32_t i = 0; s->sizes && m->is.kind == COPSE_DATA_TEXT && i < outputs; i++)
         s->sizes[i] = (uint8_t)copse_text_token(m->schema, i, NULL);
@@ -164,7 +170,8 @@ static copse_status prepare(struct sums *s, const copse_model *m)
     return s->outputs && s->targets && s->losses && s->sizes ? COPSE_OK : copse_no_memory("model");
 }
 
-copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, const struct copse_evaluation_params *params,
+copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
+                                  const struct copse_evaluation_params *params,
                                   struct copse_evaluation *out)
 {
     static const struct copse_evaluation_params none;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Model files: the variables, and lines of metadata that describe network and data (docs/model-file.md). */
+/* Model files: the variables, and lines of metadata that describe network and data
+   (docs/model-file.md). */
 #include <math.h>
 
 #include "core/model/model.h"
@@ -23,16 +24,19 @@ static copse_status check_finite(const struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         const float *x = e->view.data;
-        for (uint64_t k = 0; e->variable && e->variable->tensor.type == COPSE_F32 && k < e->variable->count; k++)
+        for (uint64_t k = 0;
+             e->variable && e->variable->tensor.type == COPSE_F32 && k < e->variable->count; k++)
             if (!isfinite(x[k]))
-                return copse_fail(COPSE_ERR_NONFINITE, "model: '%s' is %s at element %llu; it was not written", e->name,
+                return copse_fail(COPSE_ERR_NONFINITE,
+                                  "model: '%s' is %s at element %llu; it was not written", e->name,
                                   isnan(x[k]) ? "NaN" : "infinite", (unsigned long long)k);
     }
     return COPSE_OK;
 }
 
 /* All checks that involve no other worker; reads the variables. */
-static copse_status prepare(const copse_model *m, const char *path, const struct copse_state_params *p, struct copse_state *s)
+static copse_status prepare(const copse_model *m, const char *path,
+                            const struct copse_state_params *p, struct copse_state *s)
 {
     if (copse__state_is_writer(m->strategy) && (!path || !*path))
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the path is NULL or empty");
@@ -45,7 +49,8 @@ static copse_status prepare(const copse_model *m, const char *path, const struct
     return copse__state_put_application(s, p);
 }
 
-copse_status copse_model_save(copse_model *m, const char *path, const struct copse_model_save_params *params)
+copse_status copse_model_save(copse_model *m, const char *path,
+                              const struct copse_model_save_params *params)
 {
     struct copse_state state;
     struct copse_state_params p = { .array_count = 0 };
@@ -59,9 +64,11 @@ copse_status copse_model_save(copse_model *m, const char *path, const struct cop
         p.metadata_count = params->metadata_count;
     }
     copse__state_begin(&state, m->strategy, 0);
-    copse_status s = copse__state_settle(m->strategy, false, prepare(m, path, &p, &state), "before a model file");
+    copse_status s = copse__state_settle(m->strategy, false, prepare(m, path, &p, &state),
+                                         "before a model file");
     if (s == COPSE_OK)
-        s = copse__state_settle(m->strategy, false, copse__state_save(&state, path, true), "model file");
+        s = copse__state_settle(m->strategy, false, copse__state_save(&state, path, true),
+                                "model file");
     copse__state_end(&state);
     return copse_note(s, "while saving a model");
 }
@@ -79,14 +86,20 @@ static copse_status check_format(const struct copse_state *s, bool *is_checkpoin
     const char *format = copse__state_line(s, "format");
     *is_checkpoint = format && strcmp(format, COPSE_CHECKPOINT_FORMAT) == 0;
     if (*is_checkpoint && !copse__state_line(s, "application.network"))
-        return copse_fail(COPSE_ERR_FORMAT, "model: %s is a checkpoint without a model's description", s->path);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "model: %s is a checkpoint without a model's description", s->path);
     if (*is_checkpoint || (format && strcmp(format, COPSE_MODEL_FORMAT) == 0))
         return COPSE_OK;
     if (format && strncmp(format, "copse-model-", 12) == 0)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: %s is of format \"%.40s\", this version reads \"" COPSE_MODEL_FORMAT
-                                                 "\"", s->path, format);
-    return copse_fail(COPSE_ERR_FORMAT, "model: %s holds weights only: its metadata describes no network and no data; train "
-                                        "--init can start from it", s->path);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "model: %s is of format \"%.40s\", this version reads \"" COPSE_MODEL_FORMAT "\"",
+            s->path, format);
+    return copse_fail(
+        COPSE_ERR_FORMAT,
+        "model: %s holds weights only: its metadata describes no network and no data; train "
+        "--init can start from it",
+        s->path);
 }
 
 static copse_status describe(const struct copse_state *s, bool has_arrays, struct description *d)
@@ -100,13 +113,15 @@ static copse_status describe(const struct copse_state *s, bool has_arrays, struc
     d->schema = copse__state_line(s, &"application.schema"[skip]);
     d->scope = copse__state_line(s, &"application.scope"[skip]);
     if (!d->network || !d->schema)
-        return copse_fail(COPSE_ERR_FORMAT, "model: %s has no line \"%s\"", s->path, d->network ? "schema" : "network");
-    return copse__state_number(s, &"application.seed"[skip], UINT64_MAX, &d->seed);
+        return copse_fail(COPSE_ERR_FORMAT, "model: %s has no line \"%s\"", s->path,
+                          d->network ? "schema" : "network");
+    return copse__state_number(s, &"application.seed"[skip], UINT64_MAX, &d -> seed);
 }
 
 /* The layers without variables; a file may describe more than it has. */
-static copse_status plan(copse_context *ctx, const struct description *d, const copse_schema *schema,
-                         const copse_checkpoint *file, copse_layer **out)
+static copse_status plan(copse_context *ctx, const struct description *d,
+                         const copse_schema *schema, const copse_checkpoint *file,
+                         copse_layer **out)
 {
     uint64_t described, found = 0;
     size_t count;
@@ -126,7 +141,8 @@ static copse_status plan(copse_context *ctx, const struct description *d, const 
 }
 
 /* The caller's error names its own file. */
-static copse_status create(copse_strategy *st, const struct description *d, const copse_checkpoint *file, copse_model **out)
+static copse_status create(copse_strategy *st, const struct description *d,
+                           const copse_checkpoint *file, copse_model **out)
 {
     copse_schema *schema;
     copse_layer *planned = NULL;
@@ -134,17 +150,22 @@ static copse_status create(copse_strategy *st, const struct description *d, cons
     copse_status s = plan(st->ctx, d, schema, file, &planned);
     copse_layer_release(&planned);
     if (s == COPSE_OK)
-        s = copse_model_create(st, schema, &(struct copse_model_params){ .network = d->network,
-                                                                                        .scope = d->scope, .seed = d->seed }, out);
+        s = copse_model_create(st, schema,
+                               &(struct copse_model_params){
+                                   .network = d->network, .scope = d->scope, .seed = d->seed },
+                               out);
     copse_schema_release(&schema);
     return s;
 }
 
 static copse_status fill(copse_model *m, const char *path, const copse_checkpoint *file)
 {
-    static const struct copse_load_params all = { .layout = COPSE_LAYOUT_COPSE, .is_exact = true, .needs_all = true };
+    static const struct copse_load_params all = { .layout = COPSE_LAYOUT_COPSE,
+                                                  .is_exact = true,
+                                                  .needs_all = true };
     struct copse_weights w = { .state.words = NULL };
-    copse_status s = copse__weights_match(&w, m->strategy, m->variables, m->variable_count, path, file, &all);
+    copse_status s =
+        copse__weights_match(&w, m->strategy, m->variables, m->variable_count, path, file, &all);
     s = copse__state_settle(m->strategy, false, s, "the variables of a model");
     if (s == COPSE_OK)
         s = copse__state_settle(m->strategy, false, copse__weights_write(&w), "writing a model");
@@ -152,7 +173,8 @@ static copse_status fill(copse_model *m, const char *path, const copse_checkpoin
     return s;
 }
 
-static copse_status load(copse_strategy *st, const char *path, const copse_checkpoint *file, copse_model **out)
+static copse_status load(copse_strategy *st, const char *path, const copse_checkpoint *file,
+                         copse_model **out)
 {
     struct description d = { .seed = 0 };
     struct copse_state s;
@@ -170,7 +192,8 @@ static copse_status load(copse_strategy *st, const char *path, const copse_check
     return copse_note(status, "while loading %s", path ? path : "a model");
 }
 
-copse_status copse_model_describe(copse_context *ctx, const copse_checkpoint *file, copse_schema **schema, copse_layer **layer)
+copse_status copse_model_describe(copse_context *ctx, const copse_checkpoint *file,
+                                  copse_schema **schema, copse_layer **layer)
 {
     struct description d = { .seed = 0 };
     const struct copse_state s = { .path = "the file", .file = file };

@@ -11,11 +11,12 @@
 #include "core/model/model.h"
 
 enum { SMOOTHING = 1, WEIGHTS = 2, IGNORE = 4, POSITIVE = 8, DELTA = 16, BETA = 32 };
-static const char *const setting_names[] = { "smoothing", "weights", "ignore", "positive", "delta", "beta" };
+static const char *const setting_names[] = { "smoothing", "weights", "ignore",
+                                             "positive",  "delta",   "beta" };
 
 /* h: outputs; y: labels or targets. */
-typedef copse_status loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                             copse_tensor **out);
+typedef copse_status loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                             copse_tensor *y, copse_tensor **out);
 
 struct copse_model_loss_row {
     const char *name;
@@ -26,17 +27,20 @@ struct copse_model_loss_row {
 
 /* ---- the losses ---- */
 
-static copse_status cross_entropy(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                                  copse_tensor **out)
+static copse_status cross_entropy(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                                  copse_tensor *y, copse_tensor **out)
 {
-    struct copse_cross_entropy_params p = { .label_smoothing = l->value, .ignores = l->ignores, .ignored_label = l->ignored };
+    struct copse_cross_entropy_params p = { .label_smoothing = l->value,
+                                            .ignores = l->ignores,
+                                            .ignored_label = l->ignored };
     if (l->weight_count > 0)
-        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(l->weight_count), l->weights, &p.class_weights));
+        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(l->weight_count), l->weights,
+                                 &p.class_weights));
     return copse_cross_entropy(g, h, y, &p, out);
 }
 
-static copse_status binary_cross_entropy(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                                         copse_tensor **out)
+static copse_status binary_cross_entropy(const struct copse_model_loss *l, copse_graph *g,
+                                         copse_tensor *h, copse_tensor *y, copse_tensor **out)
 {
     copse_tensor *targets, *positive = NULL;
     const copse_shape shape = copse_tensor_shape(h);
@@ -46,27 +50,27 @@ static copse_status binary_cross_entropy(const struct copse_model_loss *l, copse
     return copse_binary_cross_entropy(g, h, targets, positive, COPSE_MEAN, out);
 }
 
-static copse_status mean_squared_error(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                                       copse_tensor **out)
+static copse_status mean_squared_error(const struct copse_model_loss *l, copse_graph *g,
+                                       copse_tensor *h, copse_tensor *y, copse_tensor **out)
 {
     (void)l;
     return copse_mean_squared_error(g, h, y, out);
 }
 
-static copse_status huber(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                          copse_tensor **out)
+static copse_status huber(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                          copse_tensor *y, copse_tensor **out)
 {
     return copse_huber_loss(g, h, y, l->value, COPSE_MEAN, out);
 }
 
-static copse_status smooth_l1(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                              copse_tensor **out)
+static copse_status smooth_l1(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                              copse_tensor *y, copse_tensor **out)
 {
     return copse_smooth_l1_loss(g, h, y, l->value, COPSE_MEAN, out);
 }
 
-static copse_status cosine(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                           copse_tensor **out)
+static copse_status cosine(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                           copse_tensor *y, copse_tensor **out)
 {
     copse_tensor *near, *one;
     (void)l;
@@ -94,7 +98,8 @@ static const char *names(bool has_all, bool is_of_numbers, char text[160])
     text[0] = '\0';
     for (size_t i = 0; i < COPSE_COUNT(rows); i++)
         if (has_all || rows[i].is_of_numbers == is_of_numbers)
-            used += (size_t)snprintf(text + used, 160 - used, "%s%s", used > 0 ? ", " : "", rows[i].name);
+            used += (size_t)snprintf(text + used, 160 - used, "%s%s", used > 0 ? ", " : "",
+                                     rows[i].name);
     return text;
 }
 
@@ -104,9 +109,10 @@ static copse_status find(const char *at, size_t length, struct copse_model_loss 
     for (size_t i = 0; i < COPSE_COUNT(rows); i++)
         if (strlen(rows[i].name) == length && memcmp(rows[i].name, at, length) == 0)
             out->row = &rows[i];
-    return out->row ? COPSE_OK
-                    : copse_fail(COPSE_ERR_ARGUMENT, "model: there is no loss '%.*s': it is one of %s",
-                                 (int)COPSE_MIN(length, (size_t)40), at, names(true, false, list));
+    return out->row
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "model: there is no loss '%.*s': it is one of %s",
+                            (int)COPSE_MIN(length, (size_t)40), at, names(true, false, list));
 }
 
 static copse_status no_setting(const struct copse_model_loss *l, const char *at, size_t length)
@@ -115,9 +121,11 @@ static copse_status no_setting(const struct copse_model_loss *l, const char *at,
     size_t used = 0;
     for (size_t i = 0; i < COPSE_COUNT(setting_names); i++)
         if (l->row->settings >> i & 1)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s=", used > 0 ? ", " : "", setting_names[i]);
-    return copse_fail(COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s' is no setting with its number; it has %s", l->row->name,
-                      (int)COPSE_MIN(length, (size_t)40), at, used > 0 ? list : "none");
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s=", used > 0 ? ", " : "",
+                                     setting_names[i]);
+    return copse_fail(
+        COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s' is no setting with its number; it has %s",
+        l->row->name, (int)COPSE_MIN(length, (size_t)40), at, used > 0 ? list : "none");
 }
 
 /* Numbers of one setting, separated by commas. */
@@ -126,7 +134,8 @@ static bool take_numbers(const char *at, const char *end, float *to, uint32_t mo
     for (*count = 0; *count < most; at++) {
         char *behind;
         to[*count] = strtof(at, &behind);
-        if (behind == at || behind > end || !isfinite(to[*count]) || to[*count] < 0.0f || isspace((unsigned char)*at))
+        if (behind == at || behind > end || !isfinite(to[*count]) || to[*count] < 0.0f ||
+            isspace((unsigned char)*at))
             return false;
         ++*count;
         at = behind;
@@ -145,14 +154,17 @@ static copse_status take_setting(const char *at, size_t length, struct copse_mod
     uint32_t count = 0;
     float numbers[COPSE_MODEL_WEIGHTS];
     for (size_t i = 0; equals && i < COPSE_COUNT(setting_names); i++)
-        if (strlen(setting_names[i]) == (size_t)(equals - at) && memcmp(setting_names[i], at, (size_t)(equals - at)) == 0)
+        if (strlen(setting_names[i]) == (size_t)(equals - at) &&
+            memcmp(setting_names[i], at, (size_t)(equals - at)) == 0)
             bit = 1u << i & l->row->settings;
-    if (bit == 0 || !take_numbers(equals + 1, end, numbers, bit == WEIGHTS ? COPSE_MODEL_WEIGHTS : 1, &count))
+    if (bit == 0 ||
+        !take_numbers(equals + 1, end, numbers, bit == WEIGHTS ? COPSE_MODEL_WEIGHTS : 1, &count))
         return no_setting(l, at, length);
     const float x = numbers[0];
     if ((bit == SMOOTHING && x > 1.0f) || ((bit == DELTA || bit == POSITIVE) && x == 0.0f) ||
         (bit == IGNORE && (x != floorf(x) || x > 1e6f)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s': %s", l->row->name, (int)length, at,
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s': %s", l->row->name,
+                          (int)length, at,
                           bit == SMOOTHING ? "a number from 0 to 1 is needed"
                           : bit == IGNORE  ? "the number of a class is needed"
                                            : "a number > 0 is needed");
@@ -201,19 +213,22 @@ copse_status copse_model_set_loss(copse_model *m, const char *text)
     COPSE_TRY(copse_need("model", m, text));
     COPSE_TRY(parse(text, &l));
     if (l.row->is_of_numbers != (m->targets != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: the loss %s is not one for %s: use one of %s", l.row->name,
-                          m->targets ? "numbers" : "classes", names(false, m->targets != NULL, list));
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the loss %s is not one for %s: use one of %s",
+                          l.row->name, m->targets ? "numbers" : "classes",
+                          names(false, m->targets != NULL, list));
     if (l.row->make == cosine && m->is.outputs < 2)
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: the loss cosine needs two targets or more, the data have one");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: the loss cosine needs two targets or more, the data have one");
     if (l.weight_count > 0 && l.weight_count != m->is.outputs)
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: loss %s: %u weights for %u classes: give one for each", l.row->name,
-                          l.weight_count, m->is.outputs);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: loss %s: %u weights for %u classes: give one for each",
+                          l.row->name, l.weight_count, m->is.outputs);
     m->loss = l;
     return COPSE_OK;
 }
 
-copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y,
-                                    copse_tensor **out)
+copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                    copse_tensor *y, copse_tensor **out)
 {
     return m->loss.row->make(&m->loss, g, h, y, out);
 }

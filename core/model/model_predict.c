@@ -17,8 +17,8 @@ static copse_status apply_last(copse_graph *g, const copse_batch *in, void *mode
     return copse__model_last(g, *y, y);
 }
 
-/* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the values that it began
-   with. */
+/* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the
+   values that it began with. */
 static copse_status pull(copse_strategy *st)
 {
     const struct copse_storage_table *table = st->storage->table;
@@ -31,21 +31,23 @@ size_t copse__model_rows(const copse_model *m)
     return COPSE_MAX(COPSE_MIN(rows, (size_t)COPSE_MODEL_ROWS), (size_t)1);
 }
 
-copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch, copse_predict_fn *fn, float *values,
-                              size_t bytes)
+copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch,
+                              copse_predict_fn *fn, float *values, size_t bytes)
 {
     copse_strategy *st = m->strategy;
     struct copse_shard shares[COPSE_MAX_REPLICAS];
     if (!m->predictor.strategy)
         COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
-    COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
+    COPSE_TRY(
+        copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
     COPSE_TRY(pull(st));
     m->predictor.fn = fn;
     m->predictor.user = m;
     return copse__predict(&m->predictor, batch, shares, values, bytes);
 }
 
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values)
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
+                                  bool is_last, float *values)
 {
     const size_t positions = is_last ? 1 : m->positions;
     return copse__model_run(m, batch, positions < m->positions ? apply_last : apply, values,
@@ -63,9 +65,11 @@ static copse_status check_data(const copse_model *m, const copse_dataset *data, 
 {
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_dataset_info info;
-    if (schema && schema != m->schema && strcmp(copse_schema_text(schema), copse_schema_text(m->schema)) != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has a schema of its own; read it by the model's "
-                                              "(copse_dataset_params.schema)");
+    if (schema && schema != m->schema &&
+        strcmp(copse_schema_text(schema), copse_schema_text(m->schema)) != 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: the data has a schema of its own; read it by the model's "
+                          "(copse_dataset_params.schema)");
     copse_dataset_describe(data, &info);
     if (needs_labels && schema && !info.has_labels)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no labels to compare with");
@@ -73,26 +77,34 @@ static copse_status check_data(const copse_model *m, const copse_dataset *data, 
 }
 
 /* A dataset without a schema, of columns: they must be as the schema says. */
-static copse_status check_columns(const copse_model *m, const struct copse_host_batch *batch, bool needs_labels)
+static copse_status check_columns(const copse_model *m, const struct copse_host_batch *batch,
+                                  bool needs_labels)
 {
     const struct copse_column *y = copse_batch_column(batch, "y");
     const bool is_right = is_like(y, m->label_type, m->label_shape);
     if (!is_like(copse_batch_column(batch, "x"), m->is.type, m->is.shape))
-        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no column \"x\" of the type and shape that the model's "
-                                              "schema has");
-    return !needs_labels || is_right ? COPSE_OK
-                                     : copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no column \"y\" of the model's task");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "model: the data has no column \"x\" of the type and shape that the model's "
+            "schema has");
+    return !needs_labels || is_right
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "model: the data has no column \"y\" of the model's task");
 }
 
-copse_status copse__model_batches(const copse_model *m, const copse_dataset *data, bool needs_labels, copse_batches **out)
+copse_status copse__model_batches(const copse_model *m, const copse_dataset *data,
+                                  bool needs_labels, copse_batches **out)
 {
     struct copse_dataset_info info;
     struct copse_host_batch first;
     COPSE_TRY(check_data(m, data, needs_labels));
     copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_batches_create((copse_dataset *)(uintptr_t)data,
-                                   &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, copse__model_rows(m)),
-                                                                   .no_shuffle = true }, out));
+    COPSE_TRY(copse_batches_create(
+        (copse_dataset *)(uintptr_t)data,
+        &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, copse__model_rows(m)),
+                                        .no_shuffle = true },
+        out));
     copse_status s = copse_batches_next(*out, &first);
     if (s == COPSE_OK)
         s = check_columns(m, &first, needs_labels);

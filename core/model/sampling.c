@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawing a token: temperature, the k most likely tokens, the nucleus (Holtzman et al., 2020). Softmax in double. */
+/* Drawing a token: temperature, the k most likely tokens, the nucleus (Holtzman et al., 2020).
+   Softmax in double. */
 #include "core/model/sampling.h"
 
 #include <math.h>
@@ -13,10 +14,13 @@
 copse_status copse__sampling_check(const struct copse_generate_params *how)
 {
     if (!isfinite(how->temperature) || how->temperature < 0.0f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "generate: the temperature is %g; it must be a finite number from 0",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "generate: the temperature is %g; it must be a finite number from 0",
                           (double)how->temperature);
     if (!(how->top_p >= 0.0f && how->top_p <= 1.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "generate: top_p is %g; it must be a number from 0 to 1", (double)how->top_p);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "generate: top_p is %g; it must be a number from 0 to 1",
+                          (double)how->top_p);
     return COPSE_OK;
 }
 
@@ -26,15 +30,21 @@ static copse_status find_largest(const float *outputs, uint32_t count, uint32_t 
     *best = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (isnan(outputs[i]) || outputs[i] == INFINITY)
-            return copse_fail(COPSE_ERR_NONFINITE, "generate: the network's output for token %u is %s: its weights are damaged, "
-                                                   "or the training diverged", i, isnan(outputs[i]) ? "NaN" : "infinite");
+            return copse_fail(
+                COPSE_ERR_NONFINITE,
+                "generate: the network's output for token %u is %s: its weights are damaged, "
+                "or the training diverged",
+                i, isnan(outputs[i]) ? "NaN" : "infinite");
         *best = outputs[i] > outputs[*best] ? i : *best;
     }
-    return outputs[*best] > -INFINITY ? COPSE_OK
-                                      : copse_fail(COPSE_ERR_NONFINITE, "generate: all outputs of the network are -infinity");
+    return outputs[*best] > -INFINITY
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_NONFINITE,
+                            "generate: all outputs of the network are -infinity");
 }
 
-/* Larger outputs first, of equal ones the smaller token: a total order, so qsort gives one result. */
+/* Larger outputs first, of equal ones the smaller token: a total order, so qsort gives one
+   result. */
 static int by_rank(const void *left, const void *right)
 {
     const struct copse_candidate *a = left, *b = right;
@@ -54,8 +64,8 @@ static double uniform(uint64_t seed, uint64_t draw)
 }
 
 /* The candidates in order of probability; returns how many of them the two limits keep. */
-static uint32_t rank(const float *outputs, uint32_t count, float largest, const struct copse_generate_params *how,
-                     struct copse_candidate *list)
+static uint32_t rank(const float *outputs, uint32_t count, float largest,
+                     const struct copse_generate_params *how, struct copse_candidate *list)
 {
     double sum = 0.0, reached = 0.0;
     for (uint32_t i = 0; i < count; i++)
@@ -63,7 +73,8 @@ static uint32_t rank(const float *outputs, uint32_t count, float largest, const 
     qsort(list, count, sizeof *list, by_rank);
     const uint32_t most = how->top_k > 0 ? COPSE_MIN(how->top_k, count) : count;
     for (uint32_t i = 0; i < most; i++)
-        sum += list[i].weight = exp(((double)list[i].output - (double)largest) / (double)how->temperature);
+        sum += list[i].weight =
+            exp(((double)list[i].output - (double)largest) / (double)how->temperature);
     const double wanted = (how->top_p > 0.0f ? (double)how->top_p : 1.0) * sum;
     uint32_t kept = 0;
     while (kept < most && reached < wanted)
@@ -71,7 +82,8 @@ static uint32_t rank(const float *outputs, uint32_t count, float largest, const 
     return kept;
 }
 
-copse_status copse__sample(const float *outputs, uint32_t count, const struct copse_generate_params *how, uint64_t draw,
+copse_status copse__sample(const float *outputs, uint32_t count,
+                           const struct copse_generate_params *how, uint64_t draw,
                            struct copse_candidate *list, uint32_t *token)
 {
     double sum = 0.0, reached = 0.0;

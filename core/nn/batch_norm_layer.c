@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch norm: training normalises by the statistics of the global batch, over all replicas, and keeps moving averages of
-   them; an evaluation normalises by the averages. Features are the last axis. */
+/* Batch norm: training normalises by the statistics of the global batch, over all replicas, and
+   keeps moving averages of them; an evaluation normalises by the averages. Features are the last
+   axis. */
 #include "copse/distribute/sync.h"
 #include "copse/train/update.h"
 #include "copse/trainer.h"
@@ -14,7 +15,8 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank == 0 || copse__elements(f->shape) == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no last axis with features to normalise",
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "the input %s has no last axis with features to normalise",
                                 copse__shape_text(f->shape, text));
     return COPSE_OK;
 }
@@ -36,7 +38,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
             .shape = COPSE_SHAPE(in.dims[in.rank - 1]),
             .initializer = parts[i].initializer,
             .is_frozen = i >= MEAN,
-            .aggregation = i >= MEAN ? COPSE_AGGREGATION_ONLY_FIRST_REPLICA : COPSE_AGGREGATION_NONE,
+            .aggregation =
+                i >= MEAN ? COPSE_AGGREGATION_ONLY_FIRST_REPLICA : COPSE_AGGREGATION_NONE,
         };
         COPSE_TRY(copse__layer_variable(l, m, i, parts[i].name, &p));
     }
@@ -49,25 +52,31 @@ static copse_status update(const copse_layer *l, copse_graph *g, uint32_t i, cop
     copse_tensor *old = copse__layer_tensor(l, i), *change;
     COPSE_TRY(copse_reshape(g, new, copse_tensor_shape(old), &new));
     COPSE_TRY(copse_sub(g, new, old, &change));
-    COPSE_TRY(copse_multiply_by(g, change, (float)(1.0 - (double)l->value[MOMENTUM].number), &change));
+    COPSE_TRY(
+        copse_multiply_by(g, change, (float)(1.0 - (double)l->value[MOMENTUM].number), &change));
     COPSE_TRY(copse_add(g, old, change, &change));
     return copse_update(g, l->variable[i], change);
 }
 
-static copse_status apply_training(const copse_layer *l, copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_status apply_training(const copse_layer *l, copse_graph *g, copse_tensor *x,
+                                   copse_tensor **y)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     copse_tensor *mean, *variance;
     const struct copse_batch_norm settings = {
-        .gamma = copse__layer_tensor(l, SCALE), .beta = copse__layer_tensor(l, OFFSET),
-        .epsilon = l->value[EPSILON].number, .mean = &mean, .variance = &variance,
+        .gamma = copse__layer_tensor(l, SCALE),
+        .beta = copse__layer_tensor(l, OFFSET),
+        .epsilon = l->value[EPSILON].number,
+        .mean = &mean,
+        .variance = &variance,
     };
     COPSE_TRY(copse_sync_batch_norm(g, x, axes, copse_tensor_shape(x).rank - 1, &settings, y));
     COPSE_TRY(update(l, g, MEAN, mean));
     return update(l, g, VARIANCE, variance);
 }
 
-static copse_status apply_averages(const copse_layer *l, copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_status apply_averages(const copse_layer *l, copse_graph *g, copse_tensor *x,
+                                   copse_tensor **y)
 {
     copse_tensor *h, *factor, *small;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value[EPSILON].number, &small));
@@ -79,7 +88,8 @@ static copse_status apply_averages(const copse_layer *l, copse_graph *g, copse_t
     return copse_add(g, h, copse__layer_tensor(l, OFFSET), y);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                          copse_tensor *x, copse_tensor **y)
 {
     return in && in->is_training ? apply_training(l, g, x, y) : apply_averages(l, g, x, y);
 }

@@ -2,11 +2,11 @@
 /* Layers with windows on images and sequences: convolution, transposed convolution, pooling. */
 #include <math.h>
 
+#include "copse/ops.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/pool.h"
 #include "core/graph/graph.h"
 #include "core/nn/spatial.h"
-#include "copse/ops.h"
 
 /* ---- windows ---- */
 
@@ -20,9 +20,11 @@ struct window {
 static copse_status slide(copse_layer *l, const struct window *w, copse_shape *shape)
 {
     for (uint32_t i = 0; i + 1 < shape->rank; i++) {
-        const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1, size = shape->dims[i];
+        const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1,
+                       size = shape->dims[i];
         if (size == 0 || (!w->is_padded && span > size))
-            return copse_layer_fail(l, COPSE_ERR_SHAPE, "the window spans %llu elements, the input has %llu",
+            return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                    "the window spans %llu elements, the input has %llu",
                                     (unsigned long long)span, (unsigned long long)size);
         shape->dims[i] = (uint32_t)((w->is_padded ? size - 1 : size - span) / w->stride[i] + 1);
     }
@@ -44,16 +46,20 @@ static struct window conv_window(const copse_layer *l)
 
 /* `places` changes the spatial axes. */
 static copse_status infer_with(copse_layer *l, struct copse_flow *f,
-                               copse_status (*places)(copse_layer *, const struct window *, copse_shape *))
+                               copse_status (*places)(copse_layer *, const struct window *,
+                                                      copse_shape *))
 {
     const struct window w = conv_window(l);
-    const uint32_t groups = l->value[GROUPS].count, units = l->value[UNITS].count ? l->value[UNITS].count : f->outputs;
+    const uint32_t groups = l->value[GROUPS].count,
+                   units = l->value[UNITS].count ? l->value[UNITS].count : f->outputs;
     COPSE_TRY(copse__layer_spatial(l, l->value[WINDOW], &f->shape));
     uint32_t *channels = &f->shape.dims[f->shape.rank - 1];
     if (units == 0)
-        return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "`out` is the number of outputs, and copse_layer_build got none");
+        return copse_layer_fail(l, COPSE_ERR_ARGUMENT,
+                                "`out` is the number of outputs, and copse_layer_build got none");
     if (*channels == 0 || *channels % groups || units % groups)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u input and %u output channels", groups,
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "%u groups do not divide %u input and %u output channels", groups,
                                 *channels, units);
     COPSE_TRY(places(l, &w, &f->shape));
     *channels = units;
@@ -67,7 +73,8 @@ static copse_status infer_conv(copse_layer *l, struct copse_flow *f)
 
 /* `gain` is a factor of the initial values of the weight, of its window and shape. */
 static copse_status make_with(copse_layer *l, const struct copse_layer_maker *m,
-                              double (*gain)(const struct window *, const struct copse_variable_params *))
+                              double (*gain)(const struct window *,
+                                             const struct copse_variable_params *))
 {
     const copse_activation a = (copse_activation)l->value[ACTIVATION].count;
     const uint32_t units = l->out.shape.dims[l->out.shape.rank - 1];
@@ -75,12 +82,16 @@ static copse_status make_with(copse_layer *l, const struct copse_layer_maker *m,
     copse_shape in = l->in.shape;
     COPSE_TRY(copse__layer_spatial(l, l->value[WINDOW], &in));
     const uint32_t channels = in.dims[in.rank - 1] / l->value[GROUPS].count;
-    struct copse_variable_params weight = { .shape = in.rank == 3 ? COPSE_SHAPE(w.sides[0], w.sides[1], channels, units)
-                                                                  : COPSE_SHAPE(w.sides[0], channels, units) };
+    struct copse_variable_params weight = {
+        .shape = in.rank == 3 ? COPSE_SHAPE(w.sides[0], w.sides[1], channels, units)
+                              : COPSE_SHAPE(w.sides[0], channels, units)
+    };
     const struct copse_variable_params bias = { .shape = COPSE_SHAPE(units) };
-    copse__setting_initialize(l->value[INIT], copse__layer_initializer(a), l->value[SCALE].number, &weight);
+    copse__setting_initialize(l->value[INIT], copse__layer_initializer(a), l->value[SCALE].number,
+                              &weight);
     if (gain)
-        weight.scale = (float)((weight.scale == 0.0f ? 1.0 : (double)weight.scale) * gain(&w, &weight));
+        weight.scale =
+            (float)((weight.scale == 0.0f ? 1.0 : (double)weight.scale) * gain(&w, &weight));
     COPSE_TRY(copse__layer_variable(l, m, 0, "weight", &weight));
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
@@ -90,23 +101,26 @@ static copse_status make_conv(copse_layer *l, const struct copse_layer_maker *m)
     return make_with(l, m, NULL);
 }
 
-typedef copse_status conv_op(copse_graph *, copse_tensor *, copse_tensor *, copse_tensor *, const struct copse_conv_params *,
-                             copse_tensor **);
+typedef copse_status conv_op(copse_graph *, copse_tensor *, copse_tensor *, copse_tensor *,
+                             const struct copse_conv_params *, copse_tensor **);
 
-static copse_status apply_op(const copse_layer *l, copse_graph *g, copse_tensor *x, conv_op *op, copse_tensor **y)
+static copse_status apply_op(const copse_layer *l, copse_graph *g, copse_tensor *x, conv_op *op,
+                             copse_tensor **y)
 {
     const struct window w = conv_window(l);
     const struct copse_conv_params p = {
-        .stride = { w.stride[0], w.stride[1] }, .dilation = { w.dilation[0], w.dilation[1] },
-        .padding = w.is_padded ? COPSE_PADDING_SAME : COPSE_PADDING_EXPLICIT, .groups = l->value[GROUPS].count,
+        .stride = { w.stride[0], w.stride[1] },
+        .dilation = { w.dilation[0], w.dilation[1] },
+        .padding = w.is_padded ? COPSE_PADDING_SAME : COPSE_PADDING_EXPLICIT,
+        .groups = l->value[GROUPS].count,
         .activation = (copse_activation)l->value[ACTIVATION].count,
     };
     COPSE_TRY(copse__layer_with_channels(g, l->value[WINDOW], x, &x));
     return op(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), &p, y);
 }
 
-static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                               copse_tensor **y)
+static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                               copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return apply_op(l, g, x, copse_conv, y);
@@ -118,20 +132,24 @@ static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse
 static copse_status spread(copse_layer *l, const struct window *w, copse_shape *shape)
 {
     for (uint32_t i = 0; i + 1 < shape->rank; i++) {
-        const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1, size = shape->dims[i];
+        const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1,
+                       size = shape->dims[i];
         if (size == 0)
             return copse_layer_fail(l, COPSE_ERR_SHAPE, "an axis of the input is empty");
-        const uint64_t places = w->is_padded ? size * w->stride[i] : (size - 1) * w->stride[i] + span;
+        const uint64_t places =
+            w->is_padded ? size * w->stride[i] : (size - 1) * w->stride[i] + span;
         if (places > MOST_PLACES)
-            return copse_layer_fail(l, COPSE_ERR_SHAPE, "an axis of the output has %llu elements; at most %u are possible",
-                                    (unsigned long long)places, MOST_PLACES);
+            return copse_layer_fail(
+                l, COPSE_ERR_SHAPE,
+                "an axis of the output has %llu elements; at most %u are possible",
+                (unsigned long long)places, MOST_PLACES);
         shape->dims[i] = (uint32_t)places;
     }
     return COPSE_OK;
 }
 
-/* An output element reads taps / stride input elements along an axis, not all taps: fan_in is smaller than that of the
-   shape by these strides. */
+/* An output element reads taps / stride input elements along an axis, not all taps: fan_in is
+   smaller than that of the shape by these strides. */
 static double gain_transposed(const struct window *w, const struct copse_variable_params *weight)
 {
     const copse_shape s = weight->shape;
@@ -139,9 +157,10 @@ static double gain_transposed(const struct window *w, const struct copse_variabl
     double strides = 1;
     for (uint32_t i = 0; i + 2 < s.rank; i++)
         strides *= COPSE_MIN(w->stride[i], w->sides[i]);
-    return weight->initializer == COPSE_INIT_HE_NORMAL         ? sqrt(strides)
-           : weight->initializer == COPSE_INIT_GLOROT_UNIFORM ? sqrt((in + out) / (in / strides + out))
-                                                              : 1.0;
+    return weight->initializer == COPSE_INIT_HE_NORMAL ? sqrt(strides)
+           : weight->initializer == COPSE_INIT_GLOROT_UNIFORM
+               ? sqrt((in + out) / (in / strides + out))
+               : 1.0;
 }
 
 static copse_status infer_transposed(copse_layer *l, struct copse_flow *f)
@@ -154,15 +173,15 @@ static copse_status make_transposed(copse_layer *l, const struct copse_layer_mak
     return make_with(l, m, gain_transposed);
 }
 
-static copse_status apply_transposed(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                     copse_tensor **y)
+static copse_status apply_transposed(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return apply_op(l, g, x, copse_conv_transposed, y);
 }
 
 #define CONV(label, suffix) \
-    { \
+    {                       \
         .name = label, \
         .setting = { \
             [UNITS] = { .name = "UNITS", .form = COPSE_SETTING_UNITS, .is_word = true, .is_required = true }, \
@@ -180,7 +199,7 @@ static copse_status apply_transposed(const copse_layer *l, copse_graph *g, const
         .takes = COPSE_F32, \
         .infer = infer_##suffix, \
         .make = make_##suffix, \
-        .apply = apply_##suffix, \
+        .apply = apply_##suffix,    \
     }
 const struct copse_layer_kind copse__layer_conv = CONV("conv", conv),
                               copse__layer_conv_transposed = CONV("conv_transposed", transposed);
@@ -193,7 +212,8 @@ static struct window pool_window(const copse_layer *l)
 {
     struct window w = { .dilation = { 1, 1 }, .is_padded = l->value[POOL_PADDING].count != 0 };
     copse__layer_sides(l->value[POOL_WINDOW], w.sides);
-    copse__layer_sides(l->value[POOL_STRIDE].count ? l->value[POOL_STRIDE] : l->value[POOL_WINDOW], w.stride);
+    copse__layer_sides(l->value[POOL_STRIDE].count ? l->value[POOL_STRIDE] : l->value[POOL_WINDOW],
+                       w.stride);
     return w;
 }
 
@@ -204,19 +224,22 @@ static copse_status infer_pool(copse_layer *l, struct copse_flow *f)
     return slide(l, &w, &f->shape);
 }
 
-static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                               copse_tensor **y)
+static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                               copse_tensor *x, copse_tensor **y)
 {
     const struct window w = pool_window(l);
-    const struct copse_pool_params p = { .window = { w.sides[0], w.sides[1] }, .stride = { w.stride[0], w.stride[1] },
-                                         .padding = w.is_padded ? COPSE_PADDING_SAME : COPSE_PADDING_EXPLICIT };
+    const struct copse_pool_params p = { .window = { w.sides[0], w.sides[1] },
+                                         .stride = { w.stride[0], w.stride[1] },
+                                         .padding = w.is_padded ? COPSE_PADDING_SAME
+                                                                : COPSE_PADDING_EXPLICIT };
     (void)in;
     COPSE_TRY(copse__layer_with_channels(g, l->value[POOL_WINDOW], x, &x));
-    return l->kind == &copse__layer_max_pool ? copse_max_pool(g, x, &p, y) : copse_average_pool(g, x, &p, y);
+    return l->kind == &copse__layer_max_pool ? copse_max_pool(g, x, &p, y)
+                                             : copse_average_pool(g, x, &p, y);
 }
 
-#define POOL(label)                                                                                        \
-    {                                                                                                      \
+#define POOL(label)                                                                                          \
+    {                                                                                                        \
         .name = label,                                                                                     \
         .setting = {                                                                                       \
             [POOL_WINDOW] = { .name = "WINDOW", .form = COPSE_SETTING_SIDES, .is_word = true, .is_required = true }, \
@@ -225,9 +248,10 @@ static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse
         },                                                                                                 \
         .takes = COPSE_F32,                                                                                \
         .infer = infer_pool,                                                                               \
-        .apply = apply_pool,                                                                               \
+        .apply = apply_pool, \
     }
-const struct copse_layer_kind copse__layer_max_pool = POOL("max_pool"), copse__layer_average_pool = POOL("average_pool");
+const struct copse_layer_kind copse__layer_max_pool = POOL("max_pool"),
+                              copse__layer_average_pool = POOL("average_pool");
 
 /* ---- the mean over all places ---- */
 
@@ -236,14 +260,15 @@ static copse_status infer_global(copse_layer *l, struct copse_flow *f)
     char text[96];
     const uint32_t rank = f->shape.rank;
     if (rank < 2 || copse__elements(f->shape) == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no channels of several places",
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "the input %s has no channels of several places",
                                 copse__shape_text(f->shape, text));
     f->shape = COPSE_SHAPE(f->shape.dims[rank - 1]);
     return COPSE_OK;
 }
 
-static copse_status apply_global(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                 copse_tensor **y)
+static copse_status apply_global(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                 copse_tensor *x, copse_tensor **y)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 1, 2, 3, 4, 5 };
     (void)l, (void)in;

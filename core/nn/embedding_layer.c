@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Embedding: rows of a table by index; learned positions. */
+#include "copse/ops.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops.h"
 
 enum { ROWS, WIDTH, INIT, SCALE, SPARSE };
 
@@ -10,8 +10,10 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (l->value[ROWS].count == 0 && f->tokens == 0)
-        return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "`in` is the number of different tokens of the data, which has none; give "
-                                                       "a number");
+        return copse_layer_fail(
+            l, COPSE_ERR_ARGUMENT,
+            "`in` is the number of different tokens of the data, which has none; give "
+            "a number");
     if (f->shape.rank + 2 > COPSE_MAX_RANK) /* one axis counts the examples */
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no room for another axis",
                                 copse__shape_text(f->shape, text));
@@ -22,14 +24,17 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 {
-    struct copse_variable_params p = { .shape = COPSE_SHAPE(l->value[ROWS].count ? l->value[ROWS].count : l->in.tokens,
-                                                              l->value[WIDTH].count),
-                                       .is_sparse = l->value[SPARSE].count != 0 };
+    struct copse_variable_params p = {
+        .shape = COPSE_SHAPE(l->value[ROWS].count ? l->value[ROWS].count : l->in.tokens,
+                             l->value[WIDTH].count),
+        .is_sparse = l->value[SPARSE].count != 0
+    };
     copse__setting_initialize(l->value[INIT], COPSE_INIT_NORMAL, l->value[SCALE].number, &p);
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                          copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_gather(g, copse__layer_tensor(l, 0), x, y);
@@ -50,7 +55,8 @@ const struct copse_layer_kind copse__layer_embedding = {
     .apply = apply,
 };
 
-copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width, copse_layer **out)
+copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
+                                copse_layer **out)
 {
     const struct copse_setting_value values[] = { { .count = rows }, { .count = width } };
     return copse__layer_create(ctx, &copse__layer_embedding, values, 2, out);
@@ -64,21 +70,25 @@ static copse_status infer_positions(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank < 2 || copse__elements(f->shape) == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no two last axes with elements, positions and width",
-                                copse__shape_text(f->shape, text));
+        return copse_layer_fail(
+            l, COPSE_ERR_SHAPE,
+            "the input %s has no two last axes with elements, positions and width",
+            copse__shape_text(f->shape, text));
     return COPSE_OK;
 }
 
 static copse_status make_positions(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape;
-    struct copse_variable_params p = { .shape = COPSE_SHAPE(in.dims[in.rank - 2], in.dims[in.rank - 1]) };
-    copse__setting_initialize(l->value[POSITIONS_INIT], COPSE_INIT_NORMAL, l->value[POSITIONS_SCALE].number, &p);
+    struct copse_variable_params p = { .shape = COPSE_SHAPE(in.dims[in.rank - 2],
+                                                            in.dims[in.rank - 1]) };
+    copse__setting_initialize(l->value[POSITIONS_INIT], COPSE_INIT_NORMAL,
+                              l->value[POSITIONS_SCALE].number, &p);
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
 
-static copse_status apply_positions(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                    copse_tensor **y)
+static copse_status apply_positions(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                    copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_add(g, x, copse__layer_tensor(l, 0), y);

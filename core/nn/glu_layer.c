@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Gated units: one product makes gates and values, whose product is the result. */
+#include "copse/ops.h"
 #include "copse/ops/gated.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops.h"
 
 enum { UNITS, ACTIVATION, BIAS, INIT, SCALE };
 
@@ -12,7 +12,8 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     char text[96];
     const uint32_t units = l->value[UNITS].count;
     if (f->shape.rank == 0 || f->shape.dims[f->shape.rank - 1] == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no last axis with elements to multiply",
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "the input %s has no last axis with elements to multiply",
                                 copse__shape_text(f->shape, text));
     if (units > INT32_MAX / 2)
         return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "%u units are too many", (unsigned)units);
@@ -26,16 +27,19 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     const uint32_t both = 2 * l->value[UNITS].count;
     struct copse_variable_params weight = { .shape = COPSE_SHAPE(in.dims[in.rank - 1], both) };
     const struct copse_variable_params bias = { .shape = COPSE_SHAPE(both) };
-    copse__setting_initialize(l->value[INIT], copse__layer_initializer(COPSE_LINEAR), l->value[SCALE].number, &weight);
+    copse__setting_initialize(l->value[INIT], copse__layer_initializer(COPSE_LINEAR),
+                              l->value[SCALE].number, &weight);
     COPSE_TRY(copse__layer_variable(l, m, 0, "weight", &weight));
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                          copse_tensor *x, copse_tensor **y)
 {
     copse_tensor *both;
     (void)in;
-    COPSE_TRY(copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), COPSE_LINEAR, &both));
+    COPSE_TRY(copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), COPSE_LINEAR,
+                          &both));
     return copse_glu(g, both, NULL, (copse_activation)l->value[ACTIVATION].count, y);
 }
 

@@ -7,14 +7,16 @@
 /* The last one of layers in a row, if it is a product and a bias alone. */
 static const copse_layer *product_of(const copse_layer *l)
 {
-    const copse_layer *last = l->kind == &copse__layer_row && l->inner.count > 0 ? l->inner.at[l->inner.count - 1] : NULL;
+    const copse_layer *last =
+        l->kind == &copse__layer_row && l->inner.count > 0 ? l->inner.at[l->inner.count - 1] : NULL;
     const bool is_product = last && last->kind == &copse__layer_dense && !last->casts &&
                             last->value[COPSE_DENSE_ACTIVATION].count == COPSE_LINEAR;
     return is_product ? last : NULL;
 }
 
-copse_status copse_layer_apply_hidden(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                      copse_tensor **hidden, copse_tensor **weight, copse_tensor **bias)
+copse_status copse_layer_apply_hidden(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                      copse_tensor *x, copse_tensor **hidden, copse_tensor **weight,
+                                      copse_tensor **bias)
 {
     COPSE_TRY(copse_need("layer apply", hidden, weight, bias));
     *hidden = *weight = *bias = NULL;

@@ -10,7 +10,8 @@ static struct copse_mem *memory_of(copse_context *ctx)
     return &ctx->base.mem;
 }
 
-copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind *kind, copse_layer **out)
+copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind *kind,
+                              copse_layer **out)
 {
     *out = NULL;
     copse_layer *l = copse__alloc(memory_of(ctx), 1, sizeof *l);
@@ -26,7 +27,8 @@ copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind 
 }
 
 copse_status copse__layer_create(copse_context *ctx, const struct copse_layer_kind *kind,
-                                 const struct copse_setting_value *values, uint32_t count, copse_layer **out)
+                                 const struct copse_setting_value *values, uint32_t count,
+                                 copse_layer **out)
 {
     COPSE_TRY(copse_need(kind->name, out));
     *out = NULL;
@@ -116,7 +118,8 @@ copse_status copse__layer_check(const copse_layer *l)
     if (depth > COPSE_LAYER_DEPTH)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer: nested more than %d deep", COPSE_LAYER_DEPTH);
     return count > COPSE_LAYER_MOST
-               ? copse_fail(COPSE_ERR_ARGUMENT, "layer: %zu layers are more than %d", count, COPSE_LAYER_MOST)
+               ? copse_fail(COPSE_ERR_ARGUMENT, "layer: %zu layers are more than %d", count,
+                            COPSE_LAYER_MOST)
                : COPSE_OK;
 }
 
@@ -136,7 +139,8 @@ char *copse__layer_where(const copse_layer *l, char *text)
     return text;
 }
 
-copse_status copse__layer_fail(const copse_layer *l, copse_status code, const char *file, int line, const char *fmt, ...)
+copse_status copse__layer_fail(const copse_layer *l, copse_status code, const char *file, int line,
+                               const char *fmt, ...)
 {
     char where[COPSE_LAYER_NAME], text[512];
     va_list args;

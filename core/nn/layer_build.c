@@ -43,12 +43,16 @@ static copse_status take_type(copse_layer *l, struct copse_flow *f)
     l->casts = false;
     if (l->kind->takes_all || f->type == takes)
         return COPSE_OK;
-    l->casts = f->type == COPSE_U8 || (takes == COPSE_F32 && (f->type == COPSE_F16 || f->type == COPSE_BF16));
+    l->casts = f->type == COPSE_U8 ||
+               (takes == COPSE_F32 && (f->type == COPSE_F16 || f->type == COPSE_BF16));
     if (!l->casts)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse__type_name(takes),
-                                copse__type_name(f->type), copse__shape_text(f->shape, shape),
-                                takes != COPSE_F32 ? "" : f->type == COPSE_I32 ? "; put an embedding in front, or convert it "
-                                "(copse_cast)" : "; convert it (copse_cast)");
+        return copse_layer_fail(
+            l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse__type_name(takes),
+            copse__type_name(f->type), copse__shape_text(f->shape, shape),
+            takes != COPSE_F32     ? ""
+            : f->type == COPSE_I32 ? "; put an embedding in front, or convert it "
+                                     "(copse_cast)"
+                                   : "; convert it (copse_cast)");
     f->type = takes;
     return COPSE_OK;
 }
@@ -71,8 +75,8 @@ copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow
 
 /* ---- variables ---- */
 
-static copse_status check_variable(copse_layer *l, const struct copse_layer_maker *m, const char *part,
-                                   const struct copse_variable_params *p)
+static copse_status check_variable(copse_layer *l, const struct copse_layer_maker *m,
+                                   const char *part, const struct copse_variable_params *p)
 {
     copse_variable *const *list;
     size_t count;
@@ -85,23 +89,26 @@ static copse_status check_variable(copse_layer *l, const struct copse_layer_make
     copse_strategy_variables(m->strategy, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(copse_variable_name(list[i]), p->name) == 0)
-            return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "the strategy has a variable '%s'; build these layers with a "
-                                                           "scope of their own", p->name);
+            return copse_layer_fail(l, COPSE_ERR_ARGUMENT,
+                                    "the strategy has a variable '%s'; build these layers with a "
+                                    "scope of their own",
+                                    p->name);
     return COPSE_OK;
 }
 
-copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *part,
-                                   const struct copse_variable_params *params)
+copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_maker *m, uint32_t i,
+                                   const char *part, const struct copse_variable_params *params)
 {
     char name[1024], where[COPSE_LAYER_NAME];
     struct copse_variable_params p = *params;
-    snprintf(name, sizeof name, "%s%s%s%u.%s", m->scope, *m->scope ? "/" : "", l->kind->name, (unsigned)l->ordinal,
-             part);
+    snprintf(name, sizeof name, "%s%s%s%u.%s", m->scope, *m->scope ? "/" : "", l->kind->name,
+             (unsigned)l->ordinal, part);
     p.name = name;
     p.seed = m->seed;
     if (m->is_trial)
         return check_variable(l, m, part, &p);
-    return copse_note(copse_variable_create(m->strategy, &p, &l->variable[i]), "of %s", copse__layer_where(l, where));
+    return copse_note(copse_variable_create(m->strategy, &p, &l->variable[i]), "of %s",
+                      copse__layer_where(l, where));
 }
 
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
@@ -132,23 +139,31 @@ static copse_status check(const copse_layer *l, const struct copse_build_params 
 {
     const size_t scope = p->scope ? strlen(p->scope) : 0;
     if (l->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: these layers are built; parse their text again for others");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "layer build: these layers are built; parse their text again for others");
     if (copse_has_strategy() && copse_current_replica())
-        return copse_fail(COPSE_ERR_CONTEXT, "layer build: the thread is in a replica or in a loss function; build layers "
-                                              "before");
+        return copse_fail(
+            COPSE_ERR_CONTEXT,
+            "layer build: the thread is in a replica or in a loss function; build layers "
+            "before");
     if (!copse__type_is_known(p->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: there is no element type %d", (int)p->type);
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: there is no element type %d",
+                          (int)p->type);
     if (p->shape.rank >= COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: an example of rank %u: at most %d is possible",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "layer build: an example of rank %u: at most %d is possible",
                           (unsigned)p->shape.rank, COPSE_MAX_RANK - 1);
     if (p->outputs > INT32_MAX || p->tokens > INT32_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: %u outputs are too many", (unsigned)COPSE_MAX(p->outputs, p->tokens));
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: %u outputs are too many",
+                          (unsigned)COPSE_MAX(p->outputs, p->tokens));
     if (scope > 900 || copse__utf8_valid(p->scope ? p->scope : "", scope) != scope)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: the scope is not UTF-8 of at most 900 bytes");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "layer build: the scope is not UTF-8 of at most 900 bytes");
     return COPSE_OK;
 }
 
-copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct copse_build_params *params)
+copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
+                               const struct copse_build_params *params)
 {
     static const struct copse_build_params defaults;
     const struct copse_build_params *p = params ? params : &defaults;
@@ -177,7 +192,8 @@ static uint64_t all_elements(const copse_layer *l)
     return n;
 }
 
-copse_status copse_layer_plan(copse_layer *l, const struct copse_build_params *p, uint64_t *elements)
+copse_status copse_layer_plan(copse_layer *l, const struct copse_build_params *p,
+                              uint64_t *elements)
 {
     COPSE_TRY(copse_need("layer plan", l, p));
     COPSE_TRY(copse_no_reserved(copse_build_params, p));
@@ -198,7 +214,8 @@ copse_status copse_layer_plan(copse_layer *l, const struct copse_build_params *p
     return COPSE_OK;
 }
 
-copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p, copse_shape *out, uint64_t *elements)
+copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p,
+                               copse_shape *out, uint64_t *elements)
 {
     copse_layer *trial;
     COPSE_TRY(copse_need("layer shape", l, p, out));
@@ -217,7 +234,8 @@ copse_status copse_layer_output(const copse_layer *l, copse_shape *out)
     *out = COPSE_SCALAR;
     COPSE_TRY(copse_need("layer output", l));
     if (!l->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer output: the layers are not built: see copse_layer_build");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "layer output: the layers are not built: see copse_layer_build");
     *out = l->out.shape;
     return COPSE_OK;
 }

@@ -36,4 +36,5 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_shortcut,
     NULL,
 };
-_Static_assert(COPSE_COUNT(copse__layer_kinds) - 1 <= COPSE_LAYER_KINDS, "a number for each kind of layer (layer_build.c)");
+_Static_assert(COPSE_COUNT(copse__layer_kinds) - 1 <= COPSE_LAYER_KINDS,
+               "a number for each kind of layer (layer_build.c)");

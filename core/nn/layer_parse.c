@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of layers in text: layers end at ';' or at the end of the line, '#' begins a comment, braces nest. */
+/* The description of layers in text: layers end at ';' or at the end of the line, '#' begins a
+   comment, braces nest. */
 #include <stdio.h>
 
 #include "core/data/input.h"
@@ -10,9 +11,9 @@
 struct parser {
     copse_context *ctx;
     const char *at;
-    uint32_t line;   /* of `at`, from 1 */
-    size_t count;    /* layers so far */
-    uint32_t depth;  /* open braces */
+    uint32_t line;  /* of `at`, from 1 */
+    size_t count;   /* layers so far */
+    uint32_t depth; /* open braces */
     struct {
         const char *at;
         uint32_t line;
@@ -53,8 +54,8 @@ static copse_status fail(const struct parser *p, int line, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return copse__fail(COPSE_ERR_ARGUMENT, __FILE__, line, "line %u, layer %zu '%s': %s", (unsigned)p->layer.line,
-                       p->count, layer, text);
+    return copse__fail(COPSE_ERR_ARGUMENT, __FILE__, line, "line %u, layer %zu '%s': %s",
+                       (unsigned)p->layer.line, p->count, layer, text);
 }
 #define parse_fail(p, ...) fail(p, __LINE__, __VA_ARGS__)
 
@@ -65,7 +66,11 @@ static void usage(const struct copse_layer_kind *k, char *text, size_t room)
     copse__layer_write(&w, "%s", k->name);
     for (uint32_t i = 0; i < COPSE_LAYER_SETTINGS && k->setting[i].name; i++) {
         const struct copse_setting *s = &k->setting[i];
-        copse__layer_write(&w, s->is_required ? " %s" : s->is_word ? " [%s]" : " [%s=...]", s->name);
+        copse__layer_write(&w,
+                           s->is_required ? " %s"
+                           : s->is_word   ? " [%s]"
+                                          : " [%s=...]",
+                           s->name);
     }
     if (k->has_inner)
         copse__layer_write(&w, " { LAYERS }");
@@ -89,7 +94,8 @@ static uint32_t distance(struct word a, const char *b)
                 continue;
             }
             const uint32_t *last = row[(i + 2) % 3];
-            now[k] = COPSE_MIN(COPSE_MIN(last[k], now[k - 1]) + 1, last[k - 1] + (a.at[i - 1] != b[k - 1]));
+            now[k] = COPSE_MIN(COPSE_MIN(last[k], now[k - 1]) + 1,
+                               last[k - 1] + (a.at[i - 1] != b[k - 1]));
             if (i > 1 && k > 1 && a.at[i - 1] == b[k - 2] && a.at[i - 2] == b[k - 1])
                 now[k] = COPSE_MIN(now[k], row[(i + 1) % 3][k - 2] + 1);
         }
@@ -151,7 +157,8 @@ static bool is_word(struct word w, const char *text)
 
 /* ---- settings ---- */
 
-static copse_status set(struct parser *p, copse_layer *l, uint32_t i, struct word value, bool *is_set)
+static copse_status set(struct parser *p, copse_layer *l, uint32_t i, struct word value,
+                        bool *is_set)
 {
     const struct copse_setting *s = &l->kind->setting[i];
     char rule[200], text[EXCERPT + 4];
@@ -166,15 +173,16 @@ static copse_status set(struct parser *p, copse_layer *l, uint32_t i, struct wor
 }
 
 /* The setting that a word is for: by its name, or the next one that is given by position. */
-static copse_status find_setting(struct parser *p, const copse_layer *l, struct word *word, const bool *is_set,
-                                 uint32_t *out)
+static copse_status find_setting(struct parser *p, const copse_layer *l, struct word *word,
+                                 const bool *is_set, uint32_t *out)
 {
     const struct copse_setting *s = l->kind->setting;
     const char *equals = memchr(word->at, '=', word->size);
     const struct word name = { word->at, equals ? (size_t)(equals - word->at) : 0 };
     char text[EXCERPT + 4], use[160];
     for (*out = 0; *out < COPSE_LAYER_SETTINGS && s[*out].name; ++*out) {
-        if (equals ? !s[*out].is_word && is_word(name, s[*out].name) : s[*out].is_word && !is_set[*out]) {
+        if (equals ? !s[*out].is_word && is_word(name, s[*out].name)
+                   : s[*out].is_word && !is_set[*out]) {
             if (equals)
                 *word = (struct word){ equals + 1, word->size - name.size - 1 };
             return COPSE_OK;
@@ -213,10 +221,13 @@ static copse_status check_end(struct parser *p)
         return parse_fail(p, "only residual and shortcut have layers in braces");
     if (*p->at == '}' && p->depth == 0)
         return parse_fail(p, "'}' has no '{'");
-    return *p->at && !strchr(";\n#}", *p->at) ? parse_fail(p, "a ';' or an end of line is missing behind '}'") : COPSE_OK;
+    return *p->at && !strchr(";\n#}", *p->at)
+               ? parse_fail(p, "a ';' or an end of line is missing behind '}'")
+               : COPSE_OK;
 }
 
-static copse_status add(struct parser *p, copse_layer *to, const struct copse_layer_kind *kind, copse_layer **out)
+static copse_status add(struct parser *p, copse_layer *to, const struct copse_layer_kind *kind,
+                        copse_layer **out)
 {
     copse_layer *l;
     COPSE_TRY(copse__layer_new(p->ctx, kind, &l));
@@ -226,7 +237,8 @@ static copse_status add(struct parser *p, copse_layer *to, const struct copse_la
     return COPSE_OK;
 }
 
-/* mlp:512,512 [ACTIVATION] [dropout=RATE]: flatten, dense layers of these widths, a last one of the outputs. */
+/* mlp:512,512 [ACTIVATION] [dropout=RATE]: flatten, dense layers of these widths, a last one of the
+   outputs. */
 static copse_status parse_mlp(struct parser *p, struct word name, copse_layer *to)
 {
     struct copse_setting_value rate;
@@ -246,7 +258,8 @@ static copse_status parse_mlp(struct parser *p, struct word name, copse_layer *t
         if (!s)
             s = set(p, made, COPSE_DENSE_UNITS, width, is_set);
         if (!s && (made->value[COPSE_DENSE_UNITS].count == 0 || (comma && comma + 1 == end)))
-            s = parse_fail(p, "write mlp:WIDTH,WIDTH,... with the widths of the hidden layers, such as mlp:128,64");
+            s = parse_fail(p, "write mlp:WIDTH,WIDTH,... with the widths of the hidden layers, "
+                              "such as mlp:128,64");
         if (!s)
             made->value[COPSE_DENSE_ACTIVATION] = mlp->value[COPSE_MLP_ACTIVATION];
         if (!s && rate.number > 0.0f)
@@ -324,8 +337,8 @@ static copse_status check_utf8(const char *text)
     for (size_t i = 0; i < valid; i++)
         line += text[i] == '\n';
     return valid == size ? COPSE_OK
-                         : copse_fail(COPSE_ERR_ARGUMENT, "line %u: byte 0x%02x is not UTF-8", (unsigned)line,
-                                      (unsigned char)text[valid]);
+                         : copse_fail(COPSE_ERR_ARGUMENT, "line %u: byte 0x%02x is not UTF-8",
+                                      (unsigned)line, (unsigned char)text[valid]);
 }
 
 copse_status copse_nn_parse(copse_context *ctx, const char *text, copse_layer **out)

@@ -10,7 +10,8 @@ void copse__layer_write(struct copse_layer_writer *w, const char *fmt, ...)
     const bool has_room = w->text && w->at < w->room;
     va_list args;
     va_start(args, fmt);
-    const int n = vsnprintf(has_room ? w->text + w->at : NULL, has_room ? w->room - w->at : 0, fmt, args);
+    const int n =
+        vsnprintf(has_room ? w->text + w->at : NULL, has_room ? w->room - w->at : 0, fmt, args);
     va_end(args);
     w->at += n > 0 ? (size_t)n : 0;
 }
@@ -27,12 +28,14 @@ void copse__layer_write_settings(struct copse_layer_writer *w, const copse_layer
     }
 }
 
-copse_status copse__layer_written(const struct copse_layer_writer *w, const char *what, size_t *needed)
+copse_status copse__layer_written(const struct copse_layer_writer *w, const char *what,
+                                  size_t *needed)
 {
     *needed = w->at + 1;
     return !w->text || w->at < w->room
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu bytes are needed, there are %zu", what, w->at + 1, w->room);
+               : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu bytes are needed, there are %zu", what,
+                            w->at + 1, w->room);
 }
 
 /* ---- the description ---- */
@@ -59,8 +62,8 @@ static void write_layers(struct copse_layer_writer *w, const copse_layer *l)
     }
 }
 
-static copse_status begin(const char *what, const copse_layer *l, char *text, size_t room, const size_t *needed,
-                          struct copse_layer_writer *w)
+static copse_status begin(const char *what, const copse_layer *l, char *text, size_t room,
+                          const size_t *needed, struct copse_layer_writer *w)
 {
     COPSE_TRY(copse_need(what, l, needed));
     if (room > 0)
@@ -115,7 +118,8 @@ static const char *grouped(uint64_t n, char text[32])
     return text;
 }
 
-static void write_row(struct copse_layer_writer *w, const char *name, const char *output, uint64_t parameters)
+static void write_row(struct copse_layer_writer *w, const char *name, const char *output,
+                      uint64_t parameters)
 {
     char number[32];
     copse__layer_write(w, "%-34s %-20s %15s\n", name, output, grouped(parameters, number));
@@ -140,11 +144,13 @@ copse_status copse_layer_summary(const copse_layer *l, char *text, size_t room, 
     char number[32];
     COPSE_TRY(begin("layer summary", l, text, room, needed, &w));
     if (!l->strategy && !l->is_planned)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer summary: the layers are not built: see copse_layer_build");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "layer summary: the layers are not built: see copse_layer_build");
     copse__layer_write(&w, "%-34s %-20s %15s\n", "layer", "output", "parameters");
     summarize(&w, l, 0);
     write_row(&w, "total", "", all_elements(l, true));
     if (all_elements(l, false) > 0)
-        copse__layer_write(&w, "%s more numbers are not trained\n", grouped(all_elements(l, false), number));
+        copse__layer_write(&w, "%s more numbers are not trained\n",
+                           grouped(all_elements(l, false), number));
     return copse__layer_written(&w, "layer summary", needed);
 }

@@ -8,8 +8,9 @@
 #include "core/nn/layer.h"
 
 const char *const copse__activation_names[] = {
-    [COPSE_LINEAR] = "linear", [COPSE_RELU] = "relu", [COPSE_SIGMOID] = "sigmoid", [COPSE_TANH] = "tanh",
-    [COPSE_GELU] = "gelu",     [COPSE_SILU] = "silu", [COPSE_SILU + 1] = NULL,
+    [COPSE_LINEAR] = "linear", [COPSE_RELU] = "relu", [COPSE_SIGMOID] = "sigmoid",
+    [COPSE_TANH] = "tanh",     [COPSE_GELU] = "gelu", [COPSE_SILU] = "silu",
+    [COPSE_SILU + 1] = NULL,
 };
 
 static const struct {
@@ -85,7 +86,8 @@ static bool parse_sides(const char *text, size_t size, uint32_t *out)
     return true;
 }
 
-bool copse__setting_parse(const struct copse_setting *s, const char *text, size_t size, struct copse_setting_value *out)
+bool copse__setting_parse(const struct copse_setting *s, const char *text, size_t size,
+                          struct copse_setting_value *out)
 {
     *out = (struct copse_setting_value){ 0 };
     switch (s->form) {
@@ -129,7 +131,11 @@ static void list_names(const char *const *names, size_t count, char *text, size_
 {
     size_t at = 0;
     for (size_t i = 0; i < count && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
+        at += (size_t)snprintf(text + at, room - at, "%s%s",
+                               i == 0          ? ""
+                               : i + 1 < count ? ", "
+                                               : " or ",
+                               names[i]);
 }
 
 void copse__setting_rule(const struct copse_setting *s, char *text, size_t room)
@@ -140,7 +146,9 @@ void copse__setting_rule(const struct copse_setting *s, char *text, size_t room)
     case COPSE_SETTING_TOKENS:
     case COPSE_SETTING_COUNT:
         snprintf(text, room, "a whole number from 1 to %d%s", INT32_MAX,
-                 s->form == COPSE_SETTING_UNITS ? ", or out" : s->form == COPSE_SETTING_TOKENS ? ", or in" : "");
+                 s->form == COPSE_SETTING_UNITS    ? ", or out"
+                 : s->form == COPSE_SETTING_TOKENS ? ", or in"
+                                                   : "");
         return;
     case COPSE_SETTING_SIDES:
         snprintf(text, room, "a whole number from 1 to 32767, or two, as 3x5,");
@@ -187,16 +195,22 @@ static void print_number(float x, char *text, size_t room)
     }
 }
 
-void copse__setting_print(const struct copse_setting *s, struct copse_setting_value v, char *text, size_t room)
+void copse__setting_print(const struct copse_setting *s, struct copse_setting_value v, char *text,
+                          size_t room)
 {
     switch (s->form) {
     case COPSE_SETTING_UNITS:
     case COPSE_SETTING_TOKENS:
     case COPSE_SETTING_COUNT:
-        snprintf(text, room, v.count > 0 ? "%u" : s->form == COPSE_SETTING_TOKENS ? "in" : "out", (unsigned)v.count);
+        snprintf(text, room,
+                 v.count > 0                       ? "%u"
+                 : s->form == COPSE_SETTING_TOKENS ? "in"
+                                                   : "out",
+                 (unsigned)v.count);
         return;
     case COPSE_SETTING_SIDES:
-        snprintf(text, room, v.count >> 16 ? "%ux%u" : "%.0u%u", (unsigned)v.count >> 16, (unsigned)v.count & 0xffff);
+        snprintf(text, room, v.count >> 16 ? "%ux%u" : "%.0u%u", (unsigned)v.count >> 16,
+                 (unsigned)v.count & 0xffff);
         return;
     case COPSE_SETTING_NUMBER:
         print_number(v.number, text, room);
@@ -216,14 +230,16 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
     }
 }
 
-copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer)
+copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v,
+                                  const char *layer)
 {
     char rule[160], value[40];
-    const bool is_right = s->form == COPSE_SETTING_NUMBER   ? (double)v.number >= s->low && (double)v.number < s->high
-                          : s->form == COPSE_SETTING_CHOICE ? v.count < count_of(s->names)
-                                                            : v.count <= INT32_MAX &&
-                                                                  (v.count > 0 || s->form == COPSE_SETTING_UNITS ||
-                                                                   s->form == COPSE_SETTING_TOKENS);
+    const bool is_right =
+        s->form == COPSE_SETTING_NUMBER ? (double)v.number >= s->low && (double)v.number < s->high
+        : s->form == COPSE_SETTING_CHOICE
+            ? v.count < count_of(s->names)
+            : v.count <= INT32_MAX && (v.count > 0 || s->form == COPSE_SETTING_UNITS ||
+                                       s->form == COPSE_SETTING_TOKENS);
     if (is_right)
         return COPSE_OK;
     copse__setting_rule(s, rule, sizeof rule);
@@ -231,7 +247,8 @@ copse_status copse__setting_check(const struct copse_setting *s, struct copse_se
         snprintf(value, sizeof value, "%g", (double)v.number);
     else
         snprintf(value, sizeof value, "%u", (unsigned)v.count);
-    return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %s: %s is needed", layer, s->name, value, rule);
+    return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %s: %s is needed", layer, s->name, value,
+                      rule);
 }
 
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v)
@@ -241,11 +258,12 @@ bool copse__setting_is_normal(const struct copse_setting *s, struct copse_settin
 
 copse_initializer copse__layer_initializer(copse_activation a)
 {
-    return a == COPSE_RELU || a == COPSE_GELU || a == COPSE_SILU ? COPSE_INIT_HE_NORMAL : COPSE_INIT_GLOROT_UNIFORM;
+    return a == COPSE_RELU || a == COPSE_GELU || a == COPSE_SILU ? COPSE_INIT_HE_NORMAL
+                                                                 : COPSE_INIT_GLOROT_UNIFORM;
 }
 
-void copse__setting_initialize(struct copse_setting_value v, copse_initializer automatic, float scale,
-                               struct copse_variable_params *p)
+void copse__setting_initialize(struct copse_setting_value v, copse_initializer automatic,
+                               float scale, struct copse_variable_params *p)
 {
     p->scale = scale;
     if (v.count == COPSE_LAYER_INIT_AUTO) {

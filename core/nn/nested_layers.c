@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers that contain layers: in a row, and residual. */
+#include "copse/ops.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops.h"
 
 static copse_status infer_row(copse_layer *l, struct copse_flow *f)
 {
     return copse__layers_infer(l, l->inner.count, f);
 }
 
-static copse_status apply_row(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+static copse_status apply_row(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                              copse_tensor *x, copse_tensor **y)
 {
     return copse__layers_apply(l, l->inner.count, g, in, x, y);
 }
@@ -53,14 +54,16 @@ static copse_status infer_residual(copse_layer *l, struct copse_flow *f)
     copse__shape_text(side.shape, first);
     copse__shape_text(f->shape, second);
     if (shortcut)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "its shortcut gives %s and its layers %s; a sum needs equal shapes", first,
-                                second);
-    return copse_layer_fail(l, COPSE_ERR_SHAPE, "its layers turn the input %s into %s; a sum needs equal shapes", first,
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "its shortcut gives %s and its layers %s; a sum needs equal shapes",
+                                first, second);
+    return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                            "its layers turn the input %s into %s; a sum needs equal shapes", first,
                             second);
 }
 
-static copse_status apply_residual(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                   copse_tensor **y)
+static copse_status apply_residual(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                   copse_tensor *x, copse_tensor **y)
 {
     copse_tensor *inner, *side = x;
     COPSE_TRY(copse__layers_apply(l, count_of(l), g, in, x, &inner));
@@ -80,7 +83,8 @@ const struct copse_layer_kind copse__layer_residual = {
 static copse_status refuse_shortcut(copse_layer *l, struct copse_flow *f)
 {
     (void)f;
-    return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "a shortcut is the last layer in the braces of residual");
+    return copse_layer_fail(l, COPSE_ERR_ARGUMENT,
+                            "a shortcut is the last layer in the braces of residual");
 }
 
 /* What residual adds to the result of its layers, in place of its input. */
@@ -95,8 +99,8 @@ const struct copse_layer_kind copse__layer_shortcut = {
 /* ---- layers from layers ---- */
 
 /* Copies of layers as the inner ones of a new one. */
-static copse_status contain(const struct copse_layer_kind *kind, const copse_layer *const *layers, size_t count,
-                            copse_layer **out)
+static copse_status contain(const struct copse_layer_kind *kind, const copse_layer *const *layers,
+                            size_t count, copse_layer **out)
 {
     copse_layer *l, *inner;
     copse_status s;
@@ -132,7 +136,8 @@ copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse
         if (!layers[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "sequential: layers[%zu] is NULL", i);
         if (layers[i]->ctx != layers[0]->ctx)
-            return copse_fail(COPSE_ERR_ARGUMENT, "sequential: layers[%zu] is of another context", i);
+            return copse_fail(COPSE_ERR_ARGUMENT, "sequential: layers[%zu] is of another context",
+                              i);
     }
     return contain(&copse__layer_row, (const copse_layer *const *)layers, count, out);
 }

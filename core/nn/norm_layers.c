@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of each example by itself: layer norm and RMS norm of the last axis, group and instance norm of channels. */
+/* Norms of each example by itself: layer norm and RMS norm of the last axis, group and instance
+   norm of channels. */
 #include "copse/ops/norm.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
@@ -11,7 +12,8 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank == 0 || f->shape.dims[f->shape.rank - 1] == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no last axis with elements to normalise",
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "the input %s has no last axis with elements to normalise",
                                 copse__shape_text(f->shape, text));
     return COPSE_OK;
 }
@@ -32,8 +34,8 @@ static copse_status make_both(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, OFFSET, "offset", &offset);
 }
 
-static copse_status apply_layer_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                     copse_tensor **y)
+static copse_status apply_layer_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_layer_norm(g, x, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
@@ -42,7 +44,10 @@ static copse_status apply_layer_norm(const copse_layer *l, copse_graph *g, const
 
 const struct copse_layer_kind copse__layer_layer_norm = {
     .name = "layer_norm",
-    .setting = { [EPSILON] = { .name = "epsilon", .form = COPSE_SETTING_NUMBER, .low = 1.18e-38, .high = 1e30,
+    .setting = { [EPSILON] = { .name = "epsilon",
+                               .form = COPSE_SETTING_NUMBER,
+                               .low = 1.18e-38,
+                               .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
     .infer = infer,
@@ -55,8 +60,8 @@ copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out)
     return copse__layer_create(ctx, &copse__layer_layer_norm, NULL, 0, out);
 }
 
-static copse_status apply_rms_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                   copse_tensor **y)
+static copse_status apply_rms_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                   copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_rms_norm(g, x, copse__layer_tensor(l, SCALE), l->value[EPSILON].number, y);
@@ -64,7 +69,10 @@ static copse_status apply_rms_norm(const copse_layer *l, copse_graph *g, const c
 
 const struct copse_layer_kind copse__layer_rms_norm = {
     .name = "rms_norm",
-    .setting = { [EPSILON] = { .name = "epsilon", .form = COPSE_SETTING_NUMBER, .low = 1.18e-38, .high = 1e30,
+    .setting = { [EPSILON] = { .name = "epsilon",
+                               .form = COPSE_SETTING_NUMBER,
+                               .low = 1.18e-38,
+                               .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
     .infer = infer,
@@ -86,17 +94,17 @@ static copse_status infer_group_norm(copse_layer *l, struct copse_flow *f)
     const uint32_t groups = l->value[GROUPS].count;
     COPSE_TRY(infer(l, f));
     if (f->shape.dims[f->shape.rank - 1] % groups)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u channels", (unsigned)groups,
-                                (unsigned)f->shape.dims[f->shape.rank - 1]);
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u channels",
+                                (unsigned)groups, (unsigned)f->shape.dims[f->shape.rank - 1]);
     return COPSE_OK;
 }
 
-static copse_status apply_group_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                     copse_tensor **y)
+static copse_status apply_group_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor *x, copse_tensor **y)
 {
     (void)in;
-    return copse_group_norm(g, x, l->value[GROUPS].count, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
-                            l->value[GROUP_EPSILON].number, y);
+    return copse_group_norm(g, x, l->value[GROUPS].count, copse__layer_tensor(l, SCALE),
+                            copse__layer_tensor(l, OFFSET), l->value[GROUP_EPSILON].number, y);
 }
 
 const struct copse_layer_kind copse__layer_group_norm = {
@@ -112,8 +120,8 @@ const struct copse_layer_kind copse__layer_group_norm = {
     .apply = apply_group_norm,
 };
 
-static copse_status apply_instance_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-                                        copse_tensor **y)
+static copse_status apply_instance_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                        copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_instance_norm(g, x, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
@@ -122,7 +130,10 @@ static copse_status apply_instance_norm(const copse_layer *l, copse_graph *g, co
 
 const struct copse_layer_kind copse__layer_instance_norm = {
     .name = "instance_norm",
-    .setting = { [EPSILON] = { .name = "epsilon", .form = COPSE_SETTING_NUMBER, .low = 1.18e-38, .high = 1e30,
+    .setting = { [EPSILON] = { .name = "epsilon",
+                               .form = COPSE_SETTING_NUMBER,
+                               .low = 1.18e-38,
+                               .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
     .infer = infer,

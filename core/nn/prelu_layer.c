@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* PReLU: a learned slope for each channel (He et al., 2015). */
+#include "copse/ops/functions.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops/functions.h"
 
 enum { SLOPE };
 
@@ -19,12 +19,15 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape;
     const float slope = l->value[SLOPE].number;
-    const struct copse_variable_params p = { .shape = COPSE_SHAPE(in.dims[in.rank - 1]), .scale = slope,
-                                             .initializer = slope == 0.0f ? COPSE_INIT_ZEROS : COPSE_INIT_ONES };
+    const struct copse_variable_params p = { .shape = COPSE_SHAPE(in.dims[in.rank - 1]),
+                                             .scale = slope,
+                                             .initializer = slope == 0.0f ? COPSE_INIT_ZEROS
+                                                                          : COPSE_INIT_ONES };
     return copse__layer_variable(l, m, 0, "slope", &p);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                          copse_tensor *x, copse_tensor **y)
 {
     (void)in;
     return copse_prelu(g, x, copse__layer_tensor(l, 0), y);
@@ -32,7 +35,10 @@ static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batc
 
 const struct copse_layer_kind copse__layer_prelu = {
     .name = "prelu",
-    .setting = { [SLOPE] = { .name = "slope", .form = COPSE_SETTING_NUMBER, .low = -1e30, .high = 1e30,
+    .setting = { [SLOPE] = { .name = "slope",
+                             .form = COPSE_SETTING_NUMBER,
+                             .low = -1e30,
+                             .high = 1e30,
                              .normal = { .number = 0.25f } } },
     .takes = COPSE_F32,
     .infer = infer,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Recurrent layers over the positions of an example. */
+#include "copse/ops.h"
 #include "copse/ops/recurrent.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"
-#include "copse/ops.h"
 
 enum { UNITS, LAST, BIAS, INIT, SCALE };
 enum { WEIGHT, RECURRENT, INPUT_BIAS, RECURRENT_BIAS };
@@ -15,17 +15,22 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     char text[96];
     copse__shape_text(f->shape, text);
     if (f->shape.rank != 2 || copse__elements(f->shape) == 0)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input is %s; it takes positions and width [t, w]", text);
+        return copse_layer_fail(l, COPSE_ERR_SHAPE,
+                                "the input is %s; it takes positions and width [t, w]", text);
     if (f->shape.dims[0] > MOST_STEPS)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u positions: at most %u", (unsigned)f->shape.dims[0], MOST_STEPS);
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u positions: at most %u",
+                                (unsigned)f->shape.dims[0], MOST_STEPS);
     if (l->value[UNITS].count > INT32_MAX / 4)
-        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u units are too many", (unsigned)l->value[UNITS].count);
-    f->shape = l->value[LAST].count ? COPSE_SHAPE(l->value[UNITS].count) : COPSE_SHAPE(f->shape.dims[0], l->value[UNITS].count);
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u units are too many",
+                                (unsigned)l->value[UNITS].count);
+    f->shape = l->value[LAST].count ? COPSE_SHAPE(l->value[UNITS].count)
+                                    : COPSE_SHAPE(f->shape.dims[0], l->value[UNITS].count);
     return COPSE_OK;
 }
 
-static copse_status make_weight(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *name, uint32_t rows,
-                                uint32_t columns, copse_initializer automatic)
+static copse_status make_weight(copse_layer *l, const struct copse_layer_maker *m, uint32_t i,
+                                const char *name, uint32_t rows, uint32_t columns,
+                                copse_initializer automatic)
 {
     struct copse_variable_params p = { .shape = COPSE_SHAPE(rows, columns) };
     copse__setting_initialize(l->value[INIT], automatic, l->value[SCALE].number, &p);
@@ -35,15 +40,17 @@ static copse_status make_weight(copse_layer *l, const struct copse_layer_maker *
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m, uint32_t gates)
 {
     const uint32_t units = l->value[UNITS].count;
-    COPSE_TRY(make_weight(l, m, WEIGHT, "weight", l->in.shape.dims[1], gates * units, COPSE_INIT_GLOROT_UNIFORM));
+    COPSE_TRY(make_weight(l, m, WEIGHT, "weight", l->in.shape.dims[1], gates * units,
+                          COPSE_INIT_GLOROT_UNIFORM));
     return make_weight(l, m, RECURRENT, "recurrent", units, gates * units, COPSE_INIT_ORTHOGONAL);
 }
 
 /* Zeros; `values`: others. */
-static copse_status make_bias(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *name, uint32_t gates,
-                              const float *values)
+static copse_status make_bias(copse_layer *l, const struct copse_layer_maker *m, uint32_t i,
+                              const char *name, uint32_t gates, const float *values)
 {
-    const struct copse_variable_params p = { .shape = COPSE_SHAPE(gates * l->value[UNITS].count), .values = values };
+    const struct copse_variable_params p = { .shape = COPSE_SHAPE(gates * l->value[UNITS].count),
+                                             .values = values };
     return l->value[BIAS].count ? copse__layer_variable(l, m, i, name, &p) : COPSE_OK;
 }
 
@@ -81,27 +88,28 @@ static copse_status make_rnn(copse_layer *l, const struct copse_layer_maker *m)
 static struct copse_recurrent_params params_of(const copse_layer *l)
 {
     return (struct copse_recurrent_params){ .bias = copse__layer_tensor(l, INPUT_BIAS),
-                                            .recurrent_bias = copse__layer_tensor(l, RECURRENT_BIAS) };
+                                            .recurrent_bias =
+                                                copse__layer_tensor(l, RECURRENT_BIAS) };
 }
 
 /* Every state, or the last one. */
-#define APPLY(layer, ...)                                                                                                  \
-    static copse_status apply_##layer(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,        \
-                                      copse_tensor **y)                                                                    \
-    {                                                                                                                      \
-        const struct copse_recurrent_params params = params_of(l);                                                         \
-        copse_tensor *all, *last;                                                                                          \
-        (void)in;                                                                                                          \
-        COPSE_TRY(copse_##layer(g, x, copse__layer_tensor(l, WEIGHT), copse__layer_tensor(l, RECURRENT), &params, &all,    \
-                                __VA_ARGS__));                                                                             \
-        *y = l->value[LAST].count ? last : all;                                                                            \
-        return COPSE_OK;                                                                                                   \
+#define APPLY(layer, ...)                                                                          \
+    static copse_status apply_##layer(const copse_layer *l, copse_graph *g, const copse_batch *in, \
+                                      copse_tensor *x, copse_tensor **y)                           \
+    {                                                                                              \
+        const struct copse_recurrent_params params = params_of(l);                                 \
+        copse_tensor *all, *last;                                                                  \
+        (void)in;                                                                                  \
+        COPSE_TRY(copse_##layer(g, x, copse__layer_tensor(l, WEIGHT),                              \
+                                copse__layer_tensor(l, RECURRENT), &params, &all, __VA_ARGS__));   \
+        *y = l->value[LAST].count ? last : all;                                                    \
+        return COPSE_OK;                                                                           \
     }
 APPLY(gru, &last)
 APPLY(lstm, &last, NULL)
 APPLY(rnn, &last)
 
-#define KIND(layer)                                                                                                        \
+#define KIND(layer) \
     const struct copse_layer_kind copse__layer_##layer = {                                                                 \
         .name = #layer,                                                                                                    \
         .setting = {                                                                                                       \

@@ -3,30 +3,29 @@
 #ifndef COPSE_CORE_OPS_H
 #define COPSE_CORE_OPS_H
 
+#include "copse/ops.h"
 #include "core/device/divisor.h"
 #include "core/graph/graph.h"
-#include "copse/ops.h"
 
 #define COPSE_CHAIN 64 /* maximum of elements per invocation of a reduction */
 
 /* COPSE_ERR_ARGUMENT if a pointer is NULL; also sets *out to NULL. */
 copse_status copse__check_operands(const char *op, const copse_graph *g,
-                                   copse_tensor *const *operands, size_t count,
-                                   copse_tensor **out);
-#define COPSE_CHECK_OPERANDS(op, g, out, ...)                                                      \
-    copse__check_operands(op, g, (copse_tensor *[]){ __VA_ARGS__ },                                \
+                                   copse_tensor *const *operands, size_t count, copse_tensor **out);
+#define COPSE_CHECK_OPERANDS(op, g, out, ...)                       \
+    copse__check_operands(op, g, (copse_tensor *[]){ __VA_ARGS__ }, \
                           sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
 
 /* f16 and bf16 operands become f32, for ops that look at types before they add a node. */
 copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, size_t count);
-#define COPSE_COMPUTE_IN_F32(g, ...)                                                               \
-    copse__compute_in_f32(g, (copse_tensor **[]){ __VA_ARGS__ },                                   \
+#define COPSE_COMPUTE_IN_F32(g, ...)                              \
+    copse__compute_in_f32(g, (copse_tensor * *[]){ __VA_ARGS__ }, \
                           sizeof((copse_tensor **[]){ __VA_ARGS__ }) / sizeof(copse_tensor **))
 
 /* ---- strided walks (strided.c) ---- */
 
-/* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged, numbered from the
-   innermost one like in kernels. */
+/* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged,
+   numbered from the innermost one like in kernels. */
 struct copse_walk {
     uint32_t rank; /* >= 1 */
     uint32_t dims[COPSE_MAX_RANK], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
@@ -42,15 +41,16 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
                                const uint32_t *strides, uint32_t offset, bool is_scatter,
                                const copse_tensor *from, const copse_tensor *to);
 copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value);
-/* An operand of `count` = 0 elements becomes scratch memory that the kernel does not read: each argument needs a buffer
-   with bytes. */
+/* An operand of `count` = 0 elements becomes scratch memory that the kernel does not read: each
+   argument needs a buffer with bytes. */
 copse_status copse__give_bytes(struct copse_lowering *l, uint64_t count, struct copse_operand *x);
 
 /* ---- reductions (reduce.c) ---- */
 
 enum copse_reduce_kind { COPSE_AXIS_SUM, COPSE_AXIS_MEAN, COPSE_AXIS_MAX };
 
-/* Attributes of a reduction over the middle of [outer, count, inner], and of its transpose, repeat. */
+/* Attributes of a reduction over the middle of [outer, count, inner], and of its transpose,
+   repeat. */
 struct copse_reduce_attr {
     int32_t kind;
     uint32_t outer, count, inner;
@@ -78,7 +78,8 @@ copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, co
 /* Huber's loss of each element; delta is finite and above 0. */
 copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out);
 
-/* x, a mean over this replica's examples, becomes that over the examples of all replicas (all_reduce.c). */
+/* x, a mean over this replica's examples, becomes that over the examples of all replicas
+   (all_reduce.c). */
 copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 /* ---- losses (averaging.c) ---- */
@@ -86,12 +87,16 @@ copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tenso
 /* COPSE_ERR_ARGUMENT if it is no averaging. */
 copse_status copse__check_averaging(const char *op, copse_averaging averaging);
 /* The losses as their averaging says: their mean or sum, or themselves. */
-copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging, copse_tensor **out);
+copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging,
+                            copse_tensor **out);
 
-/* The mean of losses over their weights, which are those of the examples of all replicas; NaN if these are 0. */
-copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights, copse_tensor **out);
+/* The mean of losses over their weights, which are those of the examples of all replicas; NaN if
+   these are 0. */
+copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights,
+                                  copse_tensor **out);
 
-/* Add x to the values at the location of the result: only for programs that place the result (add_in_place.c). */
+/* Add x to the values at the location of the result: only for programs that place the result
+   (add_in_place.c). */
 copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 /* A scalar tensor read from the step buffer in each step (fill.c). */

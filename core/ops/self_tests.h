@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the self-tests of kernels: see struct copse_self_test. A self-test is next to the kernel's host function,
-   in the op's file. */
+/* Shared by the self-tests of kernels: see struct copse_self_test. A self-test is next to the
+   kernel's host function, in the op's file. */
 #ifndef COPSE_CORE_OPS_SELF_TESTS_H
 #define COPSE_CORE_OPS_SELF_TESTS_H
 
 #include "core/ops/ops.h"
 
 #define COPSE_SELF_TEST_SLACK 1e-3f /* for functions that devices round differently */
-#define COPSE_TEST_N 100u    /* elements of an elementwise test */
-#define COPSE_TEST_LINE     70u     /* elements of an axis: two chunks */
-#define COPSE_TEST_ROWS     3u
-#define COPSE_TEST_COLS     9u
+#define COPSE_TEST_N          100u  /* elements of an elementwise test */
+#define COPSE_TEST_LINE       70u   /* elements of an axis: two chunks */
+#define COPSE_TEST_ROWS       3u
+#define COPSE_TEST_COLS       9u
 
 /* Groups for n elements, one invocation each. */
 static inline uint64_t copse__test_groups(const struct copse_kernel *k, uint64_t n)
@@ -20,12 +20,12 @@ static inline uint64_t copse__test_groups(const struct copse_kernel *k, uint64_t
 }
 
 /* The launch: COPSE_SELF_TEST(t, params, groups, words of each buffer...). */
-#define COPSE_SELF_TEST(t, p, groups_, ...)                                                        \
-    do {                                                                                           \
-        const uint32_t counts_[] = { __VA_ARGS__ };                                                \
-        memcpy((t)->params, &(p), sizeof(p));                                                      \
-        memcpy((t)->counts, counts_, sizeof counts_);                                              \
-        (t)->groups = (groups_);                                                                   \
+#define COPSE_SELF_TEST(t, p, groups_, ...)           \
+    do {                                              \
+        const uint32_t counts_[] = { __VA_ARGS__ };   \
+        memcpy((t)->params, &(p), sizeof(p));         \
+        memcpy((t)->counts, counts_, sizeof counts_); \
+        (t)->groups = (groups_);                      \
     } while (0)
 
 static inline void copse__test_set(struct copse_self_test *t, uint32_t buffer, uint32_t word,

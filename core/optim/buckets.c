@@ -17,7 +17,8 @@ static bool are_alike(const struct planner *p, const copse_variable *a, const co
            (!p->rule->user || copse__optimizer_group(p->o, a) == copse__optimizer_group(p->o, b));
 }
 
-/* Variables [begin, end) of the store's order are side by side in one piece, are wanted, and are alike. */
+/* Variables [begin, end) of the store's order are side by side in one piece, are wanted, and are
+   alike. */
 static copse_status cut_run(struct planner *p, size_t begin, size_t end)
 {
     struct copse_optimizer *o = p->o;
@@ -48,8 +49,8 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
             o->variable_count++;
             elements += p->sizes[next];
         }
-        COPSE_TRY(copse__exchange_bucket(st->store->exchange, first->piece, first->first, elements, &rule,
-                                         &bucket.id));
+        COPSE_TRY(copse__exchange_bucket(st->store->exchange, first->piece, first->first, elements,
+                                         &rule, &bucket.id));
         o->buckets.at[o->buckets.count++] = bucket;
     }
     return COPSE_OK;
@@ -79,8 +80,8 @@ static bool reserve(struct copse_optimizer *o, size_t count)
     return true;
 }
 
-copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
-                                  const struct copse_exchange_rule *rule)
+copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list,
+                                  size_t count, const struct copse_exchange_rule *rule)
 {
     const size_t all = o->strategy->variables.count, before = o->buckets.count;
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
@@ -131,14 +132,17 @@ copse_status copse__optimizer_queue(const struct copse_optimizer *o, uint32_t bu
                 : copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
 }
 
-copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket, copse_replay_fn *visit, void *user)
+copse_status copse__optimizer_visit(const struct copse_optimizer *o, uint32_t bucket,
+                                    copse_replay_fn *visit, void *user)
 {
     const copse_row_exchange *rows = o->buckets.at[bucket].rows;
     return rows ? copse__row_exchange_visit(rows, visit, user)
-                : copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[bucket].id, visit, user);
+                : copse__exchange_visit(o->strategy->store->exchange, o->buckets.at[bucket].id,
+                                        visit, user);
 }
 
-void copse__optimizer_replay_by(const struct copse_optimizer *o, const struct copse_segment *segment, copse_replay_fn *replay,
+void copse__optimizer_replay_by(const struct copse_optimizer *o,
+                                const struct copse_segment *segment, copse_replay_fn *replay,
                                 void *user)
 {
     copse__exchange_replay_by(o->strategy->store->exchange, segment, replay, user);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parameter group a variable belongs to. A variable of several parts has the name of the whole. */
+/* Which parameter group a variable belongs to. A variable of several parts has the name of the
+   whole. */
 #include "core/optim/optimizer.h"
 
 uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_variable *v)
@@ -13,7 +14,8 @@ bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_varia
     return group < o->rule.groups.count && o->rule.groups.at[group].is_frozen;
 }
 
-copse_status copse__optimizer_check_groups(const struct copse_optimizer *o, copse_variable *const *list, size_t count)
+copse_status copse__optimizer_check_groups(const struct copse_optimizer *o,
+                                           copse_variable *const *list, size_t count)
 {
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
     if (o->rule.groups.count == 0)

@@ -13,7 +13,8 @@ static const struct copse_optimizer_table *choose(const copse_strategy *st, size
     return copse__servers_of(st) ? &copse__optimizer_ps : &copse__optimizer_local;
 }
 
-copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out)
+copse_status copse__optimizer_create(copse_strategy *st, const char *name,
+                                     struct copse_optimizer **out)
 {
     size_t bytes;
     const struct copse_optimizer_table *table = choose(st, &bytes);
@@ -29,15 +30,19 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
     return COPSE_OK;
 }
 
-copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params)
+copse_status copse__optimizer_rule(struct copse_optimizer *o,
+                                   const struct copse_optimizer_params *params)
 {
     COPSE_TRY(copse__rule_init(params, &o->rule));
     const uint32_t groups = o->rule.groups.count;
     if (o->name[0] && groups > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it has no parameter groups, because its variables join one by "
-                                              "one: use a trainer, or a tower optimizer for each group");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "tower optimizer: it has no parameter groups, because its variables join one by "
+            "one: use a trainer, or a tower optimizer for each group");
     if (!o->of_group)
-        o->of_group = copse__alloc(&o->strategy->ctx->base.mem, COPSE_RULE_GROUPS + 1, sizeof *o->of_group);
+        o->of_group =
+            copse__alloc(&o->strategy->ctx->base.mem, COPSE_RULE_GROUPS + 1, sizeof *o->of_group);
     if (!o->of_group)
         return copse_no_memory("optimizer");
     for (uint32_t i = 0; i <= groups; i++)
@@ -47,12 +52,15 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse
     return COPSE_OK;
 }
 
-copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v, const char *what)
+copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
+                                     const char *what)
 {
     COPSE_TRY(copse__variable_of(v, o->strategy, what));
     return v->is_trained ? COPSE_OK
-                         : copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' is not trainable: it is frozen, "
-                                                          "replica-local or of whole numbers", what, v->name);
+                         : copse_fail(COPSE_ERR_ARGUMENT,
+                                      "%s: variable '%s' is not trainable: it is frozen, "
+                                      "replica-local or of whole numbers",
+                                      what, v->name);
 }
 
 void copse__optimizer_release(struct copse_optimizer **at)
@@ -74,8 +82,8 @@ void copse__optimizer_release(struct copse_optimizer **at)
     *at = NULL;
 }
 
-copse_status copse__optimizer_words(const struct copse_optimizer *o, const void *user, uint64_t step,
-                                    uint32_t words[])
+copse_status copse__optimizer_words(const struct copse_optimizer *o, const void *user,
+                                    uint64_t step, uint32_t words[])
 {
     return copse__rule_step_of(&o->rule, user, o->table->next(o, step), words);
 }

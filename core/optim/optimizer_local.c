@@ -1,33 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizer whose variables replicas have: each slice of a bucket is summed over replicas and workers and updated
-   at its owner, which has the slots and broadcasts the new values. */
+/* The optimizer whose variables replicas have: each slice of a bucket is summed over replicas and
+   workers and updated at its owner, which has the slots and broadcasts the new values. */
 #include "core/optim/optimizer.h"
 
 static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out)
 {
-    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, &u->measures[0], u->count, out);
+    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step,
+                               &u->measures[0], u->count, out);
 }
 
-static copse_status clip(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+static copse_status clip(void *user, copse_device *dev, const struct copse_update *u,
+                         struct copse_command *out)
 {
     return copse__rule_clip(user, dev, &u->gradients, &u->step, u->count, out);
 }
 
-static copse_status average(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+static copse_status average(void *user, copse_device *dev, const struct copse_update *u,
+                            struct copse_command *out)
 {
     return copse__rule_average(user, dev, &u->values, &u->slots, &u->step, u->count, out);
 }
 
-static copse_status measure(void *user, copse_device *dev, const struct copse_update *u, struct copse_command out[])
+static copse_status measure(void *user, copse_device *dev, const struct copse_update *u,
+                            struct copse_command out[])
 {
     const struct copse_rule *rule = user;
-    return rule->trusts ? copse__rule_measure_trust(rule, dev, &u->values, &u->gradients, &u->slots, &u->step, u->measures,
-                                                    u->count, out)
+    return rule->trusts ? copse__rule_measure_trust(rule, dev, &u->values, &u->gradients, &u->slots,
+                                                    &u->step, u->measures, u->count, out)
                         : copse__rule_measure(dev, &u->gradients, &u->measures[0], u->count, out);
 }
 
-static copse_status clip_norm(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+static copse_status clip_norm(void *user, copse_device *dev, const struct copse_update *u,
+                              struct copse_command *out)
 {
     (void)user;
     return copse__rule_scale(dev, &u->measures[0], &u->gradients, u->count, out);
@@ -47,7 +52,9 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
         .slot_words = is_coded ? slot_words : NULL,
         .measures = o->rule.trusts ? 2 : o->rule.measures,
         .measure = measure,
-        .before = p->clip_value > 0.0f ? clip : p->clip_norm > 0.0f ? clip_norm : NULL,
+        .before = p->clip_value > 0.0f  ? clip
+                  : p->clip_norm > 0.0f ? clip_norm
+                                        : NULL,
         .update = update,
         .behind = p->average > 0.0f ? average : NULL,
         .user = &o->rule,
@@ -68,7 +75,8 @@ static void forget_kept(struct copse_optimizer *o)
     o->kept.count = 0;
 }
 
-/* There is room for all buckets. A bucket that is kept already is of an update that was cut short. */
+/* There is room for all buckets. A bucket that is kept already is of an update that was cut
+   short. */
 static void note_kept(struct copse_optimizer *o, uint32_t bucket)
 {
     if (o->buckets.at[bucket].is_kept)
@@ -77,7 +85,8 @@ static void note_kept(struct copse_optimizer *o, uint32_t bucket)
     o->kept.at[o->kept.count++] = bucket;
 }
 
-static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready)
+static copse_status apply(struct copse_optimizer *o, uint32_t bucket,
+                          const struct copse_optimizer_ready *ready)
 {
     const copse_status s = copse__optimizer_exchange(o, bucket, ready);
     if (s)
@@ -140,10 +149,12 @@ static copse_status pull(struct copse_optimizer *o, enum copse_pull when, uint32
 
 static uint64_t next(const struct copse_optimizer *o, uint64_t step)
 {
-    return o->name[0] ? step : step - o->scaling.skipped; /* a named one does not count what it skips */
+    /* a named one does not count what it skips */
+    return o->name[0] ? step : step - o->scaling.skipped;
 }
 
-static copse_status read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values)
+static copse_status read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                              void *values)
 {
     return copse__slot_read_own(o, v, slot, values);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every push carries the progress of its worker, so that the values of a store and the progress of all workers belong
-   together. */
+/* Every push carries the progress of its worker, so that the values of a store and the progress of
+   all workers belong together. */
 #include "core/optim/progress.h"
 
 #include <stdio.h>
@@ -74,15 +74,17 @@ static bool is_before(const struct copse_worker_progress *a, const struct copse_
     return a->epoch != b->epoch ? a->epoch < b->epoch : a->batch < b->batch;
 }
 
-copse_status copse__progress_read(const struct copse_optimizer *o, const char *path, const char *text,
-                                  struct copse_worker_progress *mine, struct copse_server_progress *out)
+copse_status copse__progress_read(const struct copse_optimizer *o, const char *path,
+                                  const char *text, struct copse_worker_progress *mine,
+                                  struct copse_server_progress *out)
 {
     const uint32_t wanted = workers_of(o);
     *out = (struct copse_server_progress){ .at = { *mine } };
     const uint32_t count = text ? parse(text, out->at) : 1;
     if (count == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of worker progress",
-                          path);
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of worker progress", path);
     if (count == wanted)
         return COPSE_OK;
     struct copse_worker_progress slowest = out->at[0];
@@ -116,8 +118,9 @@ static copse_status await(const copse_strategy *st, read_progress_fn *read, void
         if (out->is_open)
             return COPSE_OK;
         if (copse__now_ns() >= end)
-            return copse_fail(COPSE_ERR_TIMEOUT, "checkpoint: the chief has restored or written none within "
-                                                 "%.3g s: do all workers have the same settings?",
+            return copse_fail(COPSE_ERR_TIMEOUT,
+                              "checkpoint: the chief has restored or written none within "
+                              "%.3g s: do all workers have the same settings?",
                               (double)most / 1e9);
         copse__sleep_ns(POLL_NS);
     }
@@ -136,8 +139,8 @@ copse_status copse__progress_await(struct copse_optimizer *o, struct copse_serve
 
 /* ---- of a strategy whose optimizers are named ---- */
 
-/* A group that is not updated has the progress, the same of all workers: that of the first variable that is trained;
-   where there is none, `server` is NULL. It lasts until all workers are done. */
+/* A group that is not updated has the progress, the same of all workers: that of the first variable
+   that is trained; where there is none, `server` is NULL. It lasts until all workers are done. */
 static copse_status find_group(copse_strategy *st, struct copse_server **server, uint32_t *group)
 {
     static const char name[] = "replicated state";
@@ -151,8 +154,9 @@ static copse_status find_group(copse_strategy *st, struct copse_server **server,
         return COPSE_OK;
     const copse_variable *v = st->variables.at[i];
     *server = copse__servers_of(st)->at[v->server].server;
-    return (*server)->table->group(*server, key, &copse__servers_of(st)->at[v->server].ids.at[v->server_index], 1, &rule,
-                                   group);
+    return (*server)->table->group(*server, key,
+                                   &copse__servers_of(st)->at[v->server].ids.at[v->server_index], 1,
+                                   &rule, group);
 }
 
 copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch)
@@ -188,8 +192,9 @@ copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, ui
     struct group g;
     COPSE_TRY(find_group(st, &g.server, &g.id));
     if (!g.server)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: a worker beside the chief needs a variable that is "
-                                                 "trained, to wait for the chief's restore");
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "checkpoint: a worker beside the chief needs a variable that is "
+                          "trained, to wait for the chief's restore");
     COPSE_TRY(await(st, read_group, &g, &all));
     const struct copse_worker_progress *at = &all.at[copse_cluster_rank(st->group.job)];
     *epoch = at->epoch;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizer whose variables parameter stores have, here or with a ps task. The exchange sums the gradients of this
-   worker's replicas and keeps the sums at their owners; a commit reads them and pushes them, one message for each
-   group. What goes where is decided when the group is made. */
+/* The optimizer whose variables parameter stores have, here or with a ps task. The exchange sums
+   the gradients of this worker's replicas and keeps the sums at their owners; a commit reads them
+   and pushes them, one message for each group. What goes where is decided when the group is
+   made. */
 #include "core/optim/ps.h"
 
 /* ---- groups ---- */
@@ -24,7 +25,8 @@ static copse_status plan_reads(struct copse_ps *ps, struct copse_ps_group *g)
     struct copse_slot_part p;
     for (uint32_t m = 0; m < g->count; to += g->list[m++]->count)
         for (size_t i = 0; copse__slot_part(&ps->base, g->list[m], i, &p); i++) {
-            const struct copse_ps_read read = { p.queue, p.buffer, COPSE_WORD_BYTES * (size_t)p.first,
+            const struct copse_ps_read read = { p.queue, p.buffer,
+                                                COPSE_WORD_BYTES * (size_t)p.first,
                                                 COPSE_WORD_BYTES * (size_t)p.count, to + p.at };
             if (p.count > 0 && !COPSE_PUSH(&ps->base.strategy->ctx->base.mem, &g->reads, read))
                 return copse_no_memory("optimizer");
@@ -42,7 +44,8 @@ static uint64_t key_of(const struct copse_optimizer *o, const copse_variable *v)
 }
 
 /* `g` has its list. */
-static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_server_store *on)
+static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g,
+                               const struct copse_server_store *on)
 {
     struct copse_optimizer *o = &ps->base;
     const struct copse_rule *rule = &o->of_group[copse__optimizer_group(o, g->list[0])];
@@ -56,7 +59,8 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
     g->gradients = copse__alloc(mem, (size_t)g->elements + 1, sizeof *g->gradients);
     copse_status s = ids && g->gradients ? COPSE_OK : copse_no_memory("optimizer");
     if (!s)
-        s = on->server->table->group(on->server, key_of(o, g->list[0]), ids, g->count, &rule->params, &g->id);
+        s = on->server->table->group(on->server, key_of(o, g->list[0]), ids, g->count,
+                                     &rule->params, &g->id);
     if (!s) {
         g->server = on->server;
         s = g->server->table->updates(g->server, g->id, false, &g->updates);
@@ -66,7 +70,8 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
 }
 
 /* The variables of the list that server `k` has, of one parameter group: one rule updates them. */
-static copse_status make_group(struct copse_ps *ps, copse_variable *const *list, size_t count, uint32_t k, uint32_t group)
+static copse_status make_group(struct copse_ps *ps, copse_variable *const *list, size_t count,
+                               uint32_t k, uint32_t group)
 {
     const copse_strategy *st = ps->base.strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
@@ -117,7 +122,8 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     return s;
 }
 
-static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready)
+static copse_status apply(struct copse_optimizer *o, uint32_t bucket,
+                          const struct copse_optimizer_ready *ready)
 {
     o->buckets.at[bucket].is_kept = true;
     return copse__optimizer_exchange(o, bucket, ready);
@@ -145,7 +151,8 @@ static copse_status read_sums(struct copse_ps *ps)
             s = copse_queue_read(r->queue, r->buffer, r->offset, r->to, r->size);
         }
     }
-    for (uint32_t r = 0; r < st->replica_count; r++) { /* what is queued lands first, whatever failed */
+    /* what is queued lands first, whatever failed */
+    for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_status done = copse_queue_finish(st->replicas[r].queue);
         ps->is_stuck |= done == COPSE_ERR_TIMEOUT;
         if (!s)
@@ -159,7 +166,9 @@ static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, floa
 {
     const float most = o->rule.params.clip_value / scale;
     for (uint64_t i = 0; most > 0.0f && i < g->elements; i++)
-        g->gradients[i] = g->gradients[i] > most ? most : g->gradients[i] < -most ? -most : g->gradients[i];
+        g->gradients[i] = g->gradients[i] > most    ? most
+                          : g->gradients[i] < -most ? -most
+                                                    : g->gradients[i];
 }
 
 /* Norms are those of this worker's sums over all servers. */
@@ -180,7 +189,8 @@ static void measure(struct copse_ps *ps)
 static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g, float scale)
 {
     float *at = g->gradients;
-    for (uint32_t m = 0; o->rule.params.clip_norm > 0.0f && m < g->count; at += g->list[m++]->count) {
+    for (uint32_t m = 0; o->rule.params.clip_norm > 0.0f && m < g->count;
+         at += g->list[m++]->count) {
         const float factor = copse__norms_factor(o, g->list[m]->index, scale);
         for (uint64_t i = 0; i < g->list[m]->count; i++)
             at[i] *= factor;
@@ -188,9 +198,12 @@ static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g,
 }
 
 /* The variables of a named optimizer have counts of their own, and so rates. */
-static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_optimizer_commit *c)
+static copse_status push(struct copse_ps *ps, struct copse_ps_group *g,
+                         const struct copse_optimizer_commit *c)
 {
-    struct copse_server_push p = { .progress = c->progress, .gradients = g->gradients, .elements = g->elements,
+    struct copse_server_push p = { .progress = c->progress,
+                                   .gradients = g->gradients,
+                                   .elements = g->elements,
                                    .is_unchecked = c->is_unchecked };
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const bool is_named = ps->base.name[0] != '\0';

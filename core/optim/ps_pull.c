@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Working copies become what the stores have, unless a step is under way: all replicas compute it from the same
-   values. */
+/* Working copies become what the stores have, unless a step is under way: all replicas compute it
+   from the same values. */
 #include "copse/distribute/value.h"
 #include "core/optim/ps.h"
 #include "core/variable/storage.h"
@@ -25,10 +25,12 @@ static copse_status check_held(const copse_strategy *st)
             else
                 has = r;
         if (has != COPSE_HOST)
-            return copse_fail(COPSE_ERR_CONTEXT, "trainer: tower optimizer '%s' has gradients of replica %u and none of "
-                                                 "replica %u, which computes them from the same values: take the step "
-                                                 "when all have handed over, or drop them by copse_tower_finish",
-                              o->name, has, misses);
+            return copse_fail(
+                COPSE_ERR_CONTEXT,
+                "trainer: tower optimizer '%s' has gradients of replica %u and none of "
+                "replica %u, which computes them from the same values: take the step "
+                "when all have handed over, or drop them by copse_tower_finish",
+                o->name, has, misses);
     }
     return COPSE_OK;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What parameter stores have of an optimizer, for checkpoints: slots and counts, a snapshot of each group at one
-   moment of its store, and the progress of all workers. */
+/* What parameter stores have of an optimizer, for checkpoints: slots and counts, a snapshot of each
+   group at one moment of its store, and the progress of all workers. */
 #include "core/optim/ps.h"
 
 /* The group of a variable and its number there; NULL: none. */
-static struct copse_ps_group *group_of(const struct copse_optimizer *o, const copse_variable *v, uint32_t *member)
+static struct copse_ps_group *group_of(const struct copse_optimizer *o, const copse_variable *v,
+                                       uint32_t *member)
 {
     const struct copse_ps *ps = copse__ps(o);
     for (size_t k = 0; k < ps->groups.count; k++)
@@ -28,8 +29,8 @@ static uint64_t words_of(const struct copse_optimizer *o, const copse_variable *
 }
 
 /* [values, slot, ...] of a variable in the snapshot. */
-static const float *seen(const struct copse_optimizer *o, const struct copse_ps_group *g, uint32_t member,
-                         uint32_t slot)
+static const float *seen(const struct copse_optimizer *o, const struct copse_ps_group *g,
+                         uint32_t member, uint32_t slot)
 {
     const uint64_t count = g->list[member]->count;
     const float *at = g->words;
@@ -38,7 +39,8 @@ static const float *seen(const struct copse_optimizer *o, const struct copse_ps_
     return slot == COPSE_SLOT_VALUE ? at : at + count + copse__rule_slot_at(&o->rule, slot, count);
 }
 
-copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, void *values)
+copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                 void *values)
 {
     const uint64_t words = words_of(o, v, slot);
     uint32_t member;
@@ -57,11 +59,13 @@ copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variabl
 {
     uint32_t member;
     const struct copse_ps_group *g = group_of(o, v, &member);
-    return g ? g->server->table->slot(g->server, g->id, member, slot, true, words_of(o, v, slot), (void *)(uintptr_t)values)
+    return g ? g->server->table->slot(g->server, g->id, member, slot, true, words_of(o, v, slot),
+                                      (void *)(uintptr_t)values)
              : no_group(v);
 }
 
-copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count)
+copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v, bool is_set,
+                              uint64_t *count)
 {
     const struct copse_ps *ps = copse__ps(o);
     const uint64_t wanted = *count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient scaling as torch.cuda.amp.GradScaler: the scale shrinks after an update that is skipped, and grows after a
-   number of others in a row. As in LossScaleOptimizer of TensorFlow it is never below 1. */
+/* Gradient scaling as torch.cuda.amp.GradScaler: the scale shrinks after an update that is skipped,
+   and grows after a number of others in a row. As in LossScaleOptimizer of TensorFlow it is never
+   below 1. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,17 +61,21 @@ copse_status copse__scaling_read(const char *path, const char *text, struct cops
     *out = (struct copse_scaling){ .scale = 0.0f };
     if (!text)
         return COPSE_OK;
-    if (sscanf(text, "%f %u %llu%n", &out->scale, &out->good, &skipped, &end) != 3 || text[end] != '\0' ||
+    if (sscanf(text, "%f %u %llu%n", &out->scale, &out->good, &skipped, &end) != 3 ||
+        text[end] != '\0' ||
         !(out->scale == 0.0f || (out->scale >= 1.0f && out->scale <= 0x1p126f)))
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"%s\" is no state of gradient scaling", path, text);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "checkpoint: %s: \"%s\" is no state of gradient scaling", path, text);
     out->skipped = skipped;
     return COPSE_OK;
 }
 
 void copse__scaling_set(struct copse_optimizer *o, const struct copse_scaling *from)
 {
-    const float scale = from->scale > 0.0f && o->scaling.scale > 0.0f && o->rule.params.loss_scale_interval > 0
-                            ? from->scale
-                            : o->rule.params.loss_scale;
-    o->scaling = (struct copse_scaling){ .scale = scale, .good = from->good, .skipped = from->skipped };
+    const float scale =
+        from->scale > 0.0f && o->scaling.scale > 0.0f && o->rule.params.loss_scale_interval > 0
+            ? from->scale
+            : o->rule.params.loss_scale;
+    o->scaling =
+        (struct copse_scaling){ .scale = scale, .good = from->good, .skipped = from->skipped };
 }

@@ -22,16 +22,17 @@ struct copse_scaling {
 
 /* The scale, or 1 where there is none. */
 float copse__scaling_of(const struct copse_optimizer *o);
-/* An update is decided: the sums of all replicas and workers were finite, or it is skipped. The scale changes. A step
-   may update a named optimizer several times: its scale changes in copse__scaling_end. */
+/* An update is decided: the sums of all replicas and workers were finite, or it is skipped. The
+   scale changes. A step may update a named optimizer several times: its scale changes in
+   copse__scaling_end. */
 void copse__scaling_note(struct copse_optimizer *o, bool is_finite);
 void copse__scaling_end(struct copse_optimizer *o);
 
 /* State as text, "scale good skipped". COPSE_ERR_FORMAT: `text` is none. */
 void copse__scaling_write(const struct copse_optimizer *o, char text[COPSE_SCALING_TEXT]);
 copse_status copse__scaling_read(const char *path, const char *text, struct copse_scaling *out);
-/* Take over what was read. Where this optimizer scales and that one did not, or the other way round, its own scale
-   stays. */
+/* Take over what was read. Where this optimizer scales and that one did not, or the other way
+   round, its own scale stays. */
 void copse__scaling_set(struct copse_optimizer *o, const struct copse_scaling *from);
 
 #endif

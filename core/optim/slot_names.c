@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of slots in checkpoints: "<variable>/<slot>" of a trainer's optimizer, "<variable>/<optimizer>/<slot>" of a
-   named one. No other array may have one of them: the file could not hold both. */
+/* Names of slots in checkpoints: "<variable>/<slot>" of a trainer's optimizer,
+   "<variable>/<optimizer>/<slot>" of a named one. No other array may have one of them: the file
+   could not hold both. */
 #include "core/optim/optimizer.h"
 
 #include <stdio.h>
 
 #define NAME_ROOM 1025 /* of an array in a checkpoint, with the zero */
 
-static void put_name(const struct copse_optimizer *o, const char *variable, uint32_t slot, char text[NAME_ROOM])
+static void put_name(const struct copse_optimizer *o, const char *variable, uint32_t slot,
+                     char text[NAME_ROOM])
 {
-    snprintf(text, NAME_ROOM, "%s/%s%s%s", variable, o->name, o->name[0] ? "/" : "", o->rule.slot_names[slot]);
+    snprintf(text, NAME_ROOM, "%s/%s%s%s", variable, o->name, o->name[0] ? "/" : "",
+             o->rule.slot_names[slot]);
 }
 
 /* A slot of this variable, or of all parts as one array, has the name. */
-static bool has_slot(const struct copse_optimizer *o, const copse_variable *v, const char *name, uint32_t *slot)
+static bool has_slot(const struct copse_optimizer *o, const copse_variable *v, const char *name,
+                     uint32_t *slot)
 {
     char text[NAME_ROOM];
     for (*slot = 0; *slot < o->rule.slots; ++*slot)
@@ -25,12 +29,14 @@ static bool has_slot(const struct copse_optimizer *o, const copse_variable *v, c
     return false;
 }
 
-static const copse_variable *owner_of(const struct copse_optimizer *o, const char *name, uint32_t *slot)
+static const copse_variable *owner_of(const struct copse_optimizer *o, const char *name,
+                                      uint32_t *slot)
 {
     const copse_strategy *st = o->strategy;
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
-        const size_t length = strlen(v->whole ? v->whole->name : v->name); /* with which a part's name begins */
+        /* with which a part's name begins */
+        const size_t length = strlen(v->whole ? v->whole->name : v->name);
         if (strncmp(name, v->name, length) == 0 && name[length] == '/' &&
             copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET && has_slot(o, v, name, slot))
             return v;
@@ -44,16 +50,17 @@ copse_status copse__slots_check_name(const copse_strategy *st, const char *name)
     for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) {
         const copse_variable *v = owner_of(o, name, &slot);
         if (v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': slot '%s' of variable '%s' has this name in "
-                                                  "checkpoints: choose another one",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "variable '%s': slot '%s' of variable '%s' has this name in "
+                              "checkpoints: choose another one",
                               name, o->rule.slot_names[slot], v->name);
     }
     return COPSE_OK;
 }
 
 /* No variable has the name, and no slot that is in the same files. */
-static copse_status check_slot(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                               const char *name)
+static copse_status check_slot(const struct copse_optimizer *o, const copse_variable *v,
+                               uint32_t slot, const char *name)
 {
     const copse_strategy *st = o->strategy;
     const char *other = NULL;
@@ -64,15 +71,20 @@ static copse_status check_slot(const struct copse_optimizer *o, const copse_vari
             other = "a variable";
     }
     for (const struct copse_optimizer *p = NULL; !other && (p = copse__optimizer_next(st, p));)
-        if (p != o && (p->name[0] || o->name[0]) && owner_of(p, name, &unused)) /* a file is of one trainer */
+        /* a file is of one trainer */
+        if (p != o && (p->name[0] || o->name[0]) && owner_of(p, name, &unused))
             other = "a slot of another optimizer";
-    return other ? copse_fail(COPSE_ERR_ARGUMENT, "optimizer: slot '%s' of variable '%s' is '%s' in checkpoints, and %s "
-                                                  "has this name: choose another name for the variable%s",
-                              o->rule.slot_names[slot], v->name, name, other, o->name[0] ? " or the optimizer" : "")
-                 : COPSE_OK;
+    return other
+               ? copse_fail(COPSE_ERR_ARGUMENT,
+                            "optimizer: slot '%s' of variable '%s' is '%s' in checkpoints, and %s "
+                            "has this name: choose another name for the variable%s",
+                            o->rule.slot_names[slot], v->name, name, other,
+                            o->name[0] ? " or the optimizer" : "")
+               : COPSE_OK;
 }
 
-copse_status copse__slots_check(const struct copse_optimizer *o, copse_variable *const *list, size_t count)
+copse_status copse__slots_check(const struct copse_optimizer *o, copse_variable *const *list,
+                                size_t count)
 {
     char name[NAME_ROOM];
     for (size_t i = 0; i < count; i++)

@@ -7,14 +7,17 @@
 #include <stdio.h>
 
 /* Of a sparse variable the owner has whole slots. */
-static bool part_of_rows(const struct copse_optimizer *o, const copse_row_exchange *rows, size_t i, struct copse_slot_part *out)
+static bool part_of_rows(const struct copse_optimizer *o, const copse_row_exchange *rows, size_t i,
+                         struct copse_slot_part *out)
 {
     struct copse_slice_memory all;
     size_t stride;
     if (i > 0 || !copse__row_exchange_slots(rows, &all, &stride))
         return false;
-    *out = (struct copse_slot_part){ .queue = o->strategy->replicas[all.rank].queue, .buffer = all.buffer,
-                                     .count = all.count, .all = stride / COPSE_WORD_BYTES };
+    *out = (struct copse_slot_part){ .queue = o->strategy->replicas[all.rank].queue,
+                                     .buffer = all.buffer,
+                                     .count = all.count,
+                                     .all = stride / COPSE_WORD_BYTES };
     return true;
 }
 
@@ -28,7 +31,8 @@ bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, 
     if (bucket != COPSE_NO_BUCKET && o->buckets.at[bucket].rows)
         return part_of_rows(o, o->buckets.at[bucket].rows, i, out);
     if (bucket != COPSE_NO_BUCKET)
-        copse__exchange_slots(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
+        copse__exchange_slots(o->strategy->store->exchange, o->buckets.at[bucket].id, &list,
+                              &count);
     if (i >= count)
         return false;
     const uint64_t first = COPSE_MAX(list[i].first, v->first);
@@ -45,22 +49,25 @@ bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, 
     return true;
 }
 
-/* Bytes of a slot: of a part in its range, from `offset` on; in the whole slot of the variable, from `at` on. Parts begin with
-   blocks, so that these are whole words. */
+/* Bytes of a slot: of a part in its range, from `offset` on; in the whole slot of the variable,
+   from `at` on. Parts begin with blocks, so that these are whole words. */
 struct bytes {
     size_t offset, at, size;
 };
 
-static struct bytes bytes_of(const struct copse_rule *rule, uint32_t slot, const struct copse_slot_part *p)
+static struct bytes bytes_of(const struct copse_rule *rule, uint32_t slot,
+                             const struct copse_slot_part *p)
 {
-    const uint64_t before = copse__rule_slot_at(rule, slot, p->all) + copse__rule_slot_words(rule, slot, p->first);
+    const uint64_t before =
+        copse__rule_slot_at(rule, slot, p->all) + copse__rule_slot_words(rule, slot, p->first);
     return (struct bytes){ COPSE_WORD_BYTES * (size_t)before,
                            COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(rule, slot, p->at),
-                           COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(rule, slot, p->count) };
+                           COPSE_WORD_BYTES *
+                               (size_t)copse__rule_slot_words(rule, slot, p->count) };
 }
 
-copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                  void *values)
+copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v,
+                                  uint32_t slot, void *values)
 {
     struct copse_slot_part p;
     for (size_t i = 0; copse__slot_part(o, v, i, &p); i++) {
@@ -71,24 +78,25 @@ copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_v
     return COPSE_OK;
 }
 
-copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                                   const void *values)
+copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v,
+                                   uint32_t slot, const void *values)
 {
     struct copse_slot_part p;
     for (size_t i = 0; copse__slot_part(o, v, i, &p); i++) {
         const struct bytes b = bytes_of(&o->rule, slot, &p);
         if (p.count > 0)
-            COPSE_TRY(copse_queue_write(p.queue, p.buffer, b.offset, (const char *)values + b.at, b.size));
+            COPSE_TRY(copse_queue_write(p.queue, p.buffer, b.offset, (const char *)values + b.at,
+                                        b.size));
     }
     return COPSE_OK;
 }
 
-copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,
-                              copse_status mine)
+copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words,
+                              size_t count, copse_status mine)
 {
     copse_strategy *st = o->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    char line[sizeof ((struct copse_header *)0)->what];
+    char line[sizeof((struct copse_header *)0)->what];
     if (st->group.workers == 1)
         return mine;
     uint32_t *room = copse__alloc(mem, copse__group_sum_room(&st->group, count), sizeof *room);
@@ -97,7 +105,8 @@ copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint3
     snprintf(line, sizeof line, "slots of %.*s", (int)(sizeof line - 16), what);
     copse_status s = copse__group_barrier(&st->group, line, count, mine);
     if (!s)
-        s = copse__group_sum(&st->group, words, 0, count, room); /* of integers: a number and zeros */
+        /* of integers: a number and zeros */
+        s = copse__group_sum(&st->group, words, 0, count, room);
     copse__free(mem, room);
     return s;
 }
@@ -110,7 +119,8 @@ bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_
     return false;
 }
 
-static copse_status read_whole(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, uint32_t *words)
+static copse_status read_whole(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                               uint32_t *words)
 {
     memset(words, 0, (size_t)copse__rule_slot_words(&o->rule, slot, v->count) * sizeof *words);
     copse_status s = o->table->read_slot(o, v, slot, words);
@@ -122,7 +132,8 @@ static copse_status read_whole(struct copse_optimizer *o, const copse_variable *
 }
 
 /* The words of a slot. */
-static copse_status read_words(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, struct copse_block **out)
+static copse_status read_words(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                               struct copse_block **out)
 {
     const uint64_t words = copse__rule_slot_words(&o->rule, slot, v->count);
     struct copse_block *block = NULL;
@@ -140,14 +151,16 @@ static copse_status read_words(struct copse_optimizer *o, const copse_variable *
 }
 
 /* Codes of means and of squares have a sign or not. */
-static void decode(const struct copse_rule *rule, uint32_t slot, const void *codes, const float *scales, uint64_t count,
-                   float *to)
+static void decode(const struct copse_rule *rule, uint32_t slot, const void *codes,
+                   const float *scales, uint64_t count, float *to)
 {
     const bool is_code = rule->slot_kinds[slot] == COPSE_SLOT_CODES, is_mean = slot == 0;
     for (uint64_t i = 0; i < count; i++) {
         const float scale = scales[i / COPSE_RULE_BLOCK];
         const uint32_t code = is_code ? copse__code_at(codes, (size_t)i) : 0;
-        to[i] = !is_code ? scale : is_mean ? copse__code_mean(code, scale) : copse__code_square(code, scale);
+        to[i] = !is_code  ? scale
+                : is_mean ? copse__code_mean(code, scale)
+                          : copse__code_square(code, scale);
     }
 }
 

@@ -29,12 +29,15 @@ static copse_status check(const copse_graph *g, const struct copse_gradient *pai
 static copse_status check_norm(float largest)
 {
     return largest > 0.0f ? COPSE_OK
-                          : copse_fail(COPSE_ERR_ARGUMENT, "gradients: a largest norm of %g: a "
-                                                           "number > 0 is needed", (double)largest);
+                          : copse_fail(COPSE_ERR_ARGUMENT,
+                                       "gradients: a largest norm of %g: a "
+                                       "number > 0 is needed",
+                                       (double)largest);
 }
 
 /* largest / max(norm, largest): exactly 1 where the norm is not larger, NaN where it is NaN. */
-static copse_status clip_factor(copse_graph *g, copse_tensor *norm, float largest, copse_tensor **out)
+static copse_status clip_factor(copse_graph *g, copse_tensor *norm, float largest,
+                                copse_tensor **out)
 {
     copse_tensor *limit, *divisor;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)largest, &limit));
@@ -98,14 +101,19 @@ copse_status copse_gradients_multiply(copse_graph *g, struct copse_gradient *pai
         while (i < count && pairs[i].variable != factors[k].variable)
             i++;
         if (i == count && factors[k].variable && !copse__variable_is(g->ctx, factors[k].variable))
-            return copse_fail(COPSE_ERR_ARGUMENT, "gradients: factor %zu is of no variable: does the list have as many as were "
-                                                  "counted?", k);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "gradients: factor %zu is of no variable: does the list have as many as were "
+                "counted?",
+                k);
         if (i == count)
-            return copse_fail(COPSE_ERR_ARGUMENT, "gradients: factor %zu is of '%s', which is not "
-                                                  "trained here", k,
-                              factors[k].variable ? factors[k].variable->name : "(NULL)");
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "gradients: factor %zu is of '%s', which is not "
+                              "trained here",
+                              k, factors[k].variable ? factors[k].variable->name : "(NULL)");
         if (pairs[i].gradient)
-            COPSE_TRY(copse_multiply_by(g, pairs[i].gradient, factors[k].factor, &pairs[i].gradient));
+            COPSE_TRY(
+                copse_multiply_by(g, pairs[i].gradient, factors[k].factor, &pairs[i].gradient));
     }
     return COPSE_OK;
 }

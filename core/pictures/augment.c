@@ -26,8 +26,11 @@ static const char *skip_spaces(const char *at)
 
 static copse_status refuse(const char *at, const char *why)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "augment: '%.*s' %s; steps are flip, shift N (1 to 32767), brightness P (1 to 100), "
-                      "separated by ;", (int)COPSE_MIN(strcspn(at, ";"), 40), at, why);
+    return copse_fail(
+        COPSE_ERR_ARGUMENT,
+        "augment: '%.*s' %s; steps are flip, shift N (1 to 32767), brightness P (1 to 100), "
+        "separated by ;",
+        (int)COPSE_MIN(strcspn(at, ";"), 40), at, why);
 }
 
 /* One step; *at is moved behind it. */
@@ -37,8 +40,8 @@ static copse_status parse_step(const char **at, struct copse_augment *out)
     const struct step *s = steps;
     unsigned long number = 1;
 
-    while (s < steps + COPSE_COUNT(steps) &&
-           (strlen(s->name) != (size_t)(end - begin) || strncmp(s->name, begin, (size_t)(end - begin)) != 0))
+    while (s < steps + COPSE_COUNT(steps) && (strlen(s->name) != (size_t)(end - begin) ||
+                                              strncmp(s->name, begin, (size_t)(end - begin)) != 0))
         s++;
     if (s == steps + COPSE_COUNT(steps))
         return refuse(begin, "is no step");
@@ -101,9 +104,10 @@ static void move(const struct copse_augment_picture *p, int32_t right, int32_t d
     overlap(p->height, down, &y, &height);
     memset(p->scratch, 0, row * p->height);
     for (uint32_t i = 0; i < height && width > 0; i++) {
-        const size_t from_y = (size_t)((int64_t)y + i - down), from_x = (size_t)((int64_t)x - right);
-        memcpy(p->scratch + (y + i) * row + (size_t)x * p->channels, p->pixels + from_y * row + from_x * p->channels,
-               (size_t)width * p->channels);
+        const size_t from_y = (size_t)((int64_t)y + i - down),
+                     from_x = (size_t)((int64_t)x - right);
+        memcpy(p->scratch + (y + i) * row + (size_t)x * p->channels,
+               p->pixels + from_y * row + from_x * p->channels, (size_t)width * p->channels);
     }
     memcpy(p->pixels, p->scratch, row * p->height);
 }
@@ -124,8 +128,8 @@ static int32_t draw(struct copse_stream *random, uint32_t n)
     return (int32_t)copse__stream_below(random, 2 * n + 1) - (int32_t)n;
 }
 
-void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch, uint32_t row,
-                          const struct copse_augment_picture *p)
+void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
+                          uint32_t row, const struct copse_augment_picture *p)
 {
     struct copse_stream random;
 

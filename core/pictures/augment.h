@@ -21,7 +21,7 @@ struct copse_augment_picture {
     uint8_t *scratch; /* of the same size */
 };
 /* The change depends on seed, epoch and row alone. */
-void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch, uint32_t row,
-                          const struct copse_augment_picture *p);
+void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
+                          uint32_t row, const struct copse_augment_picture *p);
 
 #endif

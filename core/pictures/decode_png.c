@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* PNG files through libpng: every colour type and depth, interlaced or not, as 8-bit grey or colour. Gamma and colour
-   profiles are not applied. */
+/* PNG files through libpng: every colour type and depth, interlaced or not, as 8-bit grey or
+   colour. Gamma and colour profiles are not applied. */
 #include <png.h>
 
 #include "core/pictures/picture.h"
 
 #define CHUNK_BYTES_MAX 8000000u /* of one that is not pixels */
-#define ROOM_BYTES      1000000u /* more than a row; libpng asks for more only if a chunk claims to be so long */
-#define DEFLATE_MOST    1032u    /* deflate packs at most so many bytes into one */
+/* more than a row; libpng asks for more only if a chunk claims to be so long */
+#define ROOM_BYTES   1000000u
+#define DEFLATE_MOST 1032u /* deflate packs at most so many bytes into one */
 
 struct reader {
     struct copse_picture_input *in;
@@ -24,7 +25,8 @@ static void on_error(png_structp png, png_const_charp text)
     struct reader *r = png_get_error_ptr(png);
 
     if (r->status == COPSE_OK)
-        r->status = copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG: %s", r->in->path, text);
+        r->status =
+            copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG: %s", r->in->path, text);
     png_longjmp(png, 1);
 }
 
@@ -38,7 +40,9 @@ static png_voidp allocate(png_structp png, png_alloc_size_t size)
     struct reader *r = png_get_mem_ptr(png);
 
     if (size > COPSE_MAX(r->in->bytes, ROOM_BYTES)) {
-        r->status = copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG: it has a chunk longer than the file", r->in->path);
+        r->status = copse_fail(COPSE_ERR_FORMAT,
+                               "picture: %s is a damaged PNG: it has a chunk longer than the file",
+                               r->in->path);
         return NULL;
     }
     void *block = copse__resize(r->in->mem, NULL, size, 1);
@@ -82,7 +86,8 @@ static bool is_grey(const struct reader *r)
 /* Chunks that are not used here are skipped: libpng would keep and unpack them. */
 static void set_limits(struct reader *r)
 {
-    png_set_user_limits(r->png, 0x7fffffffu, 0x7fffffffu); /* copse__picture_check_size names the file */
+    /* copse__picture_check_size names the file */
+    png_set_user_limits(r->png, 0x7fffffffu, 0x7fffffffu);
     png_set_chunk_malloc_max(r->png, CHUNK_BYTES_MAX);
 #if defined(PNG_HANDLE_AS_UNKNOWN_SUPPORTED)
     static const png_byte unused[] = "tEXt\0zTXt\0iTXt\0iCCP\0sPLT\0hIST\0pCAL\0sCAL";
@@ -93,7 +98,8 @@ static void set_limits(struct reader *r)
 
 static uint64_t least_bytes(const struct reader *r)
 {
-    const uint64_t bits = (uint64_t)png_get_bit_depth(r->png, r->info) * png_get_channels(r->png, r->info);
+    const uint64_t bits =
+        (uint64_t)png_get_bit_depth(r->png, r->info) * png_get_channels(r->png, r->info);
 
     return (uint64_t)r->out->width * r->out->height * bits / 8 / DEFLATE_MOST;
 }
@@ -137,8 +143,8 @@ static void read_pixels(struct reader *r)
         png_error(r->png, "rows have an unexpected length");
     p->pixels = copse__alloc(r->in->mem, p->height, row);
     if (p->pixels == NULL) {
-        r->status = copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory for %u x %u pixels", r->in->path, p->width,
-                               p->height);
+        r->status = copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory for %u x %u pixels",
+                               r->in->path, p->width, p->height);
         png_longjmp(r->png, 1);
     }
     for (int pass = 0; pass < passes; pass++)
@@ -147,12 +153,14 @@ static void read_pixels(struct reader *r)
     png_read_end(r->png, NULL);
 }
 
-/* setjmp is in a function without variables, and `r` belongs to its caller: libpng may jump from anywhere. */
+/* setjmp is in a function without variables, and `r` belongs to its caller: libpng may jump from
+   anywhere. */
 static copse_status read_all(struct reader *r)
 {
     if (setjmp(png_jmpbuf(r->png)) != 0)
-        return r->status != COPSE_OK ? r->status
-                                     : copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG", r->in->path);
+        return r->status != COPSE_OK
+                   ? r->status
+                   : copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged PNG", r->in->path);
     read_header(r);
     if (r->has_pixels)
         read_pixels(r);
@@ -168,7 +176,8 @@ static copse_status drop_alpha(struct reader *r)
     for (size_t i = 0; i < count; i++) {
         if (p->pixels[i * from + to] != 255)
             return copse_fail(COPSE_ERR_FORMAT,
-                              "picture: %s has transparent pixels, at row %zu, column %zu first; put it on a background",
+                              "picture: %s has transparent pixels, at row %zu, column %zu first; "
+                              "put it on a background",
                               r->in->path, i / p->width + 1, i % p->width + 1);
         for (size_t k = 0; k < to; k++)
             p->pixels[i * to + k] = p->pixels[i * from + k];
@@ -176,12 +185,14 @@ static copse_status drop_alpha(struct reader *r)
     return COPSE_OK;
 }
 
-copse_status copse__png_read(struct copse_picture_input *in, bool has_pixels, struct copse_picture *out)
+copse_status copse__png_read(struct copse_picture_input *in, bool has_pixels,
+                             struct copse_picture *out)
 {
     struct reader r = { .in = in, .has_pixels = has_pixels, .out = out };
     copse_status s = COPSE_ERR_NO_MEMORY;
 
-    r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, &r, allocate, release);
+    r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, &r, allocate,
+                                     release);
     if (r.png != NULL)
         r.info = png_create_info_struct(r.png);
     if (r.info != NULL)

@@ -17,13 +17,15 @@ static const struct copse_picture_format formats[] = {
 const struct copse_picture_format *copse__picture_format(const unsigned char *bytes, size_t size)
 {
     for (size_t i = 0; i < COPSE_COUNT(formats); i++)
-        if (size >= formats[i].magic_size && memcmp(bytes, formats[i].magic, formats[i].magic_size) == 0)
+        if (size >= formats[i].magic_size &&
+            memcmp(bytes, formats[i].magic, formats[i].magic_size) == 0)
             return &formats[i];
     return NULL;
 }
 
 /* Open a file; *format is NULL if it is not a picture. */
-static copse_status open_input(struct copse_picture_input *in, const struct copse_picture_format **format)
+static copse_status open_input(struct copse_picture_input *in,
+                               const struct copse_picture_format **format)
 {
     unsigned char magic[COPSE_PICTURE_MAGIC_MAX];
 
@@ -48,7 +50,8 @@ copse_status copse__picture_is(const char *path, bool *out)
     return COPSE_OK;
 }
 
-copse_status copse__picture_load(struct copse_mem *mem, const char *path, bool has_pixels, struct copse_picture *out)
+copse_status copse__picture_load(struct copse_mem *mem, const char *path, bool has_pixels,
+                                 struct copse_picture *out)
 {
     struct copse_picture_input in = { .mem = mem, .path = path };
     const struct copse_picture_format *format;
@@ -60,7 +63,8 @@ copse_status copse__picture_load(struct copse_mem *mem, const char *path, bool h
         s = copse_fail(COPSE_ERR_FORMAT, "picture: %s is not a picture (PNG or JPEG)", path);
     else if (format->read == NULL)
         s = copse_fail(COPSE_ERR_UNSUPPORTED,
-                       "picture: %s: this library was built without pictures; build it where libpng and libjpeg-turbo "
+                       "picture: %s: this library was built without pictures; build it where "
+                       "libpng and libjpeg-turbo "
                        "(libpng-dev, libjpeg62-turbo-dev) are installed",
                        path);
     else

@@ -18,7 +18,8 @@ static uint32_t upright_height(const struct copse_picture *p)
     return is_turned(p) ? p->width : p->height;
 }
 
-copse_status copse__picture_header(struct copse_mem *mem, const char *path, struct copse_picture *out)
+copse_status copse__picture_header(struct copse_mem *mem, const char *path,
+                                   struct copse_picture *out)
 {
     struct copse_picture p;
 
@@ -36,7 +37,8 @@ static void make_grey(struct copse_picture *p)
 
     for (size_t i = 0; i < count; i++) {
         const uint8_t *from = p->pixels + 3 * i;
-        p->pixels[i] = (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 32768u) >> 16);
+        p->pixels[i] =
+            (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 32768u) >> 16);
     }
     p->channels = 1;
 }
@@ -87,16 +89,17 @@ static copse_status convert(struct copse_mem *mem, const char *path, struct cops
         make_grey(p);
     COPSE_TRY(make_upright(mem, p));
     if (!shape->is_resized && (p->width != shape->width || p->height != shape->height))
-        return copse_fail(COPSE_ERR_SHAPE, "picture: %s has %u x %u pixels now, not %u x %u", path, p->width, p->height,
-                          shape->width, shape->height);
-    COPSE_TRY(copse__picture_resize(mem, p->pixels, p->width, p->height, p->channels, shape->width, shape->height, out));
+        return copse_fail(COPSE_ERR_SHAPE, "picture: %s has %u x %u pixels now, not %u x %u", path,
+                          p->width, p->height, shape->width, shape->height);
+    COPSE_TRY(copse__picture_resize(mem, p->pixels, p->width, p->height, p->channels, shape->width,
+                                    shape->height, out));
     if (p->channels < shape->channels)
         spread_grey(out, (size_t)shape->width * shape->height);
     return COPSE_OK;
 }
 
-copse_status copse__picture_read(struct copse_mem *mem, const char *path, const struct copse_picture_shape *shape,
-                                 uint8_t *out)
+copse_status copse__picture_read(struct copse_mem *mem, const char *path,
+                                 const struct copse_picture_shape *shape, uint8_t *out)
 {
     struct copse_picture p;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Resizing with a triangle filter. Weights are computed in double with +, -, * and / only and rounded to 22 bits; sums are
-   integers: every machine computes the same pixels. */
+/* Resizing with a triangle filter. Weights are computed in double with +, -, * and / only and
+   rounded to 22 bits; sums are integers: every machine computes the same pixels. */
 #include <math.h>
 
 #include "core/pictures/picture.h"
@@ -9,9 +9,9 @@
 
 /* The source pixels of each target pixel along one axis. */
 struct filter {
-    uint32_t taps;   /* most source pixels of a target pixel */
-    uint32_t *first; /* [to] */
-    uint32_t *count; /* [to] */
+    uint32_t taps;    /* most source pixels of a target pixel */
+    uint32_t *first;  /* [to] */
+    uint32_t *count;  /* [to] */
     int32_t *weights; /* [to, taps] */
 };
 
@@ -30,7 +30,8 @@ static void set_weights(struct filter *f, uint32_t i, double centre, double wide
         f->weights[(size_t)i * f->taps + k] = (int32_t)floor(w[k] / sum * (1 << WEIGHT_BITS) + 0.5);
 }
 
-static copse_status make_filter(struct copse_arena *arena, uint32_t from, uint32_t to, struct filter *f)
+static copse_status make_filter(struct copse_arena *arena, uint32_t from, uint32_t to,
+                                struct filter *f)
 {
     const double step = (double)from / (double)to, wide = step > 1 ? step : 1;
 
@@ -64,8 +65,9 @@ static uint8_t weigh(const struct filter *f, uint32_t i, const uint8_t *from, si
     return (uint8_t)COPSE_MIN(sum, 255);
 }
 
-static copse_status resize(struct copse_arena *arena, const uint8_t *from, uint32_t from_width, uint32_t from_height,
-                           uint32_t channels, uint32_t to_width, uint32_t to_height, uint8_t *out)
+static copse_status resize(struct copse_arena *arena, const uint8_t *from, uint32_t from_width,
+                           uint32_t from_height, uint32_t channels, uint32_t to_width,
+                           uint32_t to_height, uint8_t *out)
 {
     const size_t from_row = (size_t)from_width * channels, to_row = (size_t)to_width * channels;
     struct filter across, down;
@@ -78,15 +80,17 @@ static copse_status resize(struct copse_arena *arena, const uint8_t *from, uint3
     for (uint32_t y = 0; y < from_height; y++)
         for (uint32_t x = 0; x < to_width; x++)
             for (uint32_t c = 0; c < channels; c++)
-                narrow[y * to_row + x * channels + c] = weigh(&across, x, from + y * from_row + c, channels);
+                narrow[y * to_row + x * channels + c] =
+                    weigh(&across, x, from + y * from_row + c, channels);
     for (uint32_t y = 0; y < to_height; y++)
         for (size_t x = 0; x < to_row; x++)
             out[y * to_row + x] = weigh(&down, y, narrow + x, to_row);
     return COPSE_OK;
 }
 
-copse_status copse__picture_resize(struct copse_mem *mem, const uint8_t *from, uint32_t from_width, uint32_t from_height,
-                                   uint32_t channels, uint32_t to_width, uint32_t to_height, uint8_t *out)
+copse_status copse__picture_resize(struct copse_mem *mem, const uint8_t *from, uint32_t from_width,
+                                   uint32_t from_height, uint32_t channels, uint32_t to_width,
+                                   uint32_t to_height, uint8_t *out)
 {
     struct copse_arena arena = { .mem = mem };
 
@@ -94,7 +98,8 @@ copse_status copse__picture_resize(struct copse_mem *mem, const uint8_t *from, u
         memcpy(out, from, (size_t)from_width * from_height * channels);
         return COPSE_OK;
     }
-    const copse_status s = resize(&arena, from, from_width, from_height, channels, to_width, to_height, out);
+    const copse_status s =
+        resize(&arena, from, from_width, from_height, channels, to_width, to_height, out);
     copse__arena_fini(&arena);
     return s;
 }

@@ -20,7 +20,8 @@ void copse__change_apply(enum copse_change how, copse_type type, uint64_t count,
     }
     for (uint64_t i = 0; i < count; i++)
         if (type == COPSE_I32)
-            ((int32_t *)now)[i] = change_int(how, ((const int32_t *)now)[i], ((const int32_t *)by)[i]);
+            ((int32_t *)now)[i] =
+                change_int(how, ((const int32_t *)now)[i], ((const int32_t *)by)[i]);
         else if (how == COPSE_CHANGE_ADD)
             ((float *)now)[i] += ((const float *)by)[i];
         else

@@ -31,8 +31,8 @@ struct copse_rows {
 /* now += or -= by, element by element; i32 wrap around. */
 void copse__change_apply(enum copse_change how, copse_type type, uint64_t count, void *now,
                          const void *by);
-/* The same row by row: `slices` are [count][row], `now` is [rows][row], and every index is one of its rows.
-   Slices of the same row are applied in order. */
+/* The same row by row: `slices` are [count][row], `now` is [rows][row], and every index is one of
+   its rows. Slices of the same row are applied in order. */
 void copse__change_rows(enum copse_change how, size_t row, size_t count, const int32_t *indices,
                         const float *slices, float *now);
 

@@ -2,11 +2,12 @@
 /* Heartbeats are counted, never answered. */
 #include "core/ps/failure_detector.h"
 
-copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s)
+copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker,
+                                           struct copse_failure_detector *s)
 {
     s->pending.peer = worker;
-    const copse_status status = c->table->recv(&c->t, worker, COPSE_TAG_HEARTBEAT, &s->heartbeat, sizeof s->heartbeat,
-                                               &s->pending.op);
+    const copse_status status = c->table->recv(&c->t, worker, COPSE_TAG_HEARTBEAT, &s->heartbeat,
+                                               sizeof s->heartbeat, &s->pending.op);
     if (status)
         s->pending.op = NULL;
     return status ? copse_fail(status, "cluster: %s", c->t.text) : COPSE_OK;
@@ -26,15 +27,16 @@ static void take(copse_cluster *c, uint32_t worker, struct copse_failure_detecto
         if (status == COPSE_ERR_TIMEOUT)
             return;
         s->pending.op = NULL;
-        if (status || copse__failure_detector_begin(c, worker, s)) /* the loss is reported by its request */
+        /* the loss is reported by its request */
+        if (status || copse__failure_detector_begin(c, worker, s))
             return;
         s->has_heartbeat = true;
         copse__failure_detector_heard(s);
     }
 }
 
-copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s,
-                                           uint64_t passed)
+copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker,
+                                           struct copse_failure_detector *s, uint64_t passed)
 {
     char name[COPSE_WORKERS_TEXT];
     /* a time in which this process itself hung does not count */
@@ -47,7 +49,8 @@ copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker, st
                           (double)c->deadline_ns / 1e9);
     if (s->ns >= c->warn_ns && !s->has_warned) {
         s->has_warned = true;
-        copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s has sent no heartbeat for %.3g s",
+        copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
+                   "parameter server: %s has sent no heartbeat for %.3g s",
                    copse__cluster_names(c, 1ull << worker, name), (double)c->warn_ns / 1e9);
     }
     return COPSE_OK;

@@ -14,13 +14,14 @@ struct copse_failure_detector {
 };
 
 /* Post the receive of the next heartbeat. */
-copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s);
+copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker,
+                                           struct copse_failure_detector *s);
 /* The worker is alive: it has sent a request. */
 void copse__failure_detector_heard(struct copse_failure_detector *s);
-/* `passed`: time since the last check. COPSE_ERR_TIMEOUT with text when the worker has sent nothing for the
-   cluster's deadline. Logs a warning at warn_ns. */
-copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s,
-                                           uint64_t passed);
+/* `passed`: time since the last check. COPSE_ERR_TIMEOUT with text when the worker has sent nothing
+   for the cluster's deadline. Logs a warning at warn_ns. */
+copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker,
+                                           struct copse_failure_detector *s, uint64_t passed);
 void copse__failure_detector_end(copse_cluster *c, struct copse_failure_detector *s);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One-sided fetch of values and publish of gradients by a worker. Values are read into the caller's memory. A
-   fetch that overlapped a publish is repeated; the worker's copy counts only once its version is set. */
+/* One-sided fetch of values and publish of gradients by a worker. Values are read into the caller's
+   memory. A fetch that overlapped a publish is repeated; the worker's copy counts only once its
+   version is set. */
 #include "core/ps/one_sided.h"
 
 #define TRIES    16
@@ -22,7 +23,8 @@ static bool is_usable(const struct copse_one_sided_client *r)
     return r->cluster->window.is_open && !is_stuck(r);
 }
 
-void copse__one_sided_client_init(struct copse_one_sided_client *r, copse_cluster *c, uint32_t server)
+void copse__one_sided_client_init(struct copse_one_sided_client *r, copse_cluster *c,
+                                  uint32_t server)
 {
     *r = (struct copse_one_sided_client){ .cluster = c, .server = server };
 }
@@ -37,8 +39,8 @@ void copse__one_sided_client_fini(struct copse_one_sided_client *r)
         copse__free(mem_of(r), r->words);
 }
 
-copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint32_t id, uint64_t offset,
-                                         uint64_t bytes)
+copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint32_t id,
+                                         uint64_t offset, uint64_t bytes)
 {
     const uint64_t window = r->cluster->window.bytes;
     const struct copse_fetched none = { COPSE_WINDOW_NONE, 0 };
@@ -46,7 +48,8 @@ copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint3
         return COPSE_OK;
     if ((offset != COPSE_WINDOW_MESSAGE && (offset > window || bytes > window - offset)) ||
         (offset != COPSE_WINDOW_NONE && (id + 2ull) * sizeof *r->words > window))
-        return copse_fail(COPSE_ERR_COMM, "parameter server: the offset of a variable is outside of the window");
+        return copse_fail(COPSE_ERR_COMM,
+                          "parameter server: the offset of a variable is outside of the window");
     while (r->fetched.count <= id)
         if (!COPSE_PUSH(mem_of(r), &r->fetched, none))
             return copse_no_memory("parameter server: values of the window");
@@ -79,19 +82,23 @@ static copse_status make_room(struct copse_one_sided_client *r, uint32_t count, 
             return copse_no_memory("parameter server: values of the window");
         r->word_count = words;
     }
-    return COPSE_RESERVE(mem, &r->reads, count) ? COPSE_OK
-                                                : copse_no_memory("parameter server: values of the window");
+    return COPSE_RESERVE(mem, &r->reads, count)
+               ? COPSE_OK
+               : copse_no_memory("parameter server: values of the window");
 }
 
-static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *reads, uint32_t count)
+static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *reads,
+                        uint32_t count)
 {
-    return copse__window_get(r->cluster, r->server, reads, count, r->cluster->deadline_ns, "values");
+    return copse__window_get(r->cluster, r->server, reads, count, r->cluster->deadline_ns,
+                             "values");
 }
 
-/* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by
-   message. */
-static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
-                         const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
+/* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request
+   them by message. */
+static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t *ids,
+                               uint32_t count, size_t words, const uint64_t *seen,
+                               void *const *values, bool *is_whole, bool *must_ask)
 {
     uint64_t *const again = &r->words[r->word_count];
     const struct copse_window_range head = { 0, r->words, words * sizeof *r->words };
@@ -119,8 +126,9 @@ static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t 
     return COPSE_OK;
 }
 
-copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count,
-                                           uint64_t *seen, void *const *values, bool *is_done)
+copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, const uint32_t *ids,
+                                           uint32_t count, uint64_t *seen, void *const *values,
+                                           bool *is_done)
 {
     struct copse_one_sided_info *info = &r->cluster->window.info;
     const size_t words = is_usable(r) ? words_of(r, ids, count) : 0;
@@ -151,11 +159,13 @@ copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, con
 
 /* ---- publish ---- */
 
-uint64_t copse__one_sided_client_publish(struct copse_one_sided_client *r, const void *gradients, uint64_t bytes)
+uint64_t copse__one_sided_client_publish(struct copse_one_sided_client *r, const void *gradients,
+                                         uint64_t bytes)
 {
     copse_cluster *c = r->cluster;
     const uint64_t none = 0;
-    if (!is_usable(r) || r->is_unread || bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
+    if (!is_usable(r) || r->is_unread ||
+        bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
         return 0;
     const uint64_t number = ++c->window.info.pushes; /* counts pushes to all servers */
     copse__window_put(c, 0, &none, sizeof none);

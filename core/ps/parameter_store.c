@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parameter store: creation, release, variables and their values. Queues are in order: a read of a variable
-   sees every update that was queued before, so only reads wait. */
+/* A parameter store: creation, release, variables and their values. Queues are in order: a read of
+   a variable sees every update that was queued before, so only reads wait. */
 #include <stdio.h>
 
 #include "core/ps/parameter_store.h"
@@ -54,7 +54,8 @@ static copse_status open_device(struct copse_pstore *s, const char *device)
     COPSE_TRY(copse__device_refuse_unreliable(s->dev));
     COPSE_TRY(copse_queue_create(s->dev, &s->queue));
     return copse_buffer_create(
-        s->dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * COPSE_STEP_WORDS }, &s->step);
+        s->dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * COPSE_STEP_WORDS },
+        &s->step);
 }
 
 copse_status copse__pstore_create(copse_context *ctx, const char *device, struct copse_pstore **out)
@@ -101,7 +102,8 @@ void copse__server_release(struct copse_server **at)
 static copse_status write_values(struct copse_pstore *s, struct copse_pstore_variable *v,
                                  const void *values)
 {
-    COPSE_TRY(copse_queue_write(s->queue, v->values, 0, values, (size_t)v->count * COPSE_WORD_BYTES));
+    COPSE_TRY(
+        copse_queue_write(s->queue, v->values, 0, values, (size_t)v->count * COPSE_WORD_BYTES));
     v->version++;
     return copse_queue_submit(s->queue, &(uint64_t){ 0 });
 }
@@ -128,7 +130,8 @@ static copse_status fill_variable(struct copse_pstore *s, struct copse_pstore_va
     v->shape = as->shape;
     v->count = copse__elements(as->shape);
     COPSE_TRY(copse_buffer_create(
-        s->dev, &(struct copse_buffer_params){ .size = (size_t)v->count * COPSE_WORD_BYTES }, &v->values));
+        s->dev, &(struct copse_buffer_params){ .size = (size_t)v->count * COPSE_WORD_BYTES },
+        &v->values));
     return write_values(s, v, as->values);
 }
 
@@ -168,7 +171,8 @@ static copse_status pstore_pull(struct copse_server *server, const uint32_t *ids
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse__pstore_find(s, ids[i], &v));
-        if (v->version != seen[i] && !copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
+        if (v->version != seen[i] &&
+            !copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
             return copse_no_memory("parameter server");
     }
     if (bytes == 0)
@@ -220,8 +224,8 @@ static copse_status check_rows(const struct copse_pstore_variable *v, const stru
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: '%s' has other rows", v->name);
     for (uint32_t k = 0; k < rows->count; k++)
         if (rows->indices[k] < 0 || (uint32_t)rows->indices[k] >= all)
-            return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: '%s' has no row %d of %u", v->name,
-                              (int)rows->indices[k], all);
+            return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: '%s' has no row %d of %u",
+                              v->name, (int)rows->indices[k], all);
     return COPSE_OK;
 }
 

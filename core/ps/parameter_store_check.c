@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The cross-check of an optimizer on a parameter store: before its first update the launches are compared with the host,
-   with made-up numbers, and the memory is restored. */
+/* The cross-check of an optimizer on a parameter store: before its first update the launches are
+   compared with the host, with made-up numbers, and the memory is restored. */
 #include "core/check/check.h"
 #include "core/ps/parameter_store.h"
 
@@ -27,11 +27,14 @@ static copse_status fail_launch(const struct store_check *k)
     const struct copse_probe_fault *f = &k->base.chain.fault;
     const struct copse_device_info *info = &k->store->dev->info;
     char numbers[COPSE_FAULT_NUMBERS];
-    return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "parameter server: cross-check: %s (driver %.32s) updates '%.48s' wrong: kernel %s returns %s. "
-                      "Use another parameter device, or check this one: copse conformance --device %s",
-                      info->id, info->driver, name_of(k, f->result.buffer),
-                      copse__command_name(&k->base.chain.probe.command), copse__fault_numbers(f, numbers), info->id);
+    return copse_fail(
+        COPSE_ERR_UNRELIABLE,
+        "parameter server: cross-check: %s (driver %.32s) updates '%.48s' wrong: kernel %s returns "
+        "%s. "
+        "Use another parameter device, or check this one: copse conformance --device %s",
+        info->id, info->driver, name_of(k, f->result.buffer),
+        copse__command_name(&k->base.chain.probe.command), copse__fault_numbers(f, numbers),
+        info->id);
 }
 
 static copse_status run(void *user)
@@ -47,13 +50,15 @@ copse_status copse__pstore_check(struct copse_pstore *s, struct copse_pstore_gro
 {
     struct store_check k = { .base = { .queue = s->queue }, .store = s, .group = g };
     if (g->is_torn)
-        return copse_fail(COPSE_ERR_UNRELIABLE, "parameter server: %s failed in a cross-check; its variables are lost",
+        return copse_fail(COPSE_ERR_UNRELIABLE,
+                          "parameter server: %s failed in a cross-check; its variables are lost",
                           s->dev->info.id);
     if (g->is_checked || !copse__check_needs(s->queue))
         return COPSE_OK;
     copse__check_hash(&k.base, g->update);
     copse__check_hash(&k.base, g->trust.measure);
-    const copse_status status = copse__check_once(&k.base, "the update of a parameter server", run, &k);
+    const copse_status status =
+        copse__check_once(&k.base, "the update of a parameter server", run, &k);
     g->is_torn = k.base.chain.is_torn;
     g->is_checked = status == COPSE_OK;
     return status;

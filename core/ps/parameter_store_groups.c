@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of a parameter store: the variables of one optimizer, its slots and its count of updates. */
+/* Groups of a parameter store: the variables of one optimizer, its slots and its count of
+   updates. */
 #include "core/ps/parameter_store.h"
 
 static struct copse_pstore *pstore_of(struct copse_server *s)
@@ -7,7 +8,8 @@ static struct copse_pstore *pstore_of(struct copse_server *s)
     return (struct copse_pstore *)(void *)s;
 }
 
-copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group, struct copse_pstore_group **out)
+copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group,
+                                 struct copse_pstore_group **out)
 {
     *out = NULL;
     if (group >= s->groups.count || !s->groups.at[group].is_used)
@@ -27,9 +29,10 @@ bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *
     return p->kind == as.params.kind && p->momentum == as.params.momentum &&
            p->beta1 == as.params.beta1 && p->beta2 == as.params.beta2 &&
            p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay &&
-           p->average == as.params.average && p->initial == as.params.initial && p->l1 == as.params.l1 &&
-           p->l2 == as.params.l2 && p->momentum_decay == as.params.momentum_decay &&
-           p->is_centred == as.params.is_centred && p->trust == as.params.trust;
+           p->average == as.params.average && p->initial == as.params.initial &&
+           p->l1 == as.params.l1 && p->l2 == as.params.l2 &&
+           p->momentum_decay == as.params.momentum_decay && p->is_centred == as.params.is_centred &&
+           p->trust == as.params.trust;
 }
 
 static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
@@ -49,13 +52,17 @@ static bool has_average(const struct copse_rule *rule)
 }
 
 /* Slot `k` of variable `i`, which has `count` elements. */
-static struct copse_binding slot_of(const struct copse_pstore_group *g, uint32_t i, uint32_t k, uint64_t count)
+static struct copse_binding slot_of(const struct copse_pstore_group *g, uint32_t i, uint32_t k,
+                                    uint64_t count)
 {
-    return (struct copse_binding){ g->slots[i], COPSE_WORD_BYTES * (size_t)copse__rule_slot_at(&g->rule, k, count),
-                                   COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, count) };
+    return (struct copse_binding){
+        g->slots[i], COPSE_WORD_BYTES * (size_t)copse__rule_slot_at(&g->rule, k, count),
+        COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, count)
+    };
 }
 
-static copse_status start_slots(struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i, uint64_t count)
+static copse_status start_slots(struct copse_pstore *s, const struct copse_pstore_group *g,
+                                uint32_t i, uint64_t count)
 {
     for (uint32_t k = 0; k < g->rule.slots; k++) {
         uint32_t word;
@@ -76,10 +83,12 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
     const size_t slots = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&g->rule, v->count);
     const struct copse_limits *l = s->dev->limits;
     if (v->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 variables are not trained", v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 variables are not trained",
+                          v->name);
     if (COPSE_MAX(bytes, slots) > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes))
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': %zu MiB of values and %zu of slots; "
-                                                 "%s binds %llu at a time: make it of several shards",
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "variable '%s': %zu MiB of values and %zu of slots; "
+                          "%s binds %llu at a time: make it of several shards",
                           v->name, bytes >> 20, slots >> 20, s->dev->info.id,
                           (unsigned long long)l->max_binding_bytes >> 20);
     if (!v->gradient)
@@ -92,13 +101,16 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
         COPSE_TRY(start_slots(s, g, i, v->count));
         slot = (struct copse_binding){ g->slots[i], 0, slots };
     }
-    const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
+    const struct copse_binding values = { v->values, 0, bytes },
+                               gradient = { v->gradient, 0, bytes };
     const struct copse_binding step = { s->step, 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS };
     const struct copse_binding factors = copse__pstore_trust_factors(s, g, i);
     g->elements += v->count;
-    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, &factors, v->count, out));
-    return has_average(&g->rule) ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
-                                 : COPSE_OK;
+    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, &factors,
+                                  v->count, out));
+    return has_average(&g->rule)
+               ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
+               : COPSE_OK;
 }
 
 static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group *g,
@@ -109,8 +121,10 @@ static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group
     g->ids = copse__alloc(&s->ctx->base.mem, g->count, sizeof *g->ids);
     g->slots = copse__alloc(&s->ctx->base.mem, g->count, sizeof(copse_buffer *));
     const uint32_t each = has_average(&g->rule) ? 2 : 1;
-    struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
-    copse_status status = g->ids && g->slots && commands ? COPSE_OK : copse_no_memory("parameter server");
+    struct copse_command *commands =
+        copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
+    copse_status status =
+        g->ids && g->slots && commands ? COPSE_OK : copse_no_memory("parameter server");
     if (!status) {
         memcpy(g->ids, ids, g->count * sizeof *ids);
         status = copse__pstore_trust_begin(s, g);
@@ -126,7 +140,8 @@ static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group
 }
 
 copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
-                                    uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group)
+                                    uint32_t count, const struct copse_optimizer_params *rule,
+                                    uint32_t *group)
 {
     struct copse_pstore *s = pstore_of(server);
     struct copse_pstore_group g = { .is_used = true, .count = count };
@@ -175,7 +190,8 @@ copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
         COPSE_TRY(copse__pstore_check(s, g));
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
-        COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * COPSE_WORD_BYTES));
+        COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient,
+                                    (size_t)v->count * COPSE_WORD_BYTES));
         gradient += v->count;
     }
     if (g->rule.trusts)
@@ -201,14 +217,14 @@ copse_status copse__pstore_do_updates(struct copse_server *server, uint32_t grou
     return COPSE_OK;
 }
 
-static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t member, uint32_t slot,
-                              struct copse_binding *out)
+static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t member,
+                              uint32_t slot, struct copse_binding *out)
 {
     struct copse_pstore_group *g;
     COPSE_TRY(copse__pstore_group(s, group, &g));
     if (member >= g->count || slot >= g->rule.slots)
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no slot %u of variable %u",
-                          slot, member);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "parameter server: there is no slot %u of variable %u", slot, member);
     *out = slot_of(g, member, slot, s->variables.at[g->ids[member]].count);
     return COPSE_OK;
 }
@@ -261,18 +277,20 @@ static copse_status read_group(struct copse_pstore *s, const struct copse_pstore
     return COPSE_OK;
 }
 
-copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group, const void **words,
-                                          uint64_t *bytes)
+copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group,
+                                          const void **words, uint64_t *bytes)
 {
     struct copse_pstore_group *g;
     size_t size;
     COPSE_TRY(copse__pstore_group(s, group, &g));
     size = (size_t)g->elements * COPSE_WORD_BYTES; /* fewer than the bytes of its buffers */
     for (uint32_t i = 0; i < g->count; i++)
-        size += COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&g->rule, s->variables.at[g->ids[i]].count);
+        size += COPSE_WORD_BYTES *
+                (size_t)copse__rule_words_of(&g->rule, s->variables.at[g->ids[i]].count);
     COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
-    const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */
+    /* after a failure, too: queued reads use the memory */
+    const copse_status staged = copse__pstore_wait_reads(s);
     *words = s->staging;
     *bytes = size;
     return status ? status : staged;
@@ -294,7 +312,8 @@ copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t gro
 }
 
 copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
-                                       enum copse_progress_op op, struct copse_server_progress *progress)
+                                       enum copse_progress_op op,
+                                       struct copse_server_progress *progress)
 {
     struct copse_pstore_group *g;
     COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));

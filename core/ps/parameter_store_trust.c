@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules whose update depends on norms of a variable, on a parameter store. It measures the blocks that an exchange measures,
-   and the sums are exact: the factors have the bits of every other strategy. */
+/* Rules whose update depends on norms of a variable, on a parameter store. It measures the blocks
+   that an exchange measures, and the sums are exact: the factors have the bits of every other
+   strategy. */
 #include "core/ps/parameter_store.h"
 #include "core/rule/squares.h"
 
@@ -17,7 +18,8 @@ static size_t room_of(const struct copse_pstore_variable *v)
     return copse__round_up(blocks_of(v) * 2 * COPSE_WORD_BYTES, COPSE_ALIGNMENT);
 }
 
-static struct copse_pstore_variable *member(const struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i)
+static struct copse_pstore_variable *member(const struct copse_pstore *s,
+                                            const struct copse_pstore_group *g, uint32_t i)
 {
     return &s->variables.at[g->ids[i]];
 }
@@ -31,11 +33,13 @@ static size_t place(const struct copse_pstore *s, const struct copse_pstore_grou
     return at;
 }
 
-static struct copse_binding parts_of(const struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i,
+static struct copse_binding parts_of(const struct copse_pstore *s,
+                                     const struct copse_pstore_group *g, uint32_t i,
                                      uint32_t measure)
 {
     const struct copse_pstore_variable *v = member(s, g, i);
-    return (struct copse_binding){ g->trust.parts, place(s, g, i) + measure * room_of(v), blocks_of(v) * 2 * COPSE_WORD_BYTES };
+    return (struct copse_binding){ g->trust.parts, place(s, g, i) + measure * room_of(v),
+                                   blocks_of(v) * 2 * COPSE_WORD_BYTES };
 }
 
 copse_status copse__pstore_trust_begin(struct copse_pstore *s, struct copse_pstore_group *g)
@@ -45,10 +49,12 @@ copse_status copse__pstore_trust_begin(struct copse_pstore *s, struct copse_psto
         return COPSE_OK;
     for (uint32_t i = 0; i < g->count; i++)
         COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
-    return copse_buffer_create(s->dev, &(struct copse_buffer_params){ .size = place(s, g, g->count) }, &g->trust.parts);
+    return copse_buffer_create(
+        s->dev, &(struct copse_buffer_params){ .size = place(s, g, g->count) }, &g->trust.parts);
 }
 
-struct copse_binding copse__pstore_trust_factors(const struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i)
+struct copse_binding copse__pstore_trust_factors(const struct copse_pstore *s,
+                                                 const struct copse_pstore_group *g, uint32_t i)
 {
     return g->rule.trusts ? parts_of(s, g, i, GRADIENT) : (struct copse_binding){ .size = 0 };
 }
@@ -59,16 +65,19 @@ copse_status copse__pstore_trust_record(struct copse_pstore *s, struct copse_pst
     copse_status status = COPSE_OK;
     if (!g->rule.trusts)
         return COPSE_OK;
-    struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, MEASURES * sizeof *commands);
+    struct copse_command *commands =
+        copse__alloc(&s->ctx->base.mem, g->count + 1, MEASURES * sizeof *commands);
     COPSE_TRY(copse_need_memory(commands, "parameter server"));
     for (uint32_t i = 0; i < g->count && !status; i++) {
         const struct copse_pstore_variable *v = member(s, g, i);
         const struct copse_binding values = { v->values, 0, (size_t)v->count * COPSE_WORD_BYTES };
         const struct copse_binding gradient = { v->gradient, 0, values.size };
-        const struct copse_binding slots = { g->slots[i], 0, g->rule.slots * values.size }; /* floats */
-        const struct copse_binding parts[] = { parts_of(s, g, i, GRADIENT), parts_of(s, g, i, VALUES) };
-        status = copse__rule_measure_trust(&g->rule, s->dev, &values, &gradient, &slots, &step, parts, v->count,
-                                           &commands[MEASURES * i]);
+        /* floats */
+        const struct copse_binding slots = { g->slots[i], 0, g->rule.slots * values.size };
+        const struct copse_binding parts[] = { parts_of(s, g, i, GRADIENT),
+                                               parts_of(s, g, i, VALUES) };
+        status = copse__rule_measure_trust(&g->rule, s->dev, &values, &gradient, &slots, &step,
+                                           parts, v->count, &commands[MEASURES * i]);
     }
     if (!status)
         status = copse__segment_create(s->queue, commands, MEASURES * g->count, &g->trust.measure);
@@ -101,7 +110,8 @@ copse_status copse__pstore_trust(struct copse_pstore *s, struct copse_pstore_gro
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = member(s, g, i);
         float *factors = (void *)at;
-        const float factor = copse__rule_trust(&g->rule, norm_of(v, at), norm_of(v, at + room_of(v)), scale);
+        const float factor =
+            copse__rule_trust(&g->rule, norm_of(v, at), norm_of(v, at + room_of(v)), scale);
         for (size_t b = 0; b < blocks_of(v); b++)
             factors[b] = factor;
         at += MEASURES * room_of(v);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables of a parameter store by id and by name, and reads of their values into its staging memory. */
+/* Variables of a parameter store by id and by name, and reads of their values into its staging
+   memory. */
 #include "core/ps/parameter_store.h"
 
-copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out)
+copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id,
+                                struct copse_pstore_variable **out)
 {
     *out = NULL;
     if (id >= s->variables.count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no variable %u of %zu", id,
-                          s->variables.count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no variable %u of %zu",
+                          id, s->variables.count);
     *out = &s->variables.at[id];
     return COPSE_OK;
 }
@@ -66,7 +68,8 @@ copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids,
                                   (size_t)v->count * COPSE_WORD_BYTES);
         bytes += (size_t)v->count * COPSE_WORD_BYTES;
     }
-    const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */
+    /* after a failure, too: queued reads use the memory */
+    const copse_status staged = copse__pstore_wait_reads(s);
     *values = s->staging;
     return status ? status : staged;
 }

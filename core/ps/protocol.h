@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Protocol between workers and parameter servers: a request, its payload, a reply, its payloads. A worker has
-   one pending request at a time. All tasks of a job run the same build on the same byte order. */
+/* Protocol between workers and parameter servers: a request, its payload, a reply, its payloads. A
+   worker has one pending request at a time. All tasks of a job run the same build on the same byte
+   order. */
 #ifndef COPSE_SERVER_PROTOCOL_H
 #define COPSE_SERVER_PROTOCOL_H
 
@@ -10,22 +11,26 @@
 
 enum copse_server_op {
     /* fields and payload of the request -> fields and payload of the reply */
-    COPSE_SERVER_MAKE,     /* struct copse_server_making, name, values if may_begin -> id, value = window offset */
-    COPSE_SERVER_PULL,     /* struct copse_server_seen[count] -> versions[count] and values */
-    COPSE_SERVER_READ,     /* id -> values */
-    COPSE_SERVER_CHANGE,   /* id, how; values */
-    COPSE_SERVER_SCATTER,  /* id, how, count; indices[count] and their slices */
-    COPSE_SERVER_GROUP,    /* struct copse_server_rule, ids[count], value = key -> id */
-    COPSE_SERVER_DROP,     /* group */
-    COPSE_SERVER_PUSH,     /* group, rate, scale, progress, how = is_unchecked; gradients, or value = number of the push in
-                              the worker's window -> value = count of updates; after a failure id may be
-                              COPSE_SERVER_UNREAD */
-    COPSE_SERVER_UPDATES,  /* group, how = is_set, value -> value */
-    COPSE_SERVER_SLOT,     /* group, id = member, count = slot, how = is_set; values if it is set -> values if not */
+    /* struct copse_server_making, name, values if may_begin -> id, value = window offset */
+    COPSE_SERVER_MAKE,
+    COPSE_SERVER_PULL,    /* struct copse_server_seen[count] -> versions[count] and values */
+    COPSE_SERVER_READ,    /* id -> values */
+    COPSE_SERVER_CHANGE,  /* id, how; values */
+    COPSE_SERVER_SCATTER, /* id, how, count; indices[count] and their slices */
+    COPSE_SERVER_GROUP,   /* struct copse_server_rule, ids[count], value = key -> id */
+    COPSE_SERVER_DROP,    /* group */
+    /* group, rate, scale, progress, how = is_unchecked; gradients, or value = number of the push in
+       the worker's window -> value = count of updates; after a failure id may be
+       COPSE_SERVER_UNREAD */
+    COPSE_SERVER_PUSH,
+    COPSE_SERVER_UPDATES, /* group, how = is_set, value -> value */
+    /* group, id = member, count = slot, how = is_set; values if it is set -> values if not */
+    COPSE_SERVER_SLOT,
     COPSE_SERVER_SNAPSHOT, /* group -> struct copse_server_state and values */
-    COPSE_SERVER_PROGRESS, /* group, how; struct copse_server_progress if it is set -> the same if it is read */
-    COPSE_SERVER_COUNTER,  /* how = is_set, value -> value */
-    COPSE_SERVER_LEAVE,    /* -> value = whether all workers are done */
+    /* group, how; struct copse_server_progress if it is set -> the same if it is read */
+    COPSE_SERVER_PROGRESS,
+    COPSE_SERVER_COUNTER, /* how = is_set, value -> value */
+    COPSE_SERVER_LEAVE,   /* -> value = whether all workers are done */
     COPSE_SERVER_OPS,
 };
 
@@ -48,11 +53,13 @@ struct copse_server_reply {
 #define COPSE_SERVER_NAME_BYTES 4096u /* of a variable's name, with its end and padding */
 
 struct copse_pstore;
-/* Check that the payload has the size that operation, counts and ids require; an operation on an unknown
-   variable or optimizer has no payload. Else COPSE_ERR_COMM with the operation's name. */
-copse_status copse__request_check(const struct copse_pstore *s, const struct copse_server_request *r);
+/* Check that the payload has the size that operation, counts and ids require; an operation on an
+   unknown variable or optimizer has no payload. Else COPSE_ERR_COMM with the operation's name. */
+copse_status copse__request_check(const struct copse_pstore *s,
+                                  const struct copse_server_request *r);
 
-/* The push changed nothing: the worker's window cannot be read. The worker sends its gradients by message. */
+/* The push changed nothing: the worker's window cannot be read. The worker sends its gradients by
+   message. */
 #define COPSE_SERVER_UNREAD 1u
 
 struct copse_server_making {
@@ -67,8 +74,8 @@ struct copse_server_seen {
 
 struct copse_server_rule {
     uint32_t kind, is_centred;
-    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average, initial, l1, l2, momentum_decay,
-        trust;
+    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average, initial, l1, l2,
+        momentum_decay, trust;
 };
 
 #endif

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "core/graph/op.h"
-#include "core/ps/protocol.h"
 #include "core/ps/one_sided.h"
+#include "core/ps/protocol.h"
 
 #define RETRY_NS 5000000ull  /* until the chief has made a variable */
 #define LEAVE_NS 20000000ull /* until all workers are done */
@@ -18,7 +18,10 @@ struct ps_client {
     struct copse_server_reply reply;
     unsigned char *scratch;
     size_t room;
-    struct { uint64_t *at; size_t count, room; } sizes; /* bytes of variables, by id */
+    struct {
+        uint64_t *at;
+        size_t count, room;
+    } sizes;        /* bytes of variables, by id */
     bool is_broken; /* a request was interrupted: later messages cannot be interpreted */
 };
 
@@ -54,9 +57,11 @@ static copse_status exchange(struct ps_client *client, const void *payload, size
     copse_cluster *c = client->cluster;
     const uint64_t most = c->deadline_ns;
     client->request.size = size;
-    COPSE_TRY(copse__peer_send(c, client->rank, &client->request, sizeof client->request, most, "a request"));
+    COPSE_TRY(copse__peer_send(c, client->rank, &client->request, sizeof client->request, most,
+                               "a request"));
     COPSE_TRY(copse__peer_send(c, client->rank, payload, size, most, "a request"));
-    COPSE_TRY(copse__peer_recv(c, client->rank, &client->reply, sizeof client->reply, most, "a reply"));
+    COPSE_TRY(
+        copse__peer_recv(c, client->rank, &client->reply, sizeof client->reply, most, "a reply"));
     if (client->reply.magic != COPSE_SERVER_MAGIC)
         return copse_fail(COPSE_ERR_COMM, "parameter server: malformed reply");
     return COPSE_OK;
@@ -71,8 +76,9 @@ static copse_status call(struct ps_client *client, const void *payload, size_t s
     COPSE_TRY(exchange(client, payload, size));
     client->is_broken = false;
     client->reply.text[sizeof client->reply.text - 1] = '\0';
-    return client->reply.status ? copse_fail(copse__status_of(client->reply.status), "%s", client->reply.text)
-                                : COPSE_OK;
+    return client->reply.status
+               ? copse_fail(copse__status_of(client->reply.status), "%s", client->reply.text)
+               : COPSE_OK;
 }
 
 /* A malformed reply: later messages cannot be interpreted. */
@@ -85,15 +91,16 @@ static copse_status wrong(struct ps_client *client, const char *what)
 /* Receive a payload of the reply. */
 static copse_status take(struct ps_client *client, void *bytes, size_t size)
 {
-    const copse_status s = copse__peer_recv(client->cluster, client->rank, bytes, size, client->cluster->deadline_ns,
-                                            "values");
+    const copse_status s = copse__peer_recv(client->cluster, client->rank, bytes, size,
+                                            client->cluster->deadline_ns, "values");
     client->is_broken |= s != COPSE_OK;
     return s;
 }
 
 static copse_status take_values(struct ps_client *client, void *values, uint64_t size)
 {
-    return client->reply.size == size ? take(client, values, (size_t)size) : wrong(client, "values of another size");
+    return client->reply.size == size ? take(client, values, (size_t)size)
+                                      : wrong(client, "values of another size");
 }
 
 /* Bytes of a variable; 0 of an unknown one. */
@@ -121,13 +128,17 @@ static copse_status client_make(struct copse_server *server, const struct copse_
     struct ps_client *client = client_of(server);
     const size_t name = strlen(v->name) + 1, padded = copse__round_up(name, COPSE_WORD_BYTES);
     const size_t values = v->may_begin ? (size_t)copse__elements(v->shape) * COPSE_WORD_BYTES : 0;
-    struct copse_server_making making = { .type = v->type, .rank = v->shape.rank,
-                                          .may_begin = v->may_begin, .name_bytes = (uint32_t)padded };
+    struct copse_server_making making = { .type = v->type,
+                                          .rank = v->shape.rank,
+                                          .may_begin = v->may_begin,
+                                          .name_bytes = (uint32_t)padded };
     const size_t size = sizeof making + padded + values;
     const uint64_t end = copse__now_ns() + client->cluster->deadline_ns;
     if (padded > COPSE_SERVER_NAME_BYTES)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%.32s...': a name of %zu bytes; with parameter servers it has "
-                                              "at most %u", v->name, name - 1, COPSE_SERVER_NAME_BYTES - 1);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "variable '%.32s...': a name of %zu bytes; with parameter servers it has "
+                          "at most %u",
+                          v->name, name - 1, COPSE_SERVER_NAME_BYTES - 1);
     COPSE_TRY(make_room(client, size));
     memcpy(making.dims, v->shape.dims, sizeof making.dims);
     memset(client->scratch, 0, sizeof making + padded);
@@ -144,9 +155,10 @@ static copse_status client_make(struct copse_server *server, const struct copse_
         if (s != COPSE_ERR_TIMEOUT || client->is_broken)
             return s;
         if (copse__now_ns() >= end)
-            return copse_fail(COPSE_ERR_TIMEOUT, "variable '%s': the chief, which gives it its first "
-                                                 "values, has not made it within %.3g s", v->name,
-                              (double)client->cluster->deadline_ns / 1e9);
+            return copse_fail(COPSE_ERR_TIMEOUT,
+                              "variable '%s': the chief, which gives it its first "
+                              "values, has not made it within %.3g s",
+                              v->name, (double)client->cluster->deadline_ns / 1e9);
         copse__sleep_ns(RETRY_NS);
     }
 }
@@ -158,7 +170,8 @@ static copse_status client_pull(struct copse_server *server, const uint32_t *ids
     const size_t list = count * sizeof(struct copse_server_seen);
     bool is_done = count == 0;
     if (!is_done && !client->is_broken)
-        COPSE_TRY(copse__one_sided_client_fetch(&client->window, ids, count, seen, values, &is_done));
+        COPSE_TRY(
+            copse__one_sided_client_fetch(&client->window, ids, count, seen, values, &is_done));
     if (is_done)
         return COPSE_OK;
     COPSE_TRY(make_room(client, list));
@@ -169,7 +182,8 @@ static copse_status client_pull(struct copse_server *server, const uint32_t *ids
     COPSE_TRY(call(client, all, list));
     COPSE_TRY(take(client, all, list));
     for (uint32_t i = 0; i < count; i++) {
-        if ((uint64_t)all[i].elements * COPSE_WORD_BYTES != (all[i].version == seen[i] ? 0 : size_of(client, ids[i])))
+        if ((uint64_t)all[i].elements * COPSE_WORD_BYTES !=
+            (all[i].version == seen[i] ? 0 : size_of(client, ids[i])))
             return wrong(client, "values of another size");
         if (all[i].version == seen[i])
             continue;
@@ -216,14 +230,25 @@ static copse_status client_scatter(struct copse_server *server, uint32_t id, enu
 }
 
 static copse_status client_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
-                                 uint32_t count, const struct copse_optimizer_params *p, uint32_t *group)
+                                 uint32_t count, const struct copse_optimizer_params *p,
+                                 uint32_t *group)
 {
     struct ps_client *client = client_of(server);
     const struct copse_server_rule rule = {
-        .kind = (uint32_t)p->kind, .is_centred = p->is_centred, .learning_rate = p->learning_rate,
-        .momentum = p->momentum, .beta1 = p->beta1, .beta2 = p->beta2, .epsilon = p->epsilon,
-        .weight_decay = p->weight_decay, .average = p->average, .initial = p->initial, .l1 = p->l1, .l2 = p->l2,
-        .momentum_decay = p->momentum_decay, .trust = p->trust,
+        .kind = (uint32_t)p->kind,
+        .is_centred = p->is_centred,
+        .learning_rate = p->learning_rate,
+        .momentum = p->momentum,
+        .beta1 = p->beta1,
+        .beta2 = p->beta2,
+        .epsilon = p->epsilon,
+        .weight_decay = p->weight_decay,
+        .average = p->average,
+        .initial = p->initial,
+        .l1 = p->l1,
+        .l2 = p->l2,
+        .momentum_decay = p->momentum_decay,
+        .trust = p->trust,
     };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(client, size));
@@ -242,7 +267,8 @@ static void client_drop(struct copse_server *server, uint32_t group)
     struct ps_client *client = client_of(server);
     new_request(client, COPSE_SERVER_DROP)->group = group;
     if (!client->is_broken && call(client, NULL, 0) != COPSE_OK)
-        copse__log(&server->ctx->base.log, COPSE_LOG_INFO, "parameter server: %s", copse_last_error());
+        copse__log(&server->ctx->base.log, COPSE_LOG_INFO, "parameter server: %s",
+                   copse_last_error());
 }
 
 static copse_status client_snapshot(struct copse_server *server, uint32_t group, uint64_t count,
@@ -256,7 +282,8 @@ static copse_status client_snapshot(struct copse_server *server, uint32_t group,
 }
 
 static copse_status client_progress(struct copse_server *server, uint32_t group,
-                                    enum copse_progress_op op, struct copse_server_progress *progress)
+                                    enum copse_progress_op op,
+                                    struct copse_server_progress *progress)
 {
     struct ps_client *client = client_of(server);
     struct copse_server_request *r = new_request(client, COPSE_SERVER_PROGRESS);
@@ -277,8 +304,10 @@ static copse_status client_push(struct copse_server *server, uint32_t group,
     r->progress = p->progress;
     r->how = p->is_unchecked;
     if (!client->is_broken)
-        r->value = copse__one_sided_client_publish(&client->window, p->gradients, p->elements * COPSE_WORD_BYTES);
-    copse_status s = call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);
+        r->value = copse__one_sided_client_publish(&client->window, p->gradients,
+                                                   p->elements * COPSE_WORD_BYTES);
+    copse_status s =
+        call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);
     if (s && r->value && !client->is_broken && client->reply.id == COPSE_SERVER_UNREAD) {
         client->window.is_unread = true;
         r->value = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A ps task: serves the requests of all workers, one at a time in order of arrival, until all workers have
-   left. The loss of a worker does not affect the others. */
+/* A ps task: serves the requests of all workers, one at a time in order of arrival, until all
+   workers have left. The loss of a worker does not affect the others. */
 #include <stdio.h>
 
 #include "copse/distribute/parameter_server.h"
-#include "core/ps/protocol.h"
-#include "core/ps/parameter_store.h"
 #include "core/ps/failure_detector.h"
 #include "core/ps/one_sided.h"
+#include "core/ps/parameter_store.h"
+#include "core/ps/protocol.h"
 
-#define IDLE_NS   50000ull
+#define IDLE_NS  50000ull
 #define CHECK_NS 50000000ull
 
 /* The n-th optimizer without a key of every worker, or the optimizer with the key. */
@@ -26,9 +26,9 @@ struct client {
     struct copse_pending pending; /* of its next request */
     struct copse_failure_detector detector;
     struct copse_server_request request;
-    uint32_t groups;  /* number of its GROUP requests without a key */
-    bool is_done;     /* it has sent LEAVE */
-    bool is_over;     /* no further request is expected */
+    uint32_t groups; /* number of its GROUP requests without a key */
+    bool is_done;    /* it has sent LEAVE */
+    bool is_over;    /* no further request is expected */
 };
 
 struct ps_server {
@@ -39,12 +39,18 @@ struct ps_server {
     struct client clients[COPSE_MAX_WORKERS];
     uint32_t client_count;
     uint64_t checked_ns; /* last check of heartbeats */
-    struct { struct shared_group *at; size_t count, room; } groups;
-    struct { uint32_t *at; size_t count, room; } changed; /* of a pull */
+    struct {
+        struct shared_group *at;
+        size_t count, room;
+    } groups;
+    struct {
+        uint32_t *at;
+        size_t count, room;
+    } changed; /* of a pull */
     unsigned char *payload;
     size_t room;
     struct copse_server_reply reply;
-    const void *values; /* sent after the reply */
+    const void *values;                 /* sent after the reply */
     struct copse_server_seen *versions; /* sent after the reply; in the payload */
     struct copse_server_state state;    /* sent after the reply: the first `state_size` bytes */
     size_t state_size;
@@ -73,7 +79,8 @@ static copse_status take_payload(struct ps_server *ps, uint32_t worker, size_t s
         ps->room = 0;
         ps->payload = copse__resize(mem, NULL, size, 1);
         if (!ps->payload)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for %zu bytes", size);
+            return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for %zu bytes",
+                              size);
         ps->room = size;
     }
     return copse__peer_recv(ps->cluster, worker, ps->payload, size, timeout_ns(ps), "a request");
@@ -86,8 +93,9 @@ static copse_status check_chief(const struct ps_server *ps, const char *what)
         return COPSE_OK;
     copse__notices_poll(ps->cluster);
     const copse_status failure = copse__peer_failure(ps->cluster, 0);
-    return failure ? copse_fail(failure, "parameter server: %s", ps->cluster->notices[0].why)
-                   : copse_fail(COPSE_ERR_COMM, "parameter server: the chief has left, and %s", what);
+    return failure
+               ? copse_fail(failure, "parameter server: %s", ps->cluster->notices[0].why)
+               : copse_fail(COPSE_ERR_COMM, "parameter server: the chief has left, and %s", what);
 }
 
 /* ---- requests; the store checks ids ---- */
@@ -107,7 +115,8 @@ static copse_status do_make(struct ps_server *ps, const struct copse_server_requ
         rest - m.name_bytes != (m.may_begin ? elements * COPSE_WORD_BYTES : 0))
         return bad("variable");
     if (ps->store->variables.count >= COPSE_SERVER_VARIABLES)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "parameter server: it has %u variables; make fewer, or more servers",
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "parameter server: it has %u variables; make fewer, or more servers",
                           COPSE_SERVER_VARIABLES);
     v.name = (const char *)ps->payload + sizeof m;
     v.values = ps->payload + sizeof m + m.name_bytes;
@@ -132,7 +141,8 @@ static copse_status do_pull(struct ps_server *ps, const struct copse_server_requ
             ps->changed.at[ps->changed.count++] = seen[i].id;
     }
     ps->versions = seen;
-    return copse__pstore_snapshot(ps->store, ps->changed.at, (uint32_t)ps->changed.count, &ps->values);
+    return copse__pstore_snapshot(ps->store, ps->changed.at, (uint32_t)ps->changed.count,
+                                  &ps->values);
 }
 
 static copse_status do_read(struct ps_server *ps, const struct copse_server_request *r)
@@ -149,7 +159,8 @@ static copse_status do_change(struct ps_server *ps, const struct copse_server_re
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
     if (r->how > COPSE_CHANGE_SUB)
         return bad("change");
-    return ps->server->table->change(ps->server, r->id, (enum copse_change)r->how, v->count, ps->payload);
+    return ps->server->table->change(ps->server, r->id, (enum copse_change)r->how, v->count,
+                                     ps->payload);
 }
 
 static copse_status do_scatter(struct ps_server *ps, const struct copse_server_request *r)
@@ -160,7 +171,8 @@ static copse_status do_scatter(struct ps_server *ps, const struct copse_server_r
     if (row == 0 || r->how < COPSE_SCATTER_ADD || r->how >= COPSE_CHANGES)
         return bad("change of rows");
     const struct copse_rows rows = { r->count, (size_t)row, (const void *)ps->payload,
-                                            (const void *)(ps->payload + COPSE_WORD_BYTES * (size_t)r->count) };
+                                     (const void *)(ps->payload +
+                                                    COPSE_WORD_BYTES * (size_t)r->count) };
     return ps->server->table->scatter(ps->server, r->id, (enum copse_change)r->how, &rows);
 }
 
@@ -170,12 +182,13 @@ static struct shared_group *find_group(struct ps_server *ps, uint64_t key, uint3
     for (size_t i = 0; i < ps->groups.count; i++)
         if (ps->groups.at[i].key == key && ps->groups.at[i].number == number)
             return &ps->groups.at[i];
-    return COPSE_PUSH(&ps->store->ctx->base.mem, &ps->groups, fresh) ? &ps->groups.at[ps->groups.count - 1]
-                                                                   : NULL;
+    return COPSE_PUSH(&ps->store->ctx->base.mem, &ps->groups, fresh)
+               ? &ps->groups.at[ps->groups.count - 1]
+               : NULL;
 }
 
-static bool is_of(const struct ps_server *ps, const struct shared_group *shared, const uint32_t *ids, uint32_t count,
-                  const struct copse_optimizer_params *rule)
+static bool is_of(const struct ps_server *ps, const struct shared_group *shared,
+                  const uint32_t *ids, uint32_t count, const struct copse_optimizer_params *rule)
 {
     struct copse_pstore_group *g;
     return copse__pstore_group(ps->store, shared->group, &g) == COPSE_OK &&
@@ -189,16 +202,27 @@ static void drop_group(struct ps_server *ps, struct shared_group *shared)
 }
 
 /* Make the group, or join it and check that rule and variables are the same. */
-static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct copse_server_request *r)
+static copse_status do_group(struct ps_server *ps, uint32_t worker,
+                             const struct copse_server_request *r)
 {
     struct copse_server_rule as;
     memcpy(&as, ps->payload, sizeof as);
     const uint32_t *ids = (const void *)(ps->payload + sizeof as);
     const struct copse_optimizer_params rule = {
-        .kind = (copse_optimizer_kind)as.kind, .learning_rate = as.learning_rate,
-        .momentum = as.momentum, .beta1 = as.beta1, .beta2 = as.beta2, .epsilon = as.epsilon,
-        .weight_decay = as.weight_decay, .average = as.average, .initial = as.initial, .l1 = as.l1, .l2 = as.l2,
-        .momentum_decay = as.momentum_decay, .is_centred = as.is_centred, .trust = as.trust,
+        .kind = (copse_optimizer_kind)as.kind,
+        .learning_rate = as.learning_rate,
+        .momentum = as.momentum,
+        .beta1 = as.beta1,
+        .beta2 = as.beta2,
+        .epsilon = as.epsilon,
+        .weight_decay = as.weight_decay,
+        .average = as.average,
+        .initial = as.initial,
+        .l1 = as.l1,
+        .l2 = as.l2,
+        .momentum_decay = as.momentum_decay,
+        .is_centred = as.is_centred,
+        .trust = as.trust,
     };
     const uint32_t n = r->value ? 0 : ps->clients[worker].groups;
     struct shared_group *shared = find_group(ps, r->value, n);
@@ -207,17 +231,21 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     if (shared->is_used && r->value && !shared->holders && !is_of(ps, shared, ids, r->count, &rule))
         drop_group(ps, shared); /* it was kept for workers that join with other variables now */
     if (!shared->is_used) {
-        COPSE_TRY(ps->server->table->group(ps->server, r->value, ids, r->count, &rule, &shared->group));
+        COPSE_TRY(
+            ps->server->table->group(ps->server, r->value, ids, r->count, &rule, &shared->group));
         shared->is_used = true;
         shared->joined = 0;
     }
     if (!is_of(ps, shared, ids, r->count, &rule) && r->value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: another worker's optimizer of that name has "
-                                              "another rule or other variables");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "parameter server: another worker's optimizer of that name has "
+                          "another rule or other variables");
     if (!is_of(ps, shared, ids, r->count, &rule))
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: another worker's optimizer %u is of other "
-                                              "variables or another rule; all workers make the same "
-                                              "trainers in the same order", n);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "parameter server: another worker's optimizer %u is of other "
+                          "variables or another rule; all workers make the same "
+                          "trainers in the same order",
+                          n);
     shared->holders |= 1ull << worker;
     shared->joined |= 1ull << worker;
     ps->clients[worker].groups += !r->value;
@@ -225,13 +253,14 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     return COPSE_OK;
 }
 
-/* Whether a worker may still join: the group holds its restored progress, and the others may be done already.
-   Any worker may join a group with a key. */
+/* Whether a worker may still join: the group holds its restored progress, and the others may be
+   done already. Any worker may join a group with a key. */
 static bool may_be_joined(const struct ps_server *ps, const struct shared_group *shared)
 {
     for (uint32_t w = 0; w < ps->client_count; w++) {
         const struct client *c = &ps->clients[w];
-        const bool has_joined = shared->key ? (shared->joined >> w & 1) != 0 : c->groups > shared->number;
+        const bool has_joined =
+            shared->key ? (shared->joined >> w & 1) != 0 : c->groups > shared->number;
         if (!c->is_done && !c->is_over && !has_joined)
             return true;
     }
@@ -246,7 +275,8 @@ static void leave_group(struct ps_server *ps, uint32_t worker, struct shared_gro
         drop_group(ps, shared);
 }
 
-static copse_status do_drop(struct ps_server *ps, uint32_t worker, const struct copse_server_request *r)
+static copse_status do_drop(struct ps_server *ps, uint32_t worker,
+                            const struct copse_server_request *r)
 {
     for (size_t i = 0; i < ps->groups.count; i++)
         if (ps->groups.at[i].is_used && ps->groups.at[i].group == r->group)
@@ -254,31 +284,39 @@ static copse_status do_drop(struct ps_server *ps, uint32_t worker, const struct 
     return COPSE_OK;
 }
 
-static copse_status take_gradients(struct ps_server *ps, uint32_t worker, uint64_t number, size_t size,
-                                   const void **gradients)
+static copse_status take_gradients(struct ps_server *ps, uint32_t worker, uint64_t number,
+                                   size_t size, const void **gradients)
 {
     char name[COPSE_WORKERS_TEXT];
     bool is_unread;
-    const copse_status s = copse__one_sided_server_fetch(&ps->window, worker, number, size, timeout_ns(ps), gradients,
-                                                         &is_unread);
+    const copse_status s = copse__one_sided_server_fetch(&ps->window, worker, number, size,
+                                                         timeout_ns(ps), gradients, &is_unread);
     if (is_unread) {
         ps->reply.id = COPSE_SERVER_UNREAD;
-        copse__log(&ps->store->ctx->base.log, COPSE_LOG_INFO, "parameter server: gradients of %s are sent by message: %s",
+        copse__log(&ps->store->ctx->base.log, COPSE_LOG_INFO,
+                   "parameter server: gradients of %s are sent by message: %s",
                    copse__cluster_names(ps->cluster, 1ull << worker, name), copse_last_error());
     }
     return s;
 }
 
-static copse_status do_push(struct ps_server *ps, uint32_t worker, const struct copse_server_request *r)
+static copse_status do_push(struct ps_server *ps, uint32_t worker,
+                            const struct copse_server_request *r)
 {
     struct copse_pstore_group *g;
     const void *gradients = ps->payload;
     COPSE_TRY(copse__pstore_group(ps->store, r->group, &g));
     if (r->value)
-        COPSE_TRY(take_gradients(ps, worker, r->value, (size_t)g->elements * COPSE_WORD_BYTES, &gradients));
+        COPSE_TRY(take_gradients(ps, worker, r->value, (size_t)g->elements * COPSE_WORD_BYTES,
+                                 &gradients));
     const struct copse_server_push push = {
-        .worker = worker, .progress = r->progress, .rate = r->rate, .scale = r->scale,
-        .gradients = gradients, .elements = g->elements, .is_unchecked = r->how != 0,
+        .worker = worker,
+        .progress = r->progress,
+        .rate = r->rate,
+        .scale = r->scale,
+        .gradients = gradients,
+        .elements = g->elements,
+        .is_unchecked = r->how != 0,
     };
     ps->summary.updates++;
     return ps->server->table->push(ps->server, r->group, &push, &ps->reply.value);
@@ -289,9 +327,10 @@ static copse_status do_slot(struct ps_server *ps, const struct copse_server_requ
     struct copse_pstore_group *g;
     COPSE_TRY(copse__pstore_group(ps->store, r->group, &g));
     if (!r->how)
-        return copse__pstore_snapshot_slot(ps->store, r->group, r->id, r->count, &ps->values, &ps->reply.size);
-    return ps->server->table->slot(ps->server, r->group, r->id, r->count, true, r->size / COPSE_WORD_BYTES,
-                                   ps->payload);
+        return copse__pstore_snapshot_slot(ps->store, r->group, r->id, r->count, &ps->values,
+                                           &ps->reply.size);
+    return ps->server->table->slot(ps->server, r->group, r->id, r->count, true,
+                                   r->size / COPSE_WORD_BYTES, ps->payload);
 }
 
 static copse_status do_snapshot(struct ps_server *ps, const struct copse_server_request *r)
@@ -310,12 +349,15 @@ static copse_status do_progress(struct ps_server *ps, const struct copse_server_
         return bad("progress record");
     if (r->how == COPSE_PROGRESS_SET)
         memcpy(progress, ps->payload, sizeof *progress);
-    COPSE_TRY(ps->server->table->progress(ps->server, r->group, (enum copse_progress_op)r->how, progress));
+    COPSE_TRY(ps->server->table->progress(ps->server, r->group, (enum copse_progress_op)r->how,
+                                          progress));
     if (r->how != COPSE_PROGRESS_READ)
         return COPSE_OK;
     ps->state_size = sizeof *progress;
-    return progress->is_open ? COPSE_OK : check_chief(ps, "has neither restored nor written a checkpoint: see its "
-                                                         "log");
+    return progress->is_open
+               ? COPSE_OK
+               : check_chief(ps, "has neither restored nor written a checkpoint: see its "
+                                 "log");
 }
 
 static copse_status do_counts(struct ps_server *ps, const struct copse_server_request *r)
@@ -382,15 +424,17 @@ static copse_status expect(struct ps_server *ps, uint32_t worker)
                                     sizeof c->request, &c->pending.op);
 }
 
-static copse_status send_values(struct ps_server *ps, uint32_t worker, const struct copse_server_request *r)
+static copse_status send_values(struct ps_server *ps, uint32_t worker,
+                                const struct copse_server_request *r)
 {
     const unsigned char *at = ps->values;
-    COPSE_TRY(copse__peer_send(ps->cluster, worker, &ps->state, ps->state_size, timeout_ns(ps), "a state"));
+    COPSE_TRY(copse__peer_send(ps->cluster, worker, &ps->state, ps->state_size, timeout_ns(ps),
+                               "a state"));
     if (!ps->versions)
-        return copse__peer_send(ps->cluster, worker, ps->values, (size_t)ps->reply.size, timeout_ns(ps),
-                                "values");
+        return copse__peer_send(ps->cluster, worker, ps->values, (size_t)ps->reply.size,
+                                timeout_ns(ps), "values");
     COPSE_TRY(copse__peer_send(ps->cluster, worker, ps->versions, (size_t)r->size, timeout_ns(ps),
-                              "values"));
+                               "values"));
     for (uint32_t i = 0; i < r->count; i++) {
         const size_t size = (size_t)ps->versions[i].elements * COPSE_WORD_BYTES;
         COPSE_TRY(copse__peer_send(ps->cluster, worker, at, size, timeout_ns(ps), "values"));
@@ -409,7 +453,8 @@ static copse_status answer(struct ps_server *ps, uint32_t worker)
     ps->versions = NULL;
     ps->state_size = 0;
     copse_status s = perform(ps, worker);
-    if (!s && !ps->values) /* publish changes before the reply; requests that return values change nothing */
+    /* publish changes before the reply; requests that return values change nothing */
+    if (!s && !ps->values)
         s = copse__one_sided_server_publish(&ps->window);
     if (!s && r->op == COPSE_SERVER_MAKE)
         ps->reply.value = copse__one_sided_server_offset(&ps->window, ps->reply.id);
@@ -417,7 +462,7 @@ static copse_status answer(struct ps_server *ps, uint32_t worker)
     if (s)
         snprintf(ps->reply.text, sizeof ps->reply.text, "%s", copse_last_error());
     COPSE_TRY(copse__peer_send(ps->cluster, worker, &ps->reply, sizeof ps->reply, timeout_ns(ps),
-                              "a reply"));
+                               "a reply"));
     return s ? COPSE_OK : send_values(ps, worker, r);
 }
 
@@ -447,7 +492,8 @@ static void abort_worker(struct ps_server *ps, uint32_t worker, const char *why)
     if (c->is_done)
         return;
     ps->summary.lost++;
-    copse__log(&ps->store->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s is lost, the others continue%s%s",
+    copse__log(&ps->store->ctx->base.log, COPSE_LOG_WARN,
+               "parameter server: %s is lost, the others continue%s%s",
                copse__cluster_names(ps->cluster, 1ull << worker, name), *why ? ": " : "", why);
 }
 
@@ -466,7 +512,9 @@ static bool has_request(struct ps_server *ps, uint32_t worker)
         c->pending.op = NULL;
     if (s && (is_gone || s != COPSE_ERR_TIMEOUT)) {
         copse__notices_poll(ps->cluster); /* its notice arrived before its end */
-        abort_worker(ps, worker, copse__peer_failure(ps->cluster, worker) ? ps->cluster->notices[worker].why : "");
+        abort_worker(ps, worker,
+                     copse__peer_failure(ps->cluster, worker) ? ps->cluster->notices[worker].why
+                                                              : "");
     }
     return s == COPSE_OK;
 }
@@ -484,8 +532,8 @@ static void serve_request(struct ps_server *ps, uint32_t worker)
         abort_worker(ps, worker, copse_last_error());
 }
 
-/* Stop serving workers without heartbeats. Not in every iteration: a check costs as much as polling a
-   request. */
+/* Stop serving workers without heartbeats. Not in every iteration: a check costs as much as polling
+   a request. */
 static void check_heartbeats(struct ps_server *ps)
 {
     const uint64_t now = copse__now_ns(), passed = now - ps->checked_ns;
@@ -514,7 +562,8 @@ static copse_status check_failures(const struct ps_server *ps)
     for (uint32_t w = 0; w < ps->client_count; w++)
         if (!copse__peer_failure(ps->cluster, w))
             return COPSE_OK;
-    return copse_fail(copse__peer_failure(ps->cluster, 0), "parameter server: %s", ps->cluster->notices[0].why);
+    return copse_fail(copse__peer_failure(ps->cluster, 0), "parameter server: %s",
+                      ps->cluster->notices[0].why);
 }
 
 static copse_status serve(struct ps_server *ps)
@@ -522,7 +571,8 @@ static copse_status serve(struct ps_server *ps)
     ps->client_count = copse_cluster_size(ps->cluster);
     ps->checked_ns = copse__now_ns();
     for (uint32_t w = 0; w < ps->client_count; w++)
-        if (expect(ps, w) || copse__failure_detector_begin(ps->cluster, w, &ps->clients[w].detector))
+        if (expect(ps, w) ||
+            copse__failure_detector_begin(ps->cluster, w, &ps->clients[w].detector))
             abort_worker(ps, w, ps->cluster->t.text);
     while (!all_over(ps)) {
         bool is_any = false;
@@ -535,7 +585,8 @@ static copse_status serve(struct ps_server *ps)
         check_heartbeats(ps);
         for (size_t i = 0; i < ps->groups.count; i++)
             for (uint32_t w = 0; w < ps->client_count; w++)
-                if (ps->clients[w].is_over && (ps->groups.at[i].holders >> w & 1 || !ps->groups.at[i].holders))
+                if (ps->clients[w].is_over &&
+                    (ps->groups.at[i].holders >> w & 1 || !ps->groups.at[i].holders))
                     leave_group(ps, w, &ps->groups.at[i]);
         if (!is_any)
             copse__sleep_ns(IDLE_NS);
@@ -556,8 +607,9 @@ copse_status copse_parameter_server_serve(copse_context *ctx, copse_cluster *clu
         *out = (struct copse_parameter_server_summary){ 0 };
     COPSE_TRY(copse__cluster_check(cluster));
     if (copse_cluster_rank(cluster) < copse_cluster_size(cluster))
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: this task is a worker; only a task "
-                                              "with the role ps serves");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "parameter server: this task is a worker; only a task "
+                          "with the role ps serves");
     ps = copse__alloc(&ctx->base.mem, 1, sizeof *ps);
     if (!ps)
         return copse_no_memory("parameter server");

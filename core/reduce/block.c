@@ -102,8 +102,8 @@ copse_status copse__block_read(const struct copse_block *b, void *values)
                       "while reading an array from %s", where(b->queue));
 }
 
-/* Through host memory. After a timeout a device may still write to that memory: it is not freed, and the
-   block keeps one extra reference. */
+/* Through host memory. After a timeout a device may still write to that memory: it is not freed,
+   and the block keeps one extra reference. */
 static copse_status stage(const struct copse_block *from, struct copse_block *to)
 {
     struct copse_block *host;
@@ -134,8 +134,7 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
         return s; /* see above */
     if (s) {
         copse__block_release(&b);
-        return copse_note(s, "while copying an array from %s to %s", where(from->queue),
-                          where(to));
+        return copse_note(s, "while copying an array from %s to %s", where(from->queue), where(to));
     }
     *out = b;
     return COPSE_OK;

@@ -12,7 +12,8 @@ struct maker {
 
 static bool open_bucket(struct maker *m)
 {
-    return COPSE_PUSH(m->mem, &m->out->buckets, ((struct copse_array_bucket){ m->out->views.count, 0, 0 }));
+    return COPSE_PUSH(m->mem, &m->out->buckets,
+                      ((struct copse_array_bucket){ m->out->views.count, 0, 0 }));
 }
 
 /* Append elements [first, first + count) of an array to the newest bucket. */
@@ -41,7 +42,8 @@ static bool divide(struct maker *m, uint32_t buckets)
     for (size_t i = 0; i < m->count; i++)
         total += m->elements[i];
     for (uint32_t k = 0; k < buckets; k++) {
-        uint64_t left = k + 1 < buckets ? total / buckets : total - (buckets - 1) * (total / buckets);
+        uint64_t left =
+            k + 1 < buckets ? total / buckets : total - (buckets - 1) * (total / buckets);
         if (!open_bucket(m))
             return false;
         while (left > 0) {
@@ -89,7 +91,8 @@ static bool join_backwards(struct maker *m, uint64_t bucket_bytes)
 {
     bool is_open = false;
     for (size_t i = m->count; i-- > 0;) {
-        const struct copse_array_bucket *bucket = is_open ? &m->out->buckets.at[m->out->buckets.count - 1] : NULL;
+        const struct copse_array_bucket *bucket =
+            is_open ? &m->out->buckets.at[m->out->buckets.count - 1] : NULL;
         if (!bucket || (bucket_bytes && COPSE_WORD_BYTES * bucket->count > bucket_bytes))
             if (!open_bucket(m))
                 return false;
@@ -109,7 +112,8 @@ static bool join_none(struct maker *m)
 }
 
 copse_status copse__array_buckets_make(struct copse_mem *mem, const struct copse_bucketing *rule,
-                                       const uint64_t *elements, size_t count, struct copse_array_buckets *out)
+                                       const uint64_t *elements, size_t count,
+                                       struct copse_array_buckets *out)
 {
     struct maker m = { mem, elements, count, out };
     *out = (struct copse_array_buckets){ .views = { NULL, 0, 0 } };
@@ -120,7 +124,8 @@ copse_status copse__array_buckets_make(struct copse_mem *mem, const struct copse
     if (ok)
         return COPSE_OK;
     copse__array_buckets_fini(mem, out);
-    return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for the buckets of %zu arrays", count);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for the buckets of %zu arrays",
+                      count);
 }
 
 void copse__array_buckets_fini(struct copse_mem *mem, struct copse_array_buckets *b)
@@ -144,8 +149,8 @@ size_t copse__views_start(const struct copse_array_buckets *b, size_t bucket, ui
     return lo;
 }
 
-bool copse__view_next(const struct copse_array_buckets *b, size_t bucket, uint64_t first, uint64_t count,
-                      size_t *cursor, struct copse_bucket_view *view)
+bool copse__view_next(const struct copse_array_buckets *b, size_t bucket, uint64_t first,
+                      uint64_t count, size_t *cursor, struct copse_bucket_view *view)
 {
     const struct copse_array_bucket *p = &b->buckets.at[bucket];
     if (*cursor >= p->first_view + p->view_count)
@@ -155,7 +160,8 @@ bool copse__view_next(const struct copse_array_buckets *b, size_t bucket, uint64
     const uint64_t end = COPSE_MIN(whole->at + whole->count, first + count);
     if (begin >= end)
         return false;
-    *view = (struct copse_bucket_view){ whole->array, whole->first + (begin - whole->at), end - begin, begin - first };
+    *view = (struct copse_bucket_view){ whole->array, whole->first + (begin - whole->at),
+                                        end - begin, begin - first };
     return true;
 }
 

@@ -4,14 +4,16 @@
 
 /* ---- one copy ---- */
 
-copse_status copse__reducer_read(copse_reducer *x, uint32_t rank, const struct copse_binding *from, void *to)
+copse_status copse__reducer_read(copse_reducer *x, uint32_t rank, const struct copse_binding *from,
+                                 void *to)
 {
     x->is_open[rank] = true;
     x->read[rank] = UINT64_MAX; /* until it is submitted */
     return copse_queue_read(x->queues[rank], from->buffer, from->offset, to, from->size);
 }
 
-copse_status copse__reducer_write(copse_reducer *x, uint32_t rank, const struct copse_binding *to, const void *from)
+copse_status copse__reducer_write(copse_reducer *x, uint32_t rank, const struct copse_binding *to,
+                                  const void *from)
 {
     x->is_open[rank] = true;
     return copse_queue_write(x->queues[rank], to->buffer, to->offset, from, to->size);
@@ -25,8 +27,8 @@ static copse_status write_to(copse_reducer *x, const struct copse_view *to, cons
     return COPSE_OK;
 }
 
-copse_status copse__reducer_copy(copse_reducer *x, const struct copse_view *from, const struct copse_view *to,
-                                 size_t count)
+copse_status copse__reducer_copy(copse_reducer *x, const struct copse_view *from,
+                                 const struct copse_view *to, size_t count)
 {
     struct copse_view staged[COPSE_MAX_REPLICAS + 1];
     size_t n = 0;
@@ -35,13 +37,14 @@ copse_status copse__reducer_copy(copse_reducer *x, const struct copse_view *from
             COPSE_TRY(write_to(x, &to[i], from->host));
         } else if (copse__reducer_is_local(x, from->rank, to[i].rank)) {
             x->is_open[to[i].rank] = true;
-            COPSE_TRY(copse_queue_copy(x->queues[to[i].rank], from->at.buffer, from->at.offset, to[i].at.buffer,
-                                       to[i].at.offset, from->at.size));
+            COPSE_TRY(copse_queue_copy(x->queues[to[i].rank], from->at.buffer, from->at.offset,
+                                       to[i].at.buffer, to[i].at.offset, from->at.size));
         } else {
             staged[n++] = to[i];
         }
     }
-    if (n > 0 && !copse__copies_add(x->mem, &x->copies, x->message_bytes, &x->fill[from->rank], from, staged, n))
+    if (n > 0 && !copse__copies_add(x->mem, &x->copies, x->message_bytes, &x->fill[from->rank],
+                                    from, staged, n))
         return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for a list of copies");
     return COPSE_OK;
 }
@@ -66,10 +69,10 @@ static size_t of_source(const struct copse_copies *c, uint32_t rank, size_t i, s
     return i;
 }
 
-/* Read the message that begins with copy s->next, which then is the first of the message after it. Neighbours in memory
-   are read at once. */
-static copse_status start_read(copse_reducer *x, const struct copse_copies *c, uint32_t rank, struct source *s,
-                               size_t index)
+/* Read the message that begins with copy s->next, which then is the first of the message after it.
+   Neighbours in memory are read at once. */
+static copse_status start_read(copse_reducer *x, const struct copse_copies *c, uint32_t rank,
+                               struct source *s, size_t index)
 {
     const struct copse_copy *copy = &c->list.at[s->next];
     struct copse_binding from = copy->from.at;
@@ -78,11 +81,13 @@ static copse_status start_read(copse_reducer *x, const struct copse_copies *c, u
         s->next = of_source(c, rank, s->next + 1, s->end);
         copy = &c->list.at[s->next];
         is_last = s->next >= s->end || copy->offset == 0;
-        if (!is_last && copy->from.at.buffer == from.buffer && copy->from.at.offset == from.offset + from.size) {
+        if (!is_last && copy->from.at.buffer == from.buffer &&
+            copy->from.at.offset == from.offset + from.size) {
             from.size += copy->from.at.size;
             continue;
         }
-        COPSE_TRY(copse_queue_read(x->queues[rank], from.buffer, from.offset, half_of(x, rank, index) + to, from.size));
+        COPSE_TRY(copse_queue_read(x->queues[rank], from.buffer, from.offset,
+                                   half_of(x, rank, index) + to, from.size));
         to += from.size;
         if (!is_last)
             from = copy->from.at;
@@ -90,9 +95,10 @@ static copse_status start_read(copse_reducer *x, const struct copse_copies *c, u
     return copse__reducer_submit_rank(x, rank, &x->staged[rank][index % 2]);
 }
 
-/* A message that is not its source's last is submitted at once, so that devices write while others are read. */
-static copse_status write_message(copse_reducer *x, const struct copse_copies *c, uint32_t rank, const struct source *s,
-                                  size_t end, bool is_last)
+/* A message that is not its source's last is submitted at once, so that devices write while others
+   are read. */
+static copse_status write_message(copse_reducer *x, const struct copse_copies *c, uint32_t rank,
+                                  const struct source *s, size_t end, bool is_last)
 {
     bool is_target[COPSE_MAX_REPLICAS] = { false };
     uint64_t ticket;
@@ -111,13 +117,16 @@ static copse_status write_message(copse_reducer *x, const struct copse_copies *c
     return COPSE_OK;
 }
 
-/* Every source is read on its own: message i goes through half i % 2 of its staging memory. The read of message i + 1
-   starts before message i is written; that half is free, because message i - 1 was written by then. */
-static copse_status next_message(copse_reducer *x, const struct copse_copies *c, uint32_t rank, struct source *s)
+/* Every source is read on its own: message i goes through half i % 2 of its staging memory. The
+   read of message i + 1 starts before message i is written; that half is free, because message i -
+   1 was written by then. */
+static copse_status next_message(copse_reducer *x, const struct copse_copies *c, uint32_t rank,
+                                 struct source *s)
 {
     const size_t end = s->next;
     const bool is_last = end >= s->end;
-    COPSE_TRY(copse__reducer_wait(x, rank, x->staged[rank][s->index % 2], "reading its contribution", NULL));
+    COPSE_TRY(copse__reducer_wait(x, rank, x->staged[rank][s->index % 2],
+                                  "reading its contribution", NULL));
     if (!is_last)
         COPSE_TRY(start_read(x, c, rank, s, s->index + 1));
     COPSE_TRY(write_message(x, c, rank, s, end, is_last));
@@ -126,7 +135,8 @@ static copse_status next_message(copse_reducer *x, const struct copse_copies *c,
     return COPSE_OK;
 }
 
-copse_status copse__copies_send(copse_reducer *x, const struct copse_copies *c, size_t first, size_t count)
+copse_status copse__copies_send(copse_reducer *x, const struct copse_copies *c, size_t first,
+                                size_t count)
 {
     struct source sources[COPSE_MAX_REPLICAS] = { { 0, 0, 0, 0 } };
     for (size_t i = first + count; i-- > first;) {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange: creation, release, and runs of recorded buckets.
  *
- * Why the recorded waits are enough. Queues are in order, so only transfers between ranks need the host:
- *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others are
- *    complete (ready[r]); before values are broadcast, until their owner's play is done. Staged: a message is
- *    read in its source's queue, after the work that computed it; the host waits for the read and writes it
- *    in the receiver's queue, before the work that needs it.
- *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned. The host
- *    has then waited for every owner's update, or in the tree for every pair and so for its sources, so no
- *    rank still reads them. With one owner or several, every owner broadcasts and is waited for.
- *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It first
- *    waits for ready[r] of all others, which their queues reach after this run's copies of the owner's row.
- *    Only a rank's own queue writes the other rows.
- *  - Ranks on one queue need no waits. A read of another rank's data, in place or by a copy into the inbox,
- *    is in the queue after the work that computed the data and before the work that overwrites it.
+ * Why the recorded waits are enough. Queues are in order, so only transfers between ranks need the
+ * host:
+ *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others
+ *    are complete (ready[r]); before values are broadcast, until their owner's play is done.
+ *    Staged: a message is read in its source's queue, after the work that computed it; the host
+ *    waits for the read and writes it in the receiver's queue, before the work that needs it.
+ *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned.
+ *    The host has then waited for every owner's update, or in the tree for every pair and so for
+ *    its sources, so no rank still reads them. With one owner or several, every owner broadcasts
+ *    and is waited for.
+ *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It
+ *    first waits for ready[r] of all others, which their queues reach after this run's copies of
+ *    the owner's row. Only a rank's own queue writes the other rows.
+ *  - Ranks on one queue need no waits. A read of another rank's data, in place or by a copy into
+ *    the inbox, is in the queue after the work that computed the data and before the work that
+ *    overwrites it.
  *  - Staged: the inbox belongs to one queue. A read overwrites staging memory only after the
  *    message before the last was written.
  */
@@ -33,8 +36,10 @@ static copse_status check(const struct copse_exchange_params *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no transfer %d",
                           (int)p->transfer);
     if (p->group && p->group->cluster && p->group->rank_counts[p->group->worker] != p->rank_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: the other workers expect another number "
-                                              "of ranks here than %u", p->rank_count);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "exchange: the other workers expect another number "
+                          "of ranks here than %u",
+                          p->rank_count);
     return COPSE_OK;
 }
 
@@ -71,7 +76,8 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     /* On one queue nothing runs in parallel: use the fewest launches. */
     if (x->params.reduction == COPSE_REDUCE_AUTO)
         x->params.reduction = x->is_one_queue ? COPSE_REDUCE_TO_ONE : COPSE_REDUCE_SHARDED;
-    copse_status s = copse__reducer_create(params->ctx, queues, x->rank_count, params->message_bytes, &x->reducer);
+    copse_status s = copse__reducer_create(params->ctx, queues, x->rank_count,
+                                           params->message_bytes, &x->reducer);
     if (!s)
         s = copse__exchange_check_sharing(x);
     x->is_shared = x->can_share;
@@ -117,22 +123,26 @@ static copse_status play(copse_exchange *x, const struct copse_exchange_step *st
 {
     const bool is_other = x->other.segment == step->segment;
     COPSE_TRY(copse_note(is_other ? x->other.replay(x->other.user, step->rank, step->segment)
-                                  : copse__segment_replay(step->segment), "while starting work of rank %u", step->rank));
+                                  : copse__segment_replay(step->segment),
+                         "while starting work of rank %u", step->rank));
     return copse_note(copse_queue_submit(x->ranks[step->rank].queue, &x->last[step->rank]),
                       "while starting work of rank %u", step->rank);
 }
 
-static copse_status run_step(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step,
-                         const uint64_t *ready, const atomic_bool *stop)
+static copse_status run_step(copse_exchange *x, uint32_t bucket,
+                             const struct copse_exchange_step *step, const uint64_t *ready,
+                             const atomic_bool *stop)
 {
     const struct copse_bucket *b = &x->buckets.at[bucket];
     switch (step->kind) {
     case COPSE_STEP_AWAIT_READY:
         if (!ready)
             return copse_fail(COPSE_ERR_INTERNAL, "exchange: an update waits for gradients");
-        return copse__reducer_wait(x->reducer, step->rank, ready[step->rank], "computing its gradients", stop);
+        return copse__reducer_wait(x->reducer, step->rank, ready[step->rank],
+                                   "computing its gradients", stop);
     case COPSE_STEP_AWAIT_LAST:
-        return copse__reducer_wait(x->reducer, step->rank, x->last[step->rank], "reducing its slices", NULL);
+        return copse__reducer_wait(x->reducer, step->rank, x->last[step->rank],
+                                   "reducing its slices", NULL);
     case COPSE_STEP_PLAY:
         return play(x, step);
     case COPSE_STEP_SEND:
@@ -155,7 +165,8 @@ static copse_status check_bucket(const copse_exchange *x, uint32_t bucket)
 }
 
 /* Steps [first, end) of a bucket. */
-static copse_status run_steps(copse_exchange *x, uint32_t bucket, size_t first, size_t end, const uint64_t *ready)
+static copse_status run_steps(copse_exchange *x, uint32_t bucket, size_t first, size_t end,
+                              const uint64_t *ready)
 {
     const struct copse_bucket *b = &x->buckets.at[bucket];
     const atomic_bool *stop = copse__has_workers(x) ? NULL : x->stop;
@@ -186,10 +197,12 @@ copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket)
 {
     COPSE_TRY(check_bucket(x, bucket));
     x->reducer->busy = NULL;
-    return run_steps(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
+    return run_steps(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count,
+                     NULL);
 }
 
-copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, copse_replay_fn *visit, void *user)
+copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, copse_replay_fn *visit,
+                                   void *user)
 {
     COPSE_TRY(check_bucket(x, bucket));
     const struct copse_bucket *b = &x->buckets.at[bucket];
@@ -199,8 +212,8 @@ copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, cop
     return COPSE_OK;
 }
 
-void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
-                               void *user)
+void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment,
+                               copse_replay_fn *replay, void *user)
 {
     x->other.segment = segment;
     x->other.replay = replay;
@@ -226,7 +239,8 @@ copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket)
         if (x->params.pause)
             x->params.pause(x->params.user, &step->move);
         if (step->kind != COPSE_STEP_PLAY)
-            return copse_fail(COPSE_ERR_INTERNAL, "exchange: step %d needs the host", (int)step->kind);
+            return copse_fail(COPSE_ERR_INTERNAL, "exchange: step %d needs the host",
+                              (int)step->kind);
         COPSE_TRY(copse_note(copse__segment_replay(step->segment),
                              "while queueing work of rank %u, in bucket %u", step->rank, bucket));
     }
@@ -251,8 +265,8 @@ void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
     *count = x->buckets.at[bucket].slots.count;
 }
 
-void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
-                           size_t *count)
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket,
+                              const struct copse_slice_memory **list, size_t *count)
 {
     *list = x->buckets.at[bucket].measures.at;
     *count = x->buckets.at[bucket].measures.count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of the exchange: pieces (pieces.c), recorded buckets (record.c), and steps between workers
-   (exchange_workers.c). */
+/* Internals of the exchange: pieces (pieces.c), recorded buckets (record.c), and steps between
+   workers (exchange_workers.c). */
 #ifndef COPSE_EXCHANGE_INTERNAL_H
 #define COPSE_EXCHANGE_INTERNAL_H
 
@@ -24,16 +24,19 @@ struct copse_exchange_step {
         COPSE_STEP_PLAY,        /* replay a segment and submit */
         COPSE_STEP_SEND,        /* copies between ranks through host memory */
         /* between workers, see exchange_workers.c */
-        COPSE_STEP_BEGIN,       /* all workers begin the same chunk */
-        COPSE_STEP_READ,        /* host copies: to host memory */
-        COPSE_STEP_WORKER_SEND, /* slices in host memory are sent to the other workers, after their reads */
+        COPSE_STEP_BEGIN, /* all workers begin the same chunk */
+        COPSE_STEP_READ,  /* host copies: to host memory */
+        /* slices in host memory are sent to the other workers, after their reads */
+        COPSE_STEP_WORKER_SEND,
         COPSE_STEP_WORKER_RECV, /* a worker's slices are received; host copies: to the devices */
     } kind;
     uint32_t rank;
     struct copse_segment *segment;
-    size_t first, count;    /* copies; or host copies; BEGIN: slices of the workers, and elements of the chunk */
-    uint32_t worker;        /* RECV: the other worker */
-    uint32_t message_kind;  /* COPSE_KIND_SUMS or _RESULTS; BEGIN: bits COPSE_MESSAGE_... of the following messages */
+    /* copies; or host copies; BEGIN: slices of the workers, and elements of the chunk */
+    size_t first, count;
+    uint32_t worker; /* RECV: the other worker */
+    /* COPSE_KIND_SUMS or _RESULTS; BEGIN: bits COPSE_MESSAGE_... of the following messages */
+    uint32_t message_kind;
     struct copse_move move; /* a move that it belongs to, for error texts */
 };
 
@@ -58,8 +61,8 @@ struct copse_bucket {
         size_t count, room;
     } steps;
     struct copse_copies copies;
-    /* Slots of the optimizer; of a rule that measures also its measures, and sums that are not in the gradients of
-       their owner. */
+    /* Slots of the optimizer; of a rule that measures also its measures, and sums that are not in
+       the gradients of their owner. */
     struct copse_kept {
         struct copse_slice_memory *at;
         size_t count, room;
@@ -90,14 +93,14 @@ struct copse_exchange {
         const struct copse_segment *segment;
         copse_replay_fn *replay;
         void *user;
-    } other; /* see copse__exchange_replay_by */
-    uint64_t last[COPSE_MAX_REPLICAS];       /* ticket of the rank's newest play */
-    struct copse_workers workers;            /* count 0: there is no other worker */
-    struct copse_worker_messages messages;   /* of the present chunk */
+    } other;                               /* see copse__exchange_replay_by */
+    uint64_t last[COPSE_MAX_REPLICAS];     /* ticket of the rank's newest play */
+    struct copse_workers workers;          /* count 0: there is no other worker */
+    struct copse_worker_messages messages; /* of the present chunk */
     /* Host memory between workers: sums to send and values, by offset in the chunk; received sums,
        [worker][own slices]. */
     struct copse_host_memory sums_out, values, sums_in;
-    const struct copse_worker_slice *chunk;  /* slices of the present chunk */
+    const struct copse_worker_slice *chunk; /* slices of the present chunk */
 };
 
 static inline bool copse__has_workers(const copse_exchange *x)
@@ -121,11 +124,11 @@ copse_status copse__exchange_check_sharing(copse_exchange *x);
 void copse__piece_fini(copse_exchange *x, struct copse_piece *p, bool is_idle);
 /* Elements [first, first + count) of rank's row. */
 struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
-                                        uint32_t rank, uint64_t first, uint64_t count);
+                                          uint32_t rank, uint64_t first, uint64_t count);
 
 /* exchange_workers.c: steps between workers */
-copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
-                                          const struct copse_exchange_step *step);
+copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b,
+                                          uint32_t bucket, const struct copse_exchange_step *step);
 copse_status copse__exchange_workers_room(copse_exchange *x, size_t chunk, size_t own);
 void copse__exchange_workers_fini(copse_exchange *x); /* drops all messages */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of a run between workers, and their host memory.
  *
- * Use of the memory. Pending messages read `sums_out` and `values` until the next chunk, which first waits
- * for these messages. The receives into `sums_in` and into the other workers' slices of `values` are posted when
- * a chunk begins: by then this worker has copied their earlier contents to its devices.
+ * Use of the memory. Pending messages read `sums_out` and `values` until the next chunk, which
+ * first waits for these messages. The receives into `sums_in` and into the other workers' slices of
+ * `values` are posted when a chunk begins: by then this worker has copied their earlier contents to
+ * its devices.
  */
 #include <stdio.h>
 
@@ -12,7 +13,8 @@
 copse_status copse__exchange_workers_room(copse_exchange *x, size_t chunk, size_t own)
 {
     /* messages of the last run may still be read from the old memory */
-    if (x->sums_out.bytes < chunk || x->values.bytes < chunk || x->sums_in.bytes < own * x->workers.count)
+    if (x->sums_out.bytes < chunk || x->values.bytes < chunk ||
+        x->sums_in.bytes < own * x->workers.count)
         COPSE_TRY(copse__worker_wait_sends(&x->messages, NULL, NULL));
     COPSE_TRY(copse__reducer_host(x->reducer, &x->sums_out, chunk));
     COPSE_TRY(copse__reducer_host(x->reducer, &x->values, chunk));
@@ -32,11 +34,14 @@ static copse_status begin_collective(const copse_exchange *x, uint32_t bucket, u
     char name[32], form[40];
     snprintf(name, sizeof name, "bucket %u", bucket);
     snprintf(form, sizeof form, "f32 [%llu]", (unsigned long long)elements);
-    return copse__collective_begin_on(x->messages.group->cluster, name, form, COPSE_WORD_BYTES * elements, COPSE_OK);
+    return copse__collective_begin_on(x->messages.group->cluster, name, form,
+                                      COPSE_WORD_BYTES * elements, COPSE_OK);
 }
 
-/* Post the receives, then wait until all workers are at this chunk. Messages are sent only after that. */
-static copse_status begin(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step)
+/* Post the receives, then wait until all workers are at this chunk. Messages are sent only after
+   that. */
+static copse_status begin(copse_exchange *x, uint32_t bucket,
+                          const struct copse_exchange_step *step)
 {
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__worker_wait_sends(&x->messages, r->busy, r->user));
@@ -52,8 +57,8 @@ static copse_status begin(copse_exchange *x, uint32_t bucket, const struct copse
 }
 
 /* Between the devices and `host`, which outlives a device that hangs. */
-static copse_status copy(copse_exchange *x, const struct copse_bucket *b, const struct copse_exchange_step *step,
-                         unsigned char *host)
+static copse_status copy(copse_exchange *x, const struct copse_bucket *b,
+                         const struct copse_exchange_step *step, unsigned char *host)
 {
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const struct copse_host_copy *c = &b->host_copies.at[i];
@@ -64,8 +69,8 @@ static copse_status copy(copse_exchange *x, const struct copse_bucket *b, const 
     return copse__reducer_submit(x->reducer);
 }
 
-copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
-                                          const struct copse_exchange_step *step)
+copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b,
+                                          uint32_t bucket, const struct copse_exchange_step *step)
 {
     const bool is_sum = step->message_kind == COPSE_KIND_SUMS;
     switch (step->kind) {
@@ -76,10 +81,11 @@ copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_
         return copy(x, b, step, is_sum ? x->sums_out.at : x->values.at);
     case COPSE_STEP_WORKER_SEND:
         COPSE_TRY(copse__reducer_wait_reads(x->reducer, "reading for other workers"));
-        return copse__worker_send(&x->messages, step->message_kind, x->chunk, is_sum ? x->sums_out.at : x->values.at);
+        return copse__worker_send(&x->messages, step->message_kind, x->chunk,
+                                  is_sum ? x->sums_out.at : x->values.at);
     default:
-        COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->message_kind, step->worker, 1, x->reducer->busy,
-                                           x->reducer->user));
+        COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->message_kind, step->worker, 1,
+                                           x->reducer->busy, x->reducer->user));
         return copy(x, b, step, is_sum ? x->sums_in.at : x->values.at);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A reduce-scatter and an all-gather of host memory. In each chunk each worker owns a slice of the words: it receives
- * the words of every other worker, sums the rows by the canonical tree and sends the sums to all. Each word is summed
- * once, so all workers have the same bits.
+/* A reduce-scatter and an all-gather of host memory. In each chunk each worker owns a slice of the
+ * words: it receives the words of every other worker, sums the rows by the canonical tree and sends
+ * the sums to all. Each word is summed once, so all workers have the same bits.
  */
 #include "core/reduce/group_sum.h"
 #include "core/reduce/tree.h"
@@ -10,16 +10,20 @@
 #define CHUNK_WORDS ((size_t)1 << 22)
 #define LEAST_WORDS ((size_t)1 << 10) /* of an owner: worker 0 alone sums a few words */
 
-static struct copse_worker_slice slice_of(const struct copse_group *g, uint32_t worker, size_t words)
+static struct copse_worker_slice slice_of(const struct copse_group *g, uint32_t worker,
+                                          size_t words)
 {
     const size_t each = COPSE_MAX((words + g->workers - 1) / g->workers, LEAST_WORDS);
     const size_t first = COPSE_MIN(words, worker * each);
-    return (struct copse_worker_slice){ COPSE_WORD_BYTES * first, COPSE_WORD_BYTES * COPSE_MIN(each, words - first) };
+    return (struct copse_worker_slice){ COPSE_WORD_BYTES * first,
+                                        COPSE_WORD_BYTES * COPSE_MIN(each, words - first) };
 }
 
 size_t copse__group_sum_room(const struct copse_group *g, size_t words)
 {
-    return g->cluster ? g->workers * slice_of(g, 0, COPSE_MIN(words, CHUNK_WORDS)).size / COPSE_WORD_BYTES : 0;
+    return g->cluster
+               ? g->workers * slice_of(g, 0, COPSE_MIN(words, CHUNK_WORDS)).size / COPSE_WORD_BYTES
+               : 0;
 }
 
 /* `row_count` rows of `count` words become one; words before `floats` are f32. */
@@ -34,10 +38,10 @@ static void add_rows(uint32_t *room, uint32_t row_count, size_t count, size_t fl
     copse__tree_rows(rows, row_count, count - floats, COPSE_I32);
 }
 
-/* `words` of a chunk; the first `floats` are f32. The results are received into `words`: the sends of the
-   partial sums there must have ended. */
-static copse_status sum_chunk(struct copse_worker_messages *m, unsigned char *words, size_t count, size_t floats,
-                              uint32_t *room)
+/* `words` of a chunk; the first `floats` are f32. The results are received into `words`: the sends
+   of the partial sums there must have ended. */
+static copse_status sum_chunk(struct copse_worker_messages *m, unsigned char *words, size_t count,
+                              size_t floats, uint32_t *room)
 {
     const uint32_t workers = m->group->workers, me = m->group->worker;
     struct copse_worker_slice slices[COPSE_MAX_WORKERS];

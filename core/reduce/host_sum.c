@@ -2,7 +2,8 @@
 /* See host_sum.h. */
 #include "core/reduce/host_sum.h"
 
-void copse__axis_sum(const void *values, copse_type type, size_t outer, size_t length, size_t inner, void *sums)
+void copse__axis_sum(const void *values, copse_type type, size_t outer, size_t length, size_t inner,
+                     void *sums)
 {
     for (size_t o = 0; o < outer; o++)
         for (size_t i = 0; i < inner; i++) {
@@ -24,7 +25,8 @@ void copse__axis_sum(const void *values, copse_type type, size_t outer, size_t l
 
 /* ---- slices ---- */
 
-static void merge(const struct copse_slice_at *from, uint32_t middle, uint32_t end, struct copse_slice_at *to)
+static void merge(const struct copse_slice_at *from, uint32_t middle, uint32_t end,
+                  struct copse_slice_at *to)
 {
     uint32_t a = 0, b = middle;
     for (uint32_t i = 0; i < end; i++)
@@ -47,7 +49,8 @@ static const struct copse_slice_at *sort(struct copse_slice_at *slices, uint32_t
     return from;
 }
 
-void copse__slices_sum(const struct copse_slices *from, struct copse_slice_at *order, struct copse_slices *sums)
+void copse__slices_sum(const struct copse_slices *from, struct copse_slice_at *order,
+                       struct copse_slices *sums)
 {
     for (uint32_t i = 0; i < from->count; i++)
         order[i] = (struct copse_slice_at){ from->rows[i], i };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measurement of links and estimates of reductions. The best of a few trials counts: other load can only make
-   a trial slower. */
+/* Measurement of links and estimates of reductions. The best of a few trials counts: other load can
+   only make a trial slower. */
 #include "core/reduce/link.h"
 #include "core/reduce/tree.h"
 
@@ -41,7 +41,8 @@ static copse_status sum_rows(struct trial *t)
     return copse__queue_encode(t->queue, &c);
 }
 
-/* Seconds of the best trial, all that it takes on the host included; the first one only warms up. */
+/* Seconds of the best trial, all that it takes on the host included; the first one only warms
+   up. */
 static copse_status time_of(struct trial *t, trial_fn *run, double *seconds)
 {
     uint64_t best = UINT64_MAX;
@@ -163,14 +164,15 @@ static double to_one(const struct copse_link *links, uint32_t ranks, uint32_t ro
     return cost + write_to_all(links, ranks, bytes, to, to_count);
 }
 
-static double sharded(const struct copse_link *links, uint32_t ranks, double bytes, const uint32_t *to,
-                      uint32_t to_count)
+static double sharded(const struct copse_link *links, uint32_t ranks, double bytes,
+                      const uint32_t *to, uint32_t to_count)
 {
     const double slice = bytes / ranks;
     double sum = 0, cost = read_from_all(links, ranks, bytes - slice);
     for (uint32_t r = 0; r < ranks; r++) {
         cost += (ranks - 1) * slice / links[r].write_rate;
-        sum = COPSE_MAX(sum, links[r].latency + bytes / links[r].sum_rate + slice / links[r].read_rate);
+        sum = COPSE_MAX(sum,
+                        links[r].latency + bytes / links[r].sum_rate + slice / links[r].read_rate);
     }
     return cost + sum + write_to_all(links, ranks, bytes, to, to_count);
 }
@@ -191,12 +193,14 @@ static double hierarchical(const struct copse_link *links, uint32_t ranks, doubl
 }
 
 /* Seconds; the steps are those of value_reduce.c. */
-static double cost_of(const struct copse_link *links, uint32_t ranks, struct copse_way way, double bytes,
-                      const uint32_t *to, uint32_t to_count)
+static double cost_of(const struct copse_link *links, uint32_t ranks, struct copse_way way,
+                      double bytes, const uint32_t *to, uint32_t to_count)
 {
-    return way.algorithm == COPSE_COLLECTIVE_TO_ONE   ? to_one(links, ranks, way.root, bytes, to, to_count)
-           : way.algorithm == COPSE_COLLECTIVE_SHARDED ? sharded(links, ranks, bytes, to, to_count)
-                                                       : hierarchical(links, ranks, bytes, to, to_count);
+    return way.algorithm == COPSE_COLLECTIVE_TO_ONE
+               ? to_one(links, ranks, way.root, bytes, to, to_count)
+           : way.algorithm == COPSE_COLLECTIVE_SHARDED
+               ? sharded(links, ranks, bytes, to, to_count)
+               : hierarchical(links, ranks, bytes, to, to_count);
 }
 
 struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,

@@ -8,8 +8,8 @@
 /* Of a queue's device; NULL = of the host itself. Waits for the queue. */
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out);
 
-/* The cheapest algorithm and root to reduce `bytes` of each of `ranks` contributors to `to` (ranks or COPSE_HOST), by
-   estimate; the first of those that cost the same. Pure arithmetic. */
+/* The cheapest algorithm and root to reduce `bytes` of each of `ranks` contributors to `to` (ranks
+   or COPSE_HOST), by estimate; the first of those that cost the same. Pure arithmetic. */
 struct copse_way {
     enum copse_collective algorithm;
     uint32_t root;

@@ -14,8 +14,8 @@ static copse_status cannot(const copse_exchange *x, const char *id, const char *
                : COPSE_OK;
 }
 
-/* Whether gradients and values can be stored in memory that all ranks access: host memory, or memory of the
-   device when all ranks have one queue. A single rank has private memory. */
+/* Whether gradients and values can be stored in memory that all ranks access: host memory, or
+   memory of the device when all ranks have one queue. A single rank has private memory. */
 copse_status copse__exchange_check_sharing(copse_exchange *x)
 {
     x->can_share = false;
@@ -34,7 +34,8 @@ static bool block_size(const copse_exchange *x, uint64_t elements, size_t *bytes
     *alignment = 4096;
     for (uint32_t r = 0; r < x->rank_count; r++)
         *alignment = COPSE_MAX(*alignment, copse__rank_device(x, r)->limits->host_import_alignment);
-    if (elements > SIZE_MAX / COPSE_WORD_BYTES || !copse__mul((size_t)elements * COPSE_WORD_BYTES, x->rank_count, bytes) ||
+    if (elements > SIZE_MAX / COPSE_WORD_BYTES ||
+        !copse__mul((size_t)elements * COPSE_WORD_BYTES, x->rank_count, bytes) ||
         *bytes > SIZE_MAX - *alignment)
         return false;
     *bytes = copse__round_up(*bytes, *alignment);
@@ -46,7 +47,8 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         const struct copse_limits *l = copse__rank_device(x, r)->limits;
-        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / COPSE_WORD_BYTES > UINT32_MAX)
+        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) ||
+            bytes / COPSE_WORD_BYTES > UINT32_MAX)
             return r;
     }
     return x->rank_count;
@@ -54,7 +56,8 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 
 /* ---- pieces ---- */
 
-/* One import per opened device: ranks with the same device share it. `host` NULL: memory of the device. */
+/* One import per opened device: ranks with the same device share it. `host` NULL: memory of the
+   device. */
 static copse_status import(copse_exchange *x, void *host, size_t bytes, copse_buffer **buffers)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
@@ -94,7 +97,8 @@ static copse_status make_private(copse_exchange *x, struct copse_piece *p)
     for (uint32_t r = 0; r < x->rank_count; r++)
         for (int i = 0; i < 2; i++) {
             copse_buffer **buf = i == 0 ? &p->values[r] : &p->gradients[r];
-            const struct copse_buffer_params params = { .size = (size_t)p->elements * COPSE_WORD_BYTES };
+            const struct copse_buffer_params params = { .size = (size_t)p->elements *
+                                                                COPSE_WORD_BYTES };
             COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, r), &params, buf),
                                  "while making the store of rank %u", r));
             COPSE_TRY(copse_queue_fill(x->ranks[r].queue, *buf, 0, params.size, 0));
@@ -102,7 +106,8 @@ static copse_status make_private(copse_exchange *x, struct copse_piece *p)
     return COPSE_OK;
 }
 
-/* Work of a queue may use the memory until the queue is drained; a device that hangs for good keeps it. */
+/* Work of a queue may use the memory until the queue is drained; a device that hangs for good keeps
+   it. */
 void copse__piece_fini(copse_exchange *x, struct copse_piece *p, bool is_idle)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
@@ -110,7 +115,8 @@ void copse__piece_fini(copse_exchange *x, struct copse_piece *p, bool is_idle)
         copse_buffer_release(&p->gradients[r]);
     }
     if (!is_idle && p->is_shared)
-        copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR, "exchange: a device hangs, its shared memory is not freed");
+        copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR,
+                   "exchange: a device hangs, its shared memory is not freed");
     for (int i = 0; is_idle && i < 2; i++)
         copse__free_aligned(x->mem, p->host[i]);
 }
@@ -167,7 +173,7 @@ void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
 }
 
 struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
-                                        uint32_t rank, uint64_t first, uint64_t count)
+                                          uint32_t rank, uint64_t first, uint64_t count)
 {
     const uint64_t row = p->is_shared ? rank * p->elements : 0;
     return (struct copse_binding){ buffers[rank], COPSE_WORD_BYTES * (size_t)(row + first),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From schedules to recordings: a bucket becomes a list of steps, so that a run decides nothing. exchange.c
-   explains why the recorded waits are enough. */
+/* From schedules to recordings: a bucket becomes a list of steps, so that a run decides nothing.
+   exchange.c explains why the recorded waits are enough. */
 #include "core/reduce/record.h"
 
 /* The pending commands of each rank become one segment. */
@@ -32,10 +32,12 @@ static uint32_t inbox_rows(const struct copse_recorder *r)
     return r->piece->is_shared ? 0 : r->x->rank_count;
 }
 
-/* Staged: the row in which src's message to dst arrives. Pairs are added one by one and need only one row. */
+/* Staged: the row in which src's message to dst arrives. Pairs are added one by one and need only
+   one row. */
 static struct copse_binding inbox(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
+    const bool is_by_pairs =
+        r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
     const uint64_t row = is_by_pairs ? 0 : m->src;
     return (struct copse_binding){ r->x->reducer->inbox[m->dst], copse__record_row_bytes(m) * row,
                                    copse__record_bytes(m) };
@@ -79,12 +81,14 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     if (r->piece->is_shared) {
         t.base = (uint32_t)m->first;
         t.stride = (uint32_t)r->piece->elements;
-        t.terms = (struct copse_binding){ r->piece->gradients[m->dst], 0,
-                                          COPSE_WORD_BYTES * (size_t)r->piece->elements * x->rank_count };
+        t.terms =
+            (struct copse_binding){ r->piece->gradients[m->dst], 0,
+                                    COPSE_WORD_BYTES * (size_t)r->piece->elements * x->rank_count };
     } else {
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
     }
-    *total = (struct copse_binding){ x->reducer->inbox[m->dst], copse__record_row_bytes(m) * inbox_rows(r),
+    *total = (struct copse_binding){ x->reducer->inbox[m->dst],
+                                     copse__record_row_bytes(m) * inbox_rows(r),
                                      copse__record_bytes(m) };
     if (copse__has_workers(x) && m->worker == x->workers.worker)
         *total = copse__record_workers_row(r, m, m->worker);
@@ -109,19 +113,22 @@ static copse_status accumulate(struct copse_recorder *r, const struct copse_move
 
 static struct copse_binding sums_of(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const copse_buffer *kept = r->half == COPSE_HALF_UPDATE ? copse__kept(&r->bucket->sums, m) : NULL;
+    const copse_buffer *kept =
+        r->half == COPSE_HALF_UPDATE ? copse__kept(&r->bucket->sums, m) : NULL;
     if (kept)
         return (struct copse_binding){ (copse_buffer *)kept, 0, copse__record_bytes(m) };
     return r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m);
 }
 
 /* Made by the first half that is recorded. */
-static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
+static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m,
+                               struct copse_binding *out)
 {
     copse_exchange *x = r->x;
     const struct copse_exchange_rule *rule = r->rule;
     const bool is_new = !copse__kept(&r->bucket->slots, m);
-    const uint64_t words = rule->slot_words ? rule->slot_words(rule->user, m->count) : rule->slots * m->count;
+    const uint64_t words =
+        rule->slot_words ? rule->slot_words(rule->user, m->count) : rule->slots * m->count;
     COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, COPSE_WORD_BYTES * (size_t)words, out));
     if (!is_new)
         return COPSE_OK;
@@ -138,18 +145,21 @@ static copse_status make_slots(struct copse_recorder *r, const struct copse_move
 }
 
 /* Room for measures at the move's destination. */
-static copse_status make_measures(struct copse_recorder *r, const struct copse_move *m, struct copse_update *u)
+static copse_status make_measures(struct copse_recorder *r, const struct copse_move *m,
+                                  struct copse_update *u)
 {
     const size_t bytes = COPSE_MEASURE_BYTES * (size_t)(copse__record_row(m) / COPSE_UNIT);
     const size_t at = copse__measure_at(m->count);
     struct copse_binding all;
-    COPSE_TRY(copse__record_keep(r, &r->bucket->measures, m, (r->rule->measures - 1) * at + bytes, &all));
+    COPSE_TRY(
+        copse__record_keep(r, &r->bucket->measures, m, (r->rule->measures - 1) * at + bytes, &all));
     for (uint32_t k = 0; k < r->rule->measures; k++)
         u->measures[k] = (struct copse_binding){ all.buffer, k * at, bytes };
     return COPSE_OK;
 }
 
-static copse_status measure(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u)
+static copse_status measure(struct copse_recorder *r, const struct copse_move *m,
+                            const struct copse_update *u)
 {
     struct copse_command c[COPSE_MEASURES];
     COPSE_TRY(r->rule->measure(r->rule->user, copse__rank_device(r->x, m->dst), u, c));
@@ -158,7 +168,8 @@ static copse_status measure(struct copse_recorder *r, const struct copse_move *m
     return COPSE_OK;
 }
 
-static copse_status call(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
+static copse_status call(struct copse_recorder *r, const struct copse_move *m,
+                         const struct copse_update *u,
                          copse_status (*fn)(void *, copse_device *, const struct copse_update *,
                                             struct copse_command *))
 {
@@ -221,7 +232,8 @@ static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
 /* ---- transfers between ranks ---- */
 
 /* Shared: the host waits for every source of the phase that has another queue, once. */
-static copse_status await_sources(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+static copse_status await_sources(struct copse_recorder *r, const struct copse_move *moves,
+                                  size_t count)
 {
     bool is_seen[COPSE_MAX_REPLICAS] = { false };
     for (size_t i = 0; i < count; i++) {
@@ -232,13 +244,13 @@ static copse_status await_sources(struct copse_recorder *r, const struct copse_m
             continue;
         is_seen[src] = true;
         r->is_ready[src] = true;
-        COPSE_TRY(copse__record_step(
-            r, &(struct copse_exchange_step){
-                   .kind = r->has_played[src] && !is_gradient ? COPSE_STEP_AWAIT_LAST
-                                                              : COPSE_STEP_AWAIT_READY,
-                   .rank = src,
-                   .move = moves[i],
-               }));
+        COPSE_TRY(copse__record_step(r, &(struct copse_exchange_step){
+                                            .kind = r->has_played[src] && !is_gradient
+                                                        ? COPSE_STEP_AWAIT_LAST
+                                                        : COPSE_STEP_AWAIT_READY,
+                                            .rank = src,
+                                            .move = moves[i],
+                                        }));
     }
     return COPSE_OK;
 }
@@ -251,7 +263,7 @@ static bool is_local(const struct copse_recorder *r, const struct copse_move *m)
 static struct copse_binding source_of(const struct copse_recorder *r, const struct copse_move *m)
 {
     return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->src, m)
-                                      : copse__record_gradients(r, m->src, m);
+                                           : copse__record_gradients(r, m->src, m);
 }
 
 static struct copse_binding target_of(const struct copse_recorder *r, const struct copse_move *m)
@@ -268,8 +280,9 @@ static copse_status add_copy(struct copse_recorder *r, const struct copse_move *
     for (size_t i = 0; i < count; i++)
         if (!is_local(r, &moves[i]))
             to[targets++] = (struct copse_view){ moves[i].dst, target_of(r, &moves[i]), NULL };
-    return targets == 0 || copse__copies_add(r->x->mem, &r->bucket->copies, r->x->reducer->message_bytes, &fill, &from, to,
-                                             targets)
+    return targets == 0 ||
+                   copse__copies_add(r->x->mem, &r->bucket->copies, r->x->reducer->message_bytes,
+                                     &fill, &from, to, targets)
                ? COPSE_OK
                : copse__record_no_memory();
 }
@@ -282,7 +295,8 @@ static copse_status send(struct copse_recorder *r, const struct copse_move *move
                                         .first = r->bucket->copies.list.count,
                                         .move = *moves };
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && moves[end].src == moves[i].src && moves[end].slice == moves[i].slice;)
+        for (end = i + 1;
+             end < count && moves[end].src == moves[i].src && moves[end].slice == moves[i].slice;)
             end++;
         COPSE_TRY(add_copy(r, &moves[i], end - i));
     }
@@ -291,8 +305,8 @@ static copse_status send(struct copse_recorder *r, const struct copse_move *move
         COPSE_TRY(copse__record_step(r, &step));
     for (size_t i = 0; i < count; i++)
         if (is_local(r, &moves[i]))
-            COPSE_TRY(copse__record_copy(r, &moves[i], source_of(r, &moves[i]),
-                                         target_of(r, &moves[i])));
+            COPSE_TRY(
+                copse__record_copy(r, &moves[i], source_of(r, &moves[i]), target_of(r, &moves[i])));
     return COPSE_OK;
 }
 
@@ -343,8 +357,7 @@ static copse_status record_chunk(struct copse_recorder *r, uint64_t first, uint6
     struct copse_schedule schedule;
     const copse_reduce_algorithm how = r->x->params.reduction;
     COPSE_TRY(copse__has_workers(r->x)
-                  ? copse__schedule_make_workers(mem, how, &r->x->workers, first, count,
-                                                 &schedule)
+                  ? copse__schedule_make_workers(mem, how, &r->x->workers, first, count, &schedule)
                   : copse__schedule_make(mem, how, r->x->rank_count, first, count, &schedule));
     r->schedule = &schedule;
     r->chunk = first;
@@ -378,15 +391,17 @@ static uint64_t chunk_elements(const copse_exchange *x, const struct copse_piece
             most = COPSE_MAX(most, w->rank_counts[v]);
             ranks += w->rank_counts[v];
         }
-        return COPSE_MIN(COPSE_MOST_ROWS, x->messages.group->binding_bytes) / COPSE_WORD_BYTES / (most + w->count + 3) / COPSE_UNIT *
-               COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
+        return COPSE_MIN(COPSE_MOST_ROWS, x->messages.group->binding_bytes) / COPSE_WORD_BYTES /
+               (most + w->count + 3) / COPSE_UNIT * COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
     }
     const uint64_t rows = p->is_shared || x->rank_count == 1 ? 1 : x->rank_count + 1;
-    const uint64_t row = copse__reducer_binding_bytes(x->reducer) / COPSE_WORD_BYTES / COPSE_MAX(rows, slots);
+    const uint64_t row =
+        copse__reducer_binding_bytes(x->reducer) / COPSE_WORD_BYTES / COPSE_MAX(rows, slots);
     return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
 }
 
-static copse_status record_half(struct copse_recorder *r, enum copse_half half, uint64_t first, uint64_t count)
+static copse_status record_half(struct copse_recorder *r, enum copse_half half, uint64_t first,
+                                uint64_t count)
 {
     const uint64_t most = chunk_elements(r->x, r->piece, r->rule->slots);
     copse_status s = COPSE_OK;
@@ -408,10 +423,12 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
                           (unsigned long long)first, (unsigned long long)(first + count), piece);
 
     if (rule->slots > COPSE_EXCHANGE_SLOTS || !rule->update)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to %u and an update are needed",
-                          rule->slots, COPSE_EXCHANGE_SLOTS);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "exchange: %u slots: 0 to %u and an update are needed", rule->slots,
+                          COPSE_EXCHANGE_SLOTS);
     if (rule->measures > COPSE_MEASURES || (rule->measures > 0 && !rule->measure))
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u measures: 0 to %u and their commands are needed",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "exchange: %u measures: 0 to %u and their commands are needed",
                           rule->measures, COPSE_MEASURES);
 
     copse_status s = COPSE_OK;

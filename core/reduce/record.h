@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording of a bucket: record.c for the moves between ranks of this worker, record_workers.c for those
-   between workers. */
+/* Recording of a bucket: record.c for the moves between ranks of this worker, record_workers.c for
+   those between workers. */
 #ifndef COPSE_RECORD_H
 #define COPSE_RECORD_H
 
@@ -29,8 +29,10 @@ struct copse_recorder {
         struct copse_move move;    /* the first of them */
     } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
     bool has_played[COPSE_MAX_REPLICAS];
-    bool is_ready[COPSE_MAX_REPLICAS];   /* several workers: the host has waited for its gradients */
-    size_t join_at[COPSE_MAX_REPLICAS];  /* several workers: offset of the workers' rows in the inbox */
+    /* several workers: the host has waited for its gradients */
+    bool is_ready[COPSE_MAX_REPLICAS];
+    /* several workers: offset of the workers' rows in the inbox */
+    size_t join_at[COPSE_MAX_REPLICAS];
 };
 
 copse_status copse__record_no_memory(void);
@@ -41,7 +43,8 @@ copse_status copse__record_command(struct copse_recorder *r, const struct copse_
 copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m,
                                 struct copse_binding from, struct copse_binding to);
 /* A sum by the tree on the destination of a move. */
-copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m, const struct copse_tree_sum *t);
+copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m,
+                                const struct copse_tree_sum *t);
 struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
                                           const struct copse_move *m);
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
@@ -60,10 +63,11 @@ static inline size_t copse__record_row_bytes(const struct copse_move *m)
     return COPSE_WORD_BYTES * (size_t)copse__record_row(m);
 }
 
-/* Memory at the move's destination that the bucket keeps for its elements: made by the first call, found by later ones.
-   copse__kept: NULL if there is none. */
-copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list, const struct copse_move *m,
-                                size_t bytes, struct copse_binding *out);
+/* Memory at the move's destination that the bucket keeps for its elements: made by the first call,
+   found by later ones. copse__kept: NULL if there is none. */
+copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list,
+                                const struct copse_move *m, size_t bytes,
+                                struct copse_binding *out);
 copse_buffer *copse__kept(const struct copse_kept *list, const struct copse_move *m);
 
 /* record_workers.c */
@@ -71,8 +75,8 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
 /* Bytes of the inbox of a rank beyond `bytes`, which are used otherwise. */
 copse_status copse__record_workers_inbox(struct copse_recorder *r, const size_t *bytes);
 /* Row of a worker's sum in the join. */
-struct copse_binding copse__record_workers_row(const struct copse_recorder *r, const struct copse_move *m,
-                                               uint32_t worker);
+struct copse_binding copse__record_workers_row(const struct copse_recorder *r,
+                                               const struct copse_move *m, uint32_t worker);
 copse_status copse__record_workers_join(struct copse_recorder *r, const struct copse_move *m);
 /* The moves of one phase between workers. */
 copse_status copse__record_workers_phase(struct copse_recorder *r, const struct copse_move *moves,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording consists of: steps, commands on the destination of a move, and the memory of its elements. */
+/* What a recording consists of: steps, commands on the destination of a move, and the memory of its
+   elements. */
 #include "core/reduce/record.h"
 
 copse_status copse__record_no_memory(void)
@@ -32,8 +33,8 @@ struct copse_binding copse__record_gradients(const struct copse_recorder *r, uin
     return copse__piece_binding(r->piece, r->piece->gradients, rank, m->first, m->count);
 }
 
-copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m, struct copse_binding from,
-                             struct copse_binding to)
+copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m,
+                                struct copse_binding from, struct copse_binding to)
 {
     return copse__record_command(r, m,
                                  &(struct copse_command){ .kind = COPSE_COMMAND_COPY,
@@ -41,7 +42,8 @@ copse_status copse__record_copy(struct copse_recorder *r, const struct copse_mov
                                                           .binding_count = 2 });
 }
 
-copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m, const struct copse_tree_sum *t)
+copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m,
+                                const struct copse_tree_sum *t)
 {
     struct copse_command c;
     COPSE_TRY(copse__tree_command(copse__rank_device(r->x, m->dst), t, &c));
@@ -56,15 +58,16 @@ copse_buffer *copse__kept(const struct copse_kept *list, const struct copse_move
     return NULL;
 }
 
-copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list, const struct copse_move *m,
-                                size_t bytes, struct copse_binding *out)
+copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list,
+                                const struct copse_move *m, size_t bytes, struct copse_binding *out)
 {
     struct copse_slice_memory kept = { m->dst, copse__kept(list, m), m->first, m->count };
     if (!kept.buffer) {
         if (!COPSE_RESERVE(r->x->mem, list, list->count + 1))
             return copse__record_no_memory();
         COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(r->x, m->dst),
-                                                 &(struct copse_buffer_params){ .size = bytes }, &kept.buffer),
+                                                 &(struct copse_buffer_params){ .size = bytes },
+                                                 &kept.buffer),
                              "while making memory for the slices of rank %u", m->dst));
         list->at[list->count++] = kept;
     }

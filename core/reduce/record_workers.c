@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From moves between workers to steps. Each worker sums the gradients of its own ranks on its devices, reads
- * the sums to host memory and sends them to the workers that own them. An owner sums the partial sums of all
- * workers, updates, and sends the new values to all. Sums for other workers are first, so that they are sent
- * while this worker computes its own.
+/* From moves between workers to steps. Each worker sums the gradients of its own ranks on its
+ * devices, reads the sums to host memory and sends them to the workers that own them. An owner sums
+ * the partial sums of all workers, updates, and sends the new values to all. Sums for other workers
+ * are first, so that they are sent while this worker computes its own.
  */
 #include "core/reduce/record.h"
 
@@ -22,7 +22,8 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
 {
     const uint32_t workers = r->x->workers.count;
     for (uint32_t v = 0; v < workers; v++)
-        if (!COPSE_PUSH(r->x->mem, &r->bucket->worker_slices, ((struct copse_worker_slice){ 0, 0 })))
+        if (!COPSE_PUSH(r->x->mem, &r->bucket->worker_slices,
+                        ((struct copse_worker_slice){ 0, 0 })))
             return copse__record_no_memory();
     struct copse_worker_slice *slices = slices_of(r);
     for (size_t i = 0; i < r->schedule->slices.count; i++) {
@@ -32,14 +33,16 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
             all->offset = COPSE_WORD_BYTES * (size_t)(slice->first - r->chunk);
         all->size += COPSE_WORD_BYTES * (size_t)slice->count;
     }
-    COPSE_TRY(copse__exchange_workers_room(r->x, COPSE_WORD_BYTES * (size_t)count, slices[this_worker(r)].size));
+    COPSE_TRY(copse__exchange_workers_room(r->x, COPSE_WORD_BYTES * (size_t)count,
+                                           slices[this_worker(r)].size));
     return copse__record_step(
-        r, &(struct copse_exchange_step){ .kind = COPSE_STEP_BEGIN,
-                                          .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
-                                                 (r->half != COPSE_HALF_SUM ? COPSE_MESSAGE_VALUES : 0),
-                                          .first = r->bucket->worker_slices.count - workers,
-                                          .count = (size_t)count,
-                                          .move = r->schedule->moves.at[0] });
+        r, &(struct copse_exchange_step){
+               .kind = COPSE_STEP_BEGIN,
+               .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
+                               (r->half != COPSE_HALF_SUM ? COPSE_MESSAGE_VALUES : 0),
+               .first = r->bucket->worker_slices.count - workers,
+               .count = (size_t)count,
+               .move = r->schedule->moves.at[0] });
 }
 
 copse_status copse__record_workers_inbox(struct copse_recorder *r, const size_t *bytes)
@@ -58,12 +61,11 @@ copse_status copse__record_workers_inbox(struct copse_recorder *r, const size_t 
     return COPSE_OK;
 }
 
-struct copse_binding copse__record_workers_row(const struct copse_recorder *r, const struct copse_move *m,
-                                               uint32_t worker)
+struct copse_binding copse__record_workers_row(const struct copse_recorder *r,
+                                               const struct copse_move *m, uint32_t worker)
 {
     return (struct copse_binding){ r->x->reducer->inbox[m->dst],
-                                   r->join_at[m->dst] +
-                                       copse__record_row_bytes(m) * worker,
+                                   r->join_at[m->dst] + copse__record_row_bytes(m) * worker,
                                    copse__record_bytes(m) };
 }
 
@@ -77,9 +79,11 @@ copse_status copse__record_workers_join(struct copse_recorder *r, const struct c
                                      copse__record_workers_row(r, m, this_worker(r))));
     r->total[m->slice] = copse__record_workers_row(r, m, workers);
     if (r->half == COPSE_HALF_SUM)
-        COPSE_TRY(copse__record_keep(r, &r->bucket->sums, m, copse__record_bytes(m), &r->total[m->slice]));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->sums, m, copse__record_bytes(m),
+                                     &r->total[m->slice]));
     const struct copse_tree_sum t = {
-        .terms = { r->x->reducer->inbox[m->dst], r->join_at[m->dst], copse__record_row_bytes(m) * workers },
+        .terms = { r->x->reducer->inbox[m->dst], r->join_at[m->dst],
+                   copse__record_row_bytes(m) * workers },
         .sum = r->total[m->slice],
         .rows = workers,
         .stride = (uint32_t)row,
@@ -91,7 +95,7 @@ copse_status copse__record_workers_join(struct copse_recorder *r, const struct c
 /* ---- copies to host memory and back ---- */
 
 static copse_status add_host_copy(struct copse_recorder *r, uint32_t rank, struct copse_binding at,
-                                   size_t offset)
+                                  size_t offset)
 {
     const struct copse_host_copy c = { rank, at, offset };
     return COPSE_PUSH(r->x->mem, &r->bucket->host_copies, c) ? COPSE_OK : copse__record_no_memory();
@@ -117,7 +121,8 @@ static copse_status step(struct copse_recorder *r, int kind, uint32_t message_ki
 }
 
 /* Reads to host memory, for one worker or for all. */
-static copse_status record_reads(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+static copse_status record_reads(struct copse_recorder *r, const struct copse_move *moves,
+                                 size_t count)
 {
     const bool is_sum = moves->kind == COPSE_MOVE_PUSH;
     const size_t first = r->bucket->host_copies.count;
@@ -125,23 +130,30 @@ static copse_status record_reads(struct copse_recorder *r, const struct copse_mo
         const struct copse_move *m = &moves[i];
         struct copse_binding from = copse__record_values(r, m->src, m);
         if (is_sum)
-            from = r->x->rank_count > 1 ? r->total[m->slice] : copse__record_gradients(r, m->src, m);
+            from =
+                r->x->rank_count > 1 ? r->total[m->slice] : copse__record_gradients(r, m->src, m);
         COPSE_TRY(add_host_copy(r, m->src, from, offset_of(r, m)));
     }
     return step(r, COPSE_STEP_READ, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS, 0, first, moves);
 }
 
-static copse_status record_sends(struct copse_recorder *r, uint32_t message_kind, const struct copse_move *m)
+static copse_status record_sends(struct copse_recorder *r, uint32_t message_kind,
+                                 const struct copse_move *m)
 {
     const struct copse_worker_slice *slices = slices_of(r);
     bool is_any = false;
-    for (uint32_t v = 0; v < r->x->workers.count; v++) /* of results the own slice, of sums those of the others */
-        is_any |= slices[v].size > 0 && (v == this_worker(r)) == (message_kind == COPSE_KIND_RESULTS);
-    return is_any ? step(r, COPSE_STEP_WORKER_SEND, message_kind, 0, r->bucket->host_copies.count, m) : COPSE_OK;
+    /* of results the own slice, of sums those of the others */
+    for (uint32_t v = 0; v < r->x->workers.count; v++)
+        is_any |=
+            slices[v].size > 0 && (v == this_worker(r)) == (message_kind == COPSE_KIND_RESULTS);
+    return is_any
+               ? step(r, COPSE_STEP_WORKER_SEND, message_kind, 0, r->bucket->host_copies.count, m)
+               : COPSE_OK;
 }
 
 /* Received slices are written to the devices, worker by worker. */
-static copse_status record_receives(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+static copse_status record_receives(struct copse_recorder *r, const struct copse_move *moves,
+                                    size_t count)
 {
     const uint32_t workers = r->x->workers.count;
     const bool is_sum = moves->kind == COPSE_MOVE_PULL;
@@ -155,18 +167,19 @@ static copse_status record_receives(struct copse_recorder *r, const struct copse
             if (m->worker != v)
                 continue;
             COPSE_TRY(is_sum ? add_host_copy(r, m->dst, copse__record_workers_row(r, m, v),
-                                              v * own->size + offset_of(r, m) - own->offset)
-                             : add_host_copy(r, m->dst, copse__record_values(r, m->dst, m), offset_of(r, m)));
+                                             v * own->size + offset_of(r, m) - own->offset)
+                             : add_host_copy(r, m->dst, copse__record_values(r, m->dst, m),
+                                             offset_of(r, m)));
         }
         if (r->bucket->host_copies.count > first)
-            COPSE_TRY(step(r, COPSE_STEP_WORKER_RECV, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS, v, first,
-                           moves));
+            COPSE_TRY(step(r, COPSE_STEP_WORKER_RECV, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS,
+                           v, first, moves));
     }
     return COPSE_OK;
 }
 
-/* Sums are sent after the last read. A worker that owns nothing of the chunk has no PULL; it sends them
-   before it receives values. */
+/* Sums are sent after the last read. A worker that owns nothing of the chunk has no PULL; it sends
+   them before it receives values. */
 copse_status copse__record_workers_phase(struct copse_recorder *r, const struct copse_move *moves,
                                          size_t count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions of the reduction kernels, in stepwise single precision: every device gives these bits. No
-   graph contains these kernels, so their arguments are f32 or i32. */
+/* Host functions of the reduction kernels, in stepwise single precision: every device gives these
+   bits. No graph contains these kernels, so their arguments are f32 or i32. */
 #include "core/device/mean.h"
 #include "core/device/split.h"
 #include "core/reduce/schedule.h"
@@ -8,9 +8,10 @@
 
 #define NEAR_WORDS 128
 
-/* Row r of `count` words begins at terms[r * stride]; `sums` may overlap the rows at the same elements. */
-static void sum_rows(const uint32_t *terms, uint32_t *sums, size_t count, uint32_t stride, uint32_t row_count,
-                     copse_type type)
+/* Row r of `count` words begins at terms[r * stride]; `sums` may overlap the rows at the same
+   elements. */
+static void sum_rows(const uint32_t *terms, uint32_t *sums, size_t count, uint32_t stride,
+                     uint32_t row_count, copse_type type)
 {
     uint32_t near[COPSE_MAX_REPLICAS][NEAR_WORDS];
     void *rows[COPSE_MAX_REPLICAS];
@@ -29,7 +30,8 @@ static void tree_sum_host(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args)
 {
     const struct copse_params_tree_sum *p = params;
-    sum_rows((const uint32_t *)args[0].data + p->base, args[1].data, p->n, p->stride, (uint32_t)spec[2], COPSE_F32);
+    sum_rows((const uint32_t *)args[0].data + p->base, args[1].data, p->n, p->stride,
+             (uint32_t)spec[2], COPSE_F32);
 }
 
 static void sum_i32_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -127,14 +129,22 @@ static bool sum_i32_split(const struct copse_command *c, struct copse_split *o)
 }
 
 const struct copse_law copse_law_tree_sum = {
-    .host = tree_sum_host, .split = tree_sum_split, .self_test = tree_sum_test,
+    .host = tree_sum_host,
+    .split = tree_sum_split,
+    .self_test = tree_sum_test,
 };
 const struct copse_law copse_law_sum_i32 = {
-    .host = sum_i32_host, .split = sum_i32_split, .self_test = sum_i32_test,
+    .host = sum_i32_host,
+    .split = sum_i32_split,
+    .self_test = sum_i32_test,
 };
 const struct copse_law copse_law_accumulate = {
-    .host = accumulate_host, .split = copse__split_elements, .self_test = accumulate_test,
+    .host = accumulate_host,
+    .split = copse__split_elements,
+    .self_test = accumulate_test,
 };
 const struct copse_law copse_law_mean = {
-    .host = mean_host, .split = copse__split_elements, .self_test = mean_test,
+    .host = mean_host,
+    .split = copse__split_elements,
+    .self_test = mean_test,
 };

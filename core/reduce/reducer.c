@@ -6,8 +6,9 @@
 
 /* ---- lists of copies ---- */
 
-bool copse__copies_add(struct copse_mem *mem, struct copse_copies *c, size_t message_bytes, size_t *fill,
-                       const struct copse_view *from, const struct copse_view *to, size_t count)
+bool copse__copies_add(struct copse_mem *mem, struct copse_copies *c, size_t message_bytes,
+                       size_t *fill, const struct copse_view *from, const struct copse_view *to,
+                       size_t count)
 {
     for (size_t at = 0, size; at < from->at.size; at += size) {
         if (*fill == message_bytes)
@@ -19,11 +20,13 @@ bool copse__copies_add(struct copse_mem *mem, struct copse_copies *c, size_t mes
             .first = c->targets.count,
             .count = count,
         };
-        if (!COPSE_RESERVE(mem, &c->targets, c->targets.count + count) || !COPSE_PUSH(mem, &c->list, copy))
+        if (!COPSE_RESERVE(mem, &c->targets, c->targets.count + count) ||
+            !COPSE_PUSH(mem, &c->list, copy))
             return false;
         for (size_t i = 0; i < count; i++)
             c->targets.at[c->targets.count++] =
-                (struct copse_view){ to[i].rank, { to[i].at.buffer, to[i].at.offset + at, size },
+                (struct copse_view){ to[i].rank,
+                                     { to[i].at.buffer, to[i].at.offset + at, size },
                                      to[i].at.buffer ? NULL : to[i].host + at };
         *fill += size;
     }
@@ -49,7 +52,8 @@ copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queue
     x->ctx = copse_context_retain(ctx);
     x->mem = &ctx->base.mem;
     x->ranks = count;
-    x->message_bytes = copse__round_up(message_bytes ? message_bytes : MESSAGE_BYTES, COPSE_ALIGNMENT);
+    x->message_bytes =
+        copse__round_up(message_bytes ? message_bytes : MESSAGE_BYTES, COPSE_ALIGNMENT);
     for (uint32_t r = 0; r < count; r++)
         x->queues[r] = copse_queue_retain(queues[r]);
     return COPSE_OK;
@@ -119,7 +123,8 @@ copse_status copse__reducer_host(copse_reducer *x, struct copse_host_memory *mem
         return COPSE_OK;
     unsigned char *larger = copse__alloc_aligned(x->mem, bytes, 4096);
     if (!larger)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %zu bytes on the host", bytes);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %zu bytes on the host",
+                          bytes);
     copse__free_aligned(x->mem, memory->at);
     *memory = (struct copse_host_memory){ larger, bytes };
     return COPSE_OK;
@@ -142,8 +147,9 @@ copse_status copse__reducer_wait(copse_reducer *x, uint32_t rank, uint64_t ticke
 {
     if (x->busy)
         COPSE_TRY(x->busy(x->user));
-    return copse_note(copse__queue_wait_unless(x->queues[rank], ticket, stop), "while waiting for rank %u on %s (%s)",
-                      rank, x->queues[rank]->dev->info.id, what);
+    return copse_note(copse__queue_wait_unless(x->queues[rank], ticket, stop),
+                      "while waiting for rank %u on %s (%s)", rank, x->queues[rank]->dev->info.id,
+                      what);
 }
 
 copse_status copse__reducer_submit_rank(copse_reducer *x, uint32_t rank, uint64_t *ticket)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of the row exchange: memory and recorded commands (row_record.c), runs (row_exchange.c). */
+/* Internals of the row exchange: memory and recorded commands (row_record.c), runs
+   (row_exchange.c). */
 #ifndef COPSE_ROW_EXCHANGE_INTERNAL_H
 #define COPSE_ROW_EXCHANGE_INTERNAL_H
 
@@ -8,12 +9,13 @@
 
 /* Memory that the owner has for one run; `entries` places are those of all lists. */
 struct copse_row_join {
-    copse_buffer *rows, *terms; /* [ranks][places], with sums */
-    copse_buffer *places;       /* [ranks][entries] */
-    copse_buffer *leads;        /* [entries]: each row once */
-    copse_buffer *sums;         /* [entries] rows */
+    copse_buffer *rows, *terms;   /* [ranks][places], with sums */
+    copse_buffer *places;         /* [ranks][entries] */
+    copse_buffer *leads;          /* [entries]: each row once */
+    copse_buffer *sums;           /* [entries] rows */
     copse_buffer *values, *slots; /* new rows of the variable; [slots][entries] */
-    copse_buffer *measures;     /* of a rule that measures: of each COPSE_UNIT elements of the sums */
+    /* of a rule that measures: of each COPSE_UNIT elements of the sums */
+    copse_buffer *measures;
 };
 
 struct copse_row_exchange {
@@ -22,21 +24,25 @@ struct copse_row_exchange {
     struct copse_exchange_rank ranks[COPSE_MAX_REPLICAS]; /* references to queue and step buffer */
     struct copse_binding values[COPSE_MAX_REPLICAS];      /* references to the buffers */
     copse_reducer *reducer;
-    bool is_one_queue;     /* all ranks of all workers have the same */
-    bool is_new;           /* see copse__row_exchange_is_new */
-    uint32_t owner;        /* a rank of this worker, or COPSE_ROW_NO_OWNER */
-    uint32_t all;          /* ranks of all workers */
-    copse_buffer *slots;   /* at the owner; NULL: the rule has none */
-    size_t slot_stride;    /* bytes */
-    uint32_t room;         /* places of this worker's lists, a multiple of COPSE_UNIT; 0: none yet */
+    bool is_one_queue;   /* all ranks of all workers have the same */
+    bool is_new;         /* see copse__row_exchange_is_new */
+    uint32_t owner;      /* a rank of this worker, or COPSE_ROW_NO_OWNER */
+    uint32_t all;        /* ranks of all workers */
+    copse_buffer *slots; /* at the owner; NULL: the rule has none */
+    size_t slot_stride;  /* bytes */
+    /* places of this worker's lists, a multiple of COPSE_UNIT; 0: none yet */
+    uint32_t room;
     copse_buffer *rows[COPSE_MAX_REPLICAS], *terms[COPSE_MAX_REPLICAS]; /* what a rank gives */
-    uint32_t each;         /* places of a list in the join: the largest `room` of all workers; 0: nothing is recorded */
+    /* places of a list in the join: the largest `room` of all workers; 0: nothing is recorded */
+    uint32_t each;
     struct copse_row_join join;
-    copse_buffer *leads[COPSE_MAX_REPLICAS], *news[COPSE_MAX_REPLICAS]; /* the new rows, at ranks with another queue */
+    /* the new rows, at ranks with another queue */
+    copse_buffer *leads[COPSE_MAX_REPLICAS], *news[COPSE_MAX_REPLICAS];
     struct copse_segment *update, *adopt[COPSE_MAX_REPLICAS];
-    struct copse_segment *sum;  /* of a rule that measures: ahead of `update` */
+    struct copse_segment *sum;         /* of a rule that measures: ahead of `update` */
     struct copse_host_memory measures; /* as read */
-    struct copse_command newest[COPSE_MAX_REPLICAS]; /* see copse__row_exchange_newest; no references */
+    /* see copse__row_exchange_newest; no references */
+    struct copse_command newest[COPSE_MAX_REPLICAS];
     bool has_newest; /* all leads are those of the newest update */
     struct copse_copies gather, spread;
     struct {
@@ -47,7 +53,8 @@ struct copse_row_exchange {
     struct copse_row_exchange_size size;
     /* Several workers (row_workers.c): */
     struct copse_worker_messages messages;
-    struct copse_host_memory lists, others, new_rows; /* of this worker; of all workers, at the owner; leads, then rows */
+    /* of this worker; of all workers, at the owner; leads, then rows */
+    struct copse_host_memory lists, others, new_rows;
 };
 
 #define COPSE_ROW_NO_OWNER UINT32_MAX
@@ -104,7 +111,8 @@ static inline size_t copse__row_list_bytes(const copse_row_exchange *x)
 }
 static inline size_t copse__row_new_bytes(const copse_row_exchange *x)
 {
-    return COPSE_WORD_BYTES * (size_t)copse__row_entries(x) + copse__row_bytes(x, copse__row_entries(x));
+    return COPSE_WORD_BYTES * (size_t)copse__row_entries(x) +
+           copse__row_bytes(x, copse__row_entries(x));
 }
 /* The lists of a worker as a message; all workers send messages of the size of the longest one. */
 static inline size_t copse__row_message_bytes(const copse_row_exchange *x)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions and self-tests of the kernels of the row exchange. Sums are stepwise f32: every device gives these bits. */
+/* Host functions and self-tests of the kernels of the row exchange. Sums are stepwise f32: every
+   device gives these bits. */
 #include "core/device/divisor.h"
 #include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
@@ -98,7 +99,9 @@ static void row_find_test(const struct copse_kernel *k, struct copse_self_test *
 
 static void row_join_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_row_join p = { .n = ENTRIES * WIDTH, .entries = ENTRIES, .lists = LISTS, .rows = ROWS, .width = WIDTH };
+    struct copse_params_row_join p = {
+        .n = ENTRIES * WIDTH, .entries = ENTRIES, .lists = LISTS, .rows = ROWS, .width = WIDTH
+    };
     const struct copse_params_row_find find_p = { ENTRIES, LISTS, EACH, ROWS };
     uint32_t rows[ENTRIES];
     copse__divisor(p.width, &p.m, &p.h);
@@ -108,8 +111,10 @@ static void row_join_test(const struct copse_kernel *k, struct copse_self_test *
     t->counts[1] = LISTS * ENTRIES;
     t->counts[2] = t->counts[3] = ENTRIES * WIDTH;
     fill(rows);
-    row_find_host(&find_p, NULL, (struct copse_host_arg[]){
-        { rows, ENTRIES, false }, { t->words[0], ENTRIES, false }, { t->words[1], LISTS * ENTRIES, false } });
+    row_find_host(&find_p, NULL,
+                  (struct copse_host_arg[]){ { rows, ENTRIES, false },
+                                             { t->words[0], ENTRIES, false },
+                                             { t->words[1], LISTS * ENTRIES, false } });
 }
 
 /* Every third entry is none. */

@@ -41,7 +41,9 @@ static copse_status make_join(copse_row_exchange *x)
         COPSE_TRY(make(q, bytes, &j->measures));
         COPSE_TRY(copse__reducer_host(x->reducer, &x->measures, bytes));
     }
-    return x->params.rule.slots > 0 ? make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots) : COPSE_OK;
+    return x->params.rule.slots > 0
+               ? make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots)
+               : COPSE_OK;
 }
 
 static copse_status make_lists(copse_row_exchange *x)
@@ -50,7 +52,8 @@ static copse_status make_lists(copse_row_exchange *x)
         copse_queue *q = x->ranks[r].queue;
         COPSE_TRY(make(q, COPSE_WORD_BYTES * (size_t)x->room, &x->rows[r]));
         COPSE_TRY(make(q, copse__row_bytes(x, x->room), &x->terms[r]));
-        COPSE_TRY(copse_queue_fill(q, x->terms[r], 0, copse__row_bytes(x, x->room), 0)); /* is read, where no list has rows */
+        /* is read, where no list has rows */
+        COPSE_TRY(copse_queue_fill(q, x->terms[r], 0, copse__row_bytes(x, x->room), 0));
     }
     return COPSE_OK;
 }
@@ -73,8 +76,9 @@ static copse_status push(struct recorder *r, const struct copse_command *c)
     return COPSE_PUSH(r->x->mem, &r->commands, *c) ? COPSE_OK : copse_no_memory("exchange");
 }
 
-static copse_status command_of(copse_row_exchange *x, copse_device *dev, enum copse_kernel_id id, const void *params,
-                               uint64_t count, const struct copse_binding *bindings, size_t binding_count,
+static copse_status command_of(copse_row_exchange *x, copse_device *dev, enum copse_kernel_id id,
+                               const void *params, uint64_t count,
+                               const struct copse_binding *bindings, size_t binding_count,
                                struct copse_command *out)
 {
     const int32_t none[COPSE_MAX_SPECS] = { 0 };
@@ -82,11 +86,13 @@ static copse_status command_of(copse_row_exchange *x, copse_device *dev, enum co
     COPSE_TRY(copse__kernel_get(dev, id, none, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y;
     x->size.invocations = COPSE_MAX(x->size.invocations, count);
-    return copse__dispatch_init(out, k, bindings, binding_count, params, (count + each - 1) / each, 0);
+    return copse__dispatch_init(out, k, bindings, binding_count, params, (count + each - 1) / each,
+                                0);
 }
 
-static copse_status launch(struct recorder *r, enum copse_kernel_id id, const void *params, uint64_t count,
-                           const struct copse_binding *bindings, size_t binding_count)
+static copse_status launch(struct recorder *r, enum copse_kernel_id id, const void *params,
+                           uint64_t count, const struct copse_binding *bindings,
+                           size_t binding_count)
 {
     struct copse_command c;
     COPSE_TRY(command_of(r->x, r->queue->dev, id, params, count, bindings, binding_count, &c));
@@ -99,35 +105,41 @@ static struct copse_binding all_of(copse_buffer *buffer)
 }
 
 /* Rows of `table`, as `leads` names them, are read from it or put there. */
-static copse_status take_command(copse_row_exchange *x, copse_device *dev, struct copse_binding table, struct copse_binding leads,
+static copse_status take_command(copse_row_exchange *x, copse_device *dev,
+                                 struct copse_binding table, struct copse_binding leads,
                                  struct copse_binding to, struct copse_command *out)
 {
-    struct copse_params_gather p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width), .width = x->params.width,
+    struct copse_params_gather p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width),
+                                     .width = x->params.width,
                                      .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
-    return command_of(x, dev, COPSE_KERNEL_gather, &p, p.n, (const struct copse_binding[]){ table, leads, to }, 3, out);
+    return command_of(x, dev, COPSE_KERNEL_gather, &p, p.n,
+                      (const struct copse_binding[]){ table, leads, to }, 3, out);
 }
 
-static copse_status take_rows(struct recorder *r, struct copse_binding table, struct copse_binding leads,
-                              struct copse_binding to)
+static copse_status take_rows(struct recorder *r, struct copse_binding table,
+                              struct copse_binding leads, struct copse_binding to)
 {
     struct copse_command c;
     COPSE_TRY(take_command(r->x, r->queue->dev, table, leads, to, &c));
     return push(r, &c);
 }
 
-static copse_status put_rows(struct recorder *r, struct copse_binding from, struct copse_binding leads,
-                             struct copse_binding table)
+static copse_status put_rows(struct recorder *r, struct copse_binding from,
+                             struct copse_binding leads, struct copse_binding table)
 {
     const copse_row_exchange *x = r->x;
-    struct copse_params_row_put p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width), .width = x->params.width,
+    struct copse_params_row_put p = { .n = (uint32_t)(copse__row_entries(x) * x->params.width),
+                                      .width = x->params.width,
                                       .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
-    return launch(r, COPSE_KERNEL_row_put, &p, p.n, (const struct copse_binding[]){ from, leads, table }, 3);
+    return launch(r, COPSE_KERNEL_row_put, &p, p.n,
+                  (const struct copse_binding[]){ from, leads, table }, 3);
 }
 
 static copse_status call(struct recorder *r, const struct copse_update *u,
-                         copse_status (*fn)(void *, copse_device *, const struct copse_update *, struct copse_command *))
+                         copse_status (*fn)(void *, copse_device *, const struct copse_update *,
+                                            struct copse_command *))
 {
     struct copse_command c;
     if (!fn)
@@ -137,7 +149,8 @@ static copse_status call(struct recorder *r, const struct copse_update *u,
 }
 
 /* Place of a rank of this worker in the join. */
-static struct copse_binding part_of(const copse_row_exchange *x, copse_buffer *buffer, uint32_t rank, size_t bytes)
+static struct copse_binding part_of(const copse_row_exchange *x, copse_buffer *buffer,
+                                    uint32_t rank, size_t bytes)
 {
     return (struct copse_binding){ buffer, (x->params.group->first + rank) * bytes, bytes };
 }
@@ -145,7 +158,8 @@ static struct copse_binding part_of(const copse_row_exchange *x, copse_buffer *b
 static copse_status copy(struct recorder *r, struct copse_binding from, struct copse_binding to)
 {
     to.size = from.size;
-    return push(r, &(struct copse_command){ .kind = COPSE_COMMAND_COPY, .bindings = { from, to }, .binding_count = 2 });
+    return push(r, &(struct copse_command){
+                       .kind = COPSE_COMMAND_COPY, .bindings = { from, to }, .binding_count = 2 });
 }
 
 /* The part of a rank's list in the join that its list does not fill names no row. */
@@ -155,8 +169,11 @@ static copse_status fill_rest(struct recorder *r, uint32_t rank)
     struct copse_binding rest = part_of(x, x->join.rows, rank, COPSE_WORD_BYTES * (size_t)x->each);
     rest.offset += COPSE_WORD_BYTES * (size_t)x->room;
     rest.size -= COPSE_WORD_BYTES * (size_t)x->room;
-    return rest.size == 0 ? COPSE_OK : push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL, .bindings = { rest },
-                                                                        .binding_count = 1, .word = x->params.rows });
+    return rest.size == 0 ? COPSE_OK
+                          : push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL,
+                                                             .bindings = { rest },
+                                                             .binding_count = 1,
+                                                             .word = x->params.rows });
 }
 
 /* The lists of ranks with the owner's queue; others are copied through host memory. */
@@ -165,8 +182,10 @@ static copse_status copy_lists(struct recorder *r)
     copse_row_exchange *x = r->x;
     for (uint32_t k = 0; x->all > 1 && k < x->params.rank_count; k++) {
         if (copse__row_is_local(x, k)) {
-            COPSE_TRY(copy(r, all_of(x->rows[k]), part_of(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each)));
-            COPSE_TRY(copy(r, all_of(x->terms[k]), part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
+            COPSE_TRY(copy(r, all_of(x->rows[k]),
+                           part_of(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each)));
+            COPSE_TRY(copy(r, all_of(x->terms[k]),
+                           part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
         }
         COPSE_TRY(fill_rest(r, k));
     }
@@ -179,21 +198,28 @@ static copse_status join(struct recorder *r)
     const struct copse_row_join *j = &x->join;
     const uint32_t entries = (uint32_t)copse__row_entries(x);
     const struct copse_params_row_find find = { entries, x->all, x->each, x->params.rows };
-    struct copse_params_row_join sum = { .n = entries * x->params.width, .entries = entries, .lists = x->all,
-                                         .rows = x->params.rows, .width = x->params.width };
+    struct copse_params_row_join sum = { .n = entries * x->params.width,
+                                         .entries = entries,
+                                         .lists = x->all,
+                                         .rows = x->params.rows,
+                                         .width = x->params.width };
     copse__divisor(sum.width, &sum.m, &sum.h);
     COPSE_TRY(copy_lists(r));
-    COPSE_TRY(launch(r, COPSE_KERNEL_row_find, &find, find.n,
-                     (const struct copse_binding[]){ all_of(j->rows), all_of(j->leads), all_of(j->places) }, 3));
+    COPSE_TRY(launch(
+        r, COPSE_KERNEL_row_find, &find, find.n,
+        (const struct copse_binding[]){ all_of(j->rows), all_of(j->leads), all_of(j->places) }, 3));
     if (x->all == 1)
         return COPSE_OK;
     return launch(r, COPSE_KERNEL_row_join, &sum, sum.n,
-                  (const struct copse_binding[]){ all_of(j->leads), all_of(j->places), all_of(j->terms), all_of(j->sums) }, 4);
+                  (const struct copse_binding[]){ all_of(j->leads), all_of(j->places),
+                                                  all_of(j->terms), all_of(j->sums) },
+                  4);
 }
 
 static struct copse_binding slot_of(const copse_row_exchange *x, uint32_t slot)
 {
-    return (struct copse_binding){ x->slots, slot * x->slot_stride, copse__row_bytes(x, x->params.rows) };
+    return (struct copse_binding){ x->slots, slot * x->slot_stride,
+                                   copse__row_bytes(x, x->params.rows) };
 }
 
 static struct copse_binding slot_rows_of(const copse_row_exchange *x, uint32_t slot)
@@ -205,8 +231,10 @@ static struct copse_binding slot_rows_of(const copse_row_exchange *x, uint32_t s
 /* The rule sees the rows one behind another, as it sees a dense range. */
 static struct copse_update update_of(const copse_row_exchange *x)
 {
-    struct copse_update u = { .values = all_of(x->join.values), .gradients = all_of(x->join.sums),
-                              .step = x->ranks[x->owner].step, .count = copse__row_entries(x) * x->params.width };
+    struct copse_update u = { .values = all_of(x->join.values),
+                              .gradients = all_of(x->join.sums),
+                              .step = x->ranks[x->owner].step,
+                              .count = copse__row_entries(x) * x->params.width };
     if (x->join.measures)
         u.measures[0] = all_of(x->join.measures);
     return u;
@@ -278,18 +306,20 @@ static copse_status record_newest(copse_row_exchange *x)
 
 /* ---- copies between queues of this worker ---- */
 
-static copse_status add_copy(copse_row_exchange *x, struct copse_copies *list, size_t *fill, const struct copse_view *from,
-                             const struct copse_view *to, size_t count)
+static copse_status add_copy(copse_row_exchange *x, struct copse_copies *list, size_t *fill,
+                             const struct copse_view *from, const struct copse_view *to,
+                             size_t count)
 {
     x->size.bytes += from->at.size * (1 + count);
     COPSE_TRY(copse__reducer_staging(x->reducer, from->rank));
-    return copse__copies_add(x->mem, list, x->reducer->message_bytes, fill, from, to, count) ? COPSE_OK
-                                                                                            : copse_no_memory("exchange");
+    return copse__copies_add(x->mem, list, x->reducer->message_bytes, fill, from, to, count)
+               ? COPSE_OK
+               : copse_no_memory("exchange");
 }
 
 /* A part of the join, of the size of what is copied there. */
-static struct copse_view to_part(const copse_row_exchange *x, copse_buffer *buffer, uint32_t rank, size_t part,
-                                 const struct copse_view *from)
+static struct copse_view to_part(const copse_row_exchange *x, copse_buffer *buffer, uint32_t rank,
+                                 size_t part, const struct copse_view *from)
 {
     struct copse_view to = { x->owner, part_of(x, buffer, rank, part), NULL };
     to.at.size = from->at.size;
@@ -302,9 +332,12 @@ static copse_status gather_lists(copse_row_exchange *x)
         size_t fill = 0;
         if (copse__row_is_local(x, k))
             continue;
-        const struct copse_view rows = { k, all_of(x->rows[k]), NULL }, terms = { k, all_of(x->terms[k]), NULL };
-        const struct copse_view to_rows = to_part(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each, &rows);
-        const struct copse_view to_terms = to_part(x, x->join.terms, k, copse__row_bytes(x, x->each), &terms);
+        const struct copse_view rows = { k, all_of(x->rows[k]), NULL },
+                                terms = { k, all_of(x->terms[k]), NULL };
+        const struct copse_view to_rows =
+            to_part(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each, &rows);
+        const struct copse_view to_terms =
+            to_part(x, x->join.terms, k, copse__row_bytes(x, x->each), &terms);
         COPSE_TRY(add_copy(x, &x->gather, &fill, &rows, &to_rows, 1));
         COPSE_TRY(add_copy(x, &x->gather, &fill, &terms, &to_terms, 1));
     }
@@ -350,7 +383,8 @@ static copse_status record(copse_row_exchange *x)
 static void join_fini(copse_row_exchange *x)
 {
     struct copse_row_join *j = &x->join;
-    copse_buffer **const of_join[] = { &j->rows, &j->terms, &j->places, &j->leads, &j->sums, &j->values, &j->slots, &j->measures };
+    copse_buffer **const of_join[] = { &j->rows, &j->terms,  &j->places, &j->leads,
+                                       &j->sums, &j->values, &j->slots,  &j->measures };
     x->other.segment = NULL;
     copse__segment_release(&x->sum);
     copse__segment_release(&x->update);
@@ -390,8 +424,11 @@ copse_status copse__row_record_lists(copse_row_exchange *x, uint32_t room)
 copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each)
 {
     if ((uint64_t)x->all * each * x->params.width * COPSE_MAX(x->params.rule.slots, 1u) > INT32_MAX)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "exchange: %u rows of '%s' on each of %u replicas are too many: give smaller "
-                                                 "batches", each, x->params.name, x->all);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "exchange: %u rows of '%s' on each of %u replicas are too many: give smaller "
+            "batches",
+            each, x->params.name, x->all);
     join_fini(x);
     x->each = each;
     x->size = (struct copse_row_exchange_size){ .places = copse__row_entries(x) };
@@ -402,7 +439,8 @@ copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each)
     }
     x->is_new = true;
     copse__log(&x->params.ctx->base.log, COPSE_LOG_DEBUG,
-               "rows of '%s': %u of %u in each of %u lists, %llu bytes between queues and workers in a step", x->params.name,
-               x->each, x->params.rows, x->all, (unsigned long long)x->size.bytes);
+               "rows of '%s': %u of %u in each of %u lists, %llu bytes between queues and workers "
+               "in a step",
+               x->params.name, x->each, x->params.rows, x->all, (unsigned long long)x->size.bytes);
     return COPSE_OK;
 }

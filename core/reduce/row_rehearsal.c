@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A rehearsal of a row exchange, for a cross-check: the commands that a rank replays, with made-up lists. They bind the
-   end of the table and of its slots instead of all of them, so that a table of any size can be compared. */
+/* A rehearsal of a row exchange, for a cross-check: the commands that a rank replays, with made-up
+   lists. They bind the end of the table and of its slots instead of all of them, so that a table of
+   any size can be compared. */
 #include "core/reduce/row_exchange_internal.h"
 
 #define PART_BYTES ((size_t)4 << 20) /* of a table, at least */
@@ -23,12 +24,14 @@ static uint32_t part_rows(const copse_row_exchange *x)
 
 /* ---- lists ---- */
 
-/* Place `i` of list `list`: each row twice, from the first to the last row of the part, or side by side at its beginning or end;
-   the last places name no row. */
+/* Place `i` of list `list`: each row twice, from the first to the last row of the part, or side by
+   side at its beginning or end; the last places name no row. */
 static uint32_t row_at(const copse_row_exchange *x, uint32_t list, uint32_t i)
 {
-    const uint64_t rows = part_rows(x), used = x->each - x->each / 8, pairs = (used + 1) / 2, pair = i / 2;
-    const uint64_t spread = pair * (rows - 1) / (pairs - 1), last = COPSE_MAX(rows, pairs) - pairs + pair;
+    const uint64_t rows = part_rows(x), used = x->each - x->each / 8, pairs = (used + 1) / 2,
+                   pair = i / 2;
+    const uint64_t spread = pair * (rows - 1) / (pairs - 1),
+                   last = COPSE_MAX(rows, pairs) - pairs + pair;
     const uint64_t row = list % 3 == 0 ? spread : list % 3 == 1 ? pair : last;
     return i < used && row < rows ? (uint32_t)row : x->params.rows;
 }
@@ -44,8 +47,11 @@ static copse_status make_lists(struct rehearsal *r)
     r->places = r->leads + entries;
     for (uint32_t i = 0; i < entries; i++)
         r->rows[i] = row_at(x, i / x->each, i % x->each);
-    copse_law_row_find.host(&p, NULL, (struct copse_host_arg[]){
-        { r->rows, entries, false }, { r->leads, entries, false }, { r->places, (size_t)entries * x->all, false } });
+    copse_law_row_find.host(
+        &p, NULL,
+        (struct copse_host_arg[]){ { r->rows, entries, false },
+                                   { r->leads, entries, false },
+                                   { r->places, (size_t)entries * x->all, false } });
     return COPSE_OK;
 }
 
@@ -54,7 +60,8 @@ static copse_status write(const struct rehearsal *r, copse_buffer *to, const uin
     return copse_queue_write(r->x->ranks[r->rank].queue, to, 0, words, copse_buffer_size(to));
 }
 
-/* The launches that find the rows write leads and places: these are wrong before and right after. */
+/* The launches that find the rows write leads and places: these are wrong before and right
+   after. */
 static copse_status write_before(const struct rehearsal *r)
 {
     const struct copse_row_join *j = &r->x->join;
@@ -83,7 +90,8 @@ static bool is_table(const copse_row_exchange *x, const copse_buffer *buffer)
 /* Bind the end of the table or of a slot. */
 static void narrow(const copse_row_exchange *x, struct copse_command *c)
 {
-    const size_t all = copse__row_bytes(x, x->params.rows), part = copse__row_bytes(x, part_rows(x));
+    const size_t all = copse__row_bytes(x, x->params.rows),
+                 part = copse__row_bytes(x, part_rows(x));
     const size_t skipped = (all - part) / COPSE_ALIGNMENT * COPSE_ALIGNMENT;
     for (uint32_t i = 0; i < c->binding_count; i++)
         if (is_table(x, c->bindings[i].buffer)) {
@@ -93,7 +101,8 @@ static void narrow(const copse_row_exchange *x, struct copse_command *c)
 }
 
 /* Commands [first, end) of a part of a segment. */
-static copse_status visit_commands(const struct rehearsal *r, const struct copse_segment *part, size_t first, size_t end)
+static copse_status visit_commands(const struct rehearsal *r, const struct copse_segment *part,
+                                   size_t first, size_t end)
 {
     struct copse_segment some = { .queue = part->queue, .count = end - first };
     if (first == end)
@@ -142,7 +151,8 @@ static copse_status rehearse(const struct rehearsal *r)
     return visit_segment(r, x->adopt[r->rank]);
 }
 
-copse_status copse__row_exchange_rehearse(copse_row_exchange *x, uint32_t rank, copse_replay_fn *visit, void *user)
+copse_status copse__row_exchange_rehearse(copse_row_exchange *x, uint32_t rank,
+                                          copse_replay_fn *visit, void *user)
 {
     struct rehearsal r = { .x = x, .rank = rank, .visit = visit, .user = user };
     if (x->each == 0 || (rank != x->owner && !x->adopt[rank]))

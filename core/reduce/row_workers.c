@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs of a row exchange with other workers, as one collective: all workers say how long their lists are; the others send
- * their lists to the owner's worker; that one joins and updates, and sends the new rows to all.
+/* Runs of a row exchange with other workers, as one collective: all workers say how long their
+ * lists are; the others send their lists to the owner's worker; that one joins and updates, and
+ * sends the new rows to all.
  *
- * Use of the memory. Pending messages read `lists` and `new_rows` until the next run, which first waits for them. Receives are
- * posted when this worker has copied what was there before to its devices.
+ * Use of the memory. Pending messages read `lists` and `new_rows` until the next run, which first
+ * waits for them. Receives are posted when this worker has copied what was there before to its
+ * devices.
  */
 #include <stdio.h>
 
@@ -18,11 +20,15 @@ static copse_status make_room(copse_row_exchange *x)
 {
     const size_t message = copse__row_message_bytes(x);
     if (COPSE_MAX(message, copse__row_new_bytes(x)) > COPSE_TRANSPORT_BYTES)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "exchange: %llu rows of '%s' on all replicas are too many for a message: give "
-                                                 "smaller batches", (unsigned long long)copse__row_entries(x), x->params.name);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "exchange: %llu rows of '%s' on all replicas are too many for a message: give "
+            "smaller batches",
+            (unsigned long long)copse__row_entries(x), x->params.name);
     COPSE_TRY(copse__reducer_host(x->reducer, &x->new_rows, copse__row_new_bytes(x)));
-    return is_owner(x) ? copse__reducer_host(x->reducer, &x->others, x->params.group->workers * message)
-                       : copse__reducer_host(x->reducer, &x->lists, message);
+    return is_owner(x)
+               ? copse__reducer_host(x->reducer, &x->others, x->params.group->workers * message)
+               : copse__reducer_host(x->reducer, &x->lists, message);
 }
 
 /* In a whole job, sent messages still arrive. */
@@ -43,11 +49,13 @@ static copse_status begin(copse_row_exchange *x)
     snprintf(what, sizeof what, "rows of '%.40s'", x->params.name);
     snprintf(form, sizeof form, "f32 [%u, %u]", x->params.rows, x->params.width);
     COPSE_TRY(copse__worker_wait_sends(&x->messages, r->busy, r->user));
-    COPSE_TRY(copse__collective_begin_on(g->cluster, what, form, copse__row_bytes(x, x->params.rows), COPSE_OK));
+    COPSE_TRY(copse__collective_begin_on(g->cluster, what, form,
+                                         copse__row_bytes(x, x->params.rows), COPSE_OK));
     return copse__collective_barrier(g->cluster, r->busy, r->user);
 }
 
-/* The join has lists as long as the longest one of all workers. 0: no worker's loss depends on the variable. */
+/* The join has lists as long as the longest one of all workers. 0: no worker's loss depends on the
+   variable. */
 static copse_status agree(copse_row_exchange *x, uint32_t *each)
 {
     struct copse_group *g = x->params.group;
@@ -96,7 +104,8 @@ static copse_status write_lists(copse_row_exchange *x)
     const size_t rows = COPSE_WORD_BYTES * (size_t)x->each, terms = copse__row_bytes(x, x->each);
     for (uint32_t v = 0, rank = 0; v < g->workers; v++)
         for (uint32_t i = 0; i < g->rank_counts[v]; i++, rank++) {
-            const unsigned char *from = x->others.at + v * copse__row_message_bytes(x) + i * copse__row_list_bytes(x);
+            const unsigned char *from =
+                x->others.at + v * copse__row_message_bytes(x) + i * copse__row_list_bytes(x);
             const struct copse_binding to_rows = { x->join.rows, rank * rows, rows };
             const struct copse_binding to_terms = { x->join.terms, rank * terms, terms };
             if (v == g->worker)
@@ -128,7 +137,8 @@ static copse_status join(copse_row_exchange *x)
 {
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__row_send(x, &x->gather));
-    COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_SUMS, 0, x->params.group->workers, r->busy, r->user));
+    COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_SUMS, 0, x->params.group->workers,
+                                       r->busy, r->user));
     COPSE_TRY(write_lists(x));
     return copse__row_play(x, copse__row_first(x), x->owner);
 }
@@ -140,13 +150,15 @@ static copse_status spread(copse_row_exchange *x, const struct copse_worker_slic
     copse_reducer *r = x->reducer;
     if (is_owner(x)) {
         const struct copse_binding from_leads = { x->join.leads, 0, leads };
-        const struct copse_binding from_values = { x->join.values, 0, copse__row_new_bytes(x) - leads };
+        const struct copse_binding from_values = { x->join.values, 0,
+                                                   copse__row_new_bytes(x) - leads };
         COPSE_TRY(copse__reducer_read(r, x->owner, &from_leads, x->new_rows.at));
         COPSE_TRY(copse__reducer_read(r, x->owner, &from_values, x->new_rows.at + leads));
         COPSE_TRY(copse__reducer_wait_reads(r, "updating the rows"));
         COPSE_TRY(copse__worker_send(&x->messages, COPSE_KIND_RESULTS, results, x->new_rows.at));
     } else {
-        COPSE_TRY(copse__worker_wait_recvs(&x->messages, COPSE_KIND_RESULTS, 0, 1, r->busy, r->user));
+        COPSE_TRY(
+            copse__worker_wait_recvs(&x->messages, COPSE_KIND_RESULTS, 0, 1, r->busy, r->user));
     }
     return adopt(x);
 }
@@ -155,7 +167,8 @@ static copse_status spread(copse_row_exchange *x, const struct copse_worker_slic
 
 static copse_status exchange(copse_row_exchange *x)
 {
-    struct copse_worker_slice lists[COPSE_MAX_WORKERS] = { { 0, 0 } }, results[COPSE_MAX_WORKERS] = { { 0, 0 } };
+    struct copse_worker_slice lists[COPSE_MAX_WORKERS] = { { 0, 0 } },
+                              results[COPSE_MAX_WORKERS] = { { 0, 0 } };
     const bool measures = x->params.rule.measures > 0;
     uint32_t each;
     COPSE_TRY(agree(x, &each));

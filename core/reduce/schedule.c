@@ -15,18 +15,21 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
 {
     const struct copse_slice *s = &m->s->slices.at[slice];
     return COPSE_PUSH(m->mem, &m->s->moves,
-                      ((struct copse_move){ kind, m->s->phases, src, dst, s->first, s->count, slice, s->worker }));
+                      ((struct copse_move){ kind, m->s->phases, src, dst, s->first, s->count, slice,
+                                            s->worker }));
 }
 
-/* Even slices in units of COPSE_UNIT elements. The first owners have the larger ones, and the last may have none. */
+/* Even slices in units of COPSE_UNIT elements. The first owners have the larger ones, and the last
+   may have none. */
 static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
 {
     const uint64_t units = (count + COPSE_UNIT - 1) / COPSE_UNIT;
     uint64_t at = 0;
     for (uint32_t o = 0; o < owners; o++) {
-        const uint64_t end = COPSE_MIN(count, at + COPSE_UNIT * (units / owners + (o < units % owners)));
-        if (end > at &&
-            !COPSE_PUSH(m->mem, &m->s->slices, ((struct copse_slice){ first + at, end - at, o, 0 })))
+        const uint64_t end =
+            COPSE_MIN(count, at + COPSE_UNIT * (units / owners + (o < units % owners)));
+        if (end > at && !COPSE_PUSH(m->mem, &m->s->slices,
+                                    ((struct copse_slice){ first + at, end - at, o, 0 })))
             return false;
         at = end;
     }
@@ -129,8 +132,8 @@ static void assign_workers(struct maker *m, const struct copse_workers *w)
     }
 }
 
-/* Partial sums over this worker of the slices that ranks of `worker` own: owner r's slice is summed by local
-   rank r % ranks. `turn` counts the turns, so that no rank sums two slices at once. */
+/* Partial sums over this worker of the slices that ranks of `worker` own: owner r's slice is summed
+   by local rank r % ranks. `turn` counts the turns, so that no rank sums two slices at once. */
 static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t worker, uint32_t turn,
                      bool *is_over)
 {
@@ -159,7 +162,8 @@ static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t wo
     return true;
 }
 
-/* This worker's slices: receive the other workers' sums, join them, update, and send the new values. */
+/* This worker's slices: receive the other workers' sums, join them, update, and send the new
+   values. */
 static bool finish_own(struct maker *m, const struct copse_workers *w)
 {
     static const enum copse_move_kind kinds[] = { COPSE_MOVE_PULL, COPSE_MOVE_JOIN,
@@ -167,7 +171,8 @@ static bool finish_own(struct maker *m, const struct copse_workers *w)
                                                   COPSE_MOVE_BROADCAST };
     const struct copse_schedule *s = m->s;
     for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {
-        const bool is_pull = kinds[k] == COPSE_MOVE_PULL, is_broadcast = kinds[k] == COPSE_MOVE_BROADCAST;
+        const bool is_pull = kinds[k] == COPSE_MOVE_PULL,
+                   is_broadcast = kinds[k] == COPSE_MOVE_BROADCAST;
         for (uint32_t i = 0; i < s->slices.count; i++) {
             const uint32_t owner = s->slices.at[i].owner;
             if (s->slices.at[i].worker != w->worker)
@@ -235,8 +240,8 @@ void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s)
     *s = (struct copse_schedule){ .phases = 0 };
 }
 
-/* A bucket ends with the variable that fills it, so that a small variable before a large one gets no bucket
-   of its own. */
+/* A bucket ends with the variable that fills it, so that a small variable before a large one gets
+   no bucket of its own. */
 uint32_t copse__bucket_plan(const uint64_t *sizes, size_t count, uint64_t bucket_elements,
                             size_t *cuts)
 {

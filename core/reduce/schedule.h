@@ -17,7 +17,7 @@ enum copse_move_kind {
     COPSE_MOVE_SUM,        /* dst sums the contributions of all ranks by the tree */
     COPSE_MOVE_ACCUMULATE, /* dst's partial sum += src's */
     COPSE_MOVE_UPDATE,     /* dst applies the update rule to its slice */
-    COPSE_MOVE_BROADCAST,       /* src's new values go to dst */
+    COPSE_MOVE_BROADCAST,  /* src's new values go to dst */
     /* across workers: ranks are local, `worker` is the other side */
     COPSE_MOVE_PUSH,    /* src's sum over this worker goes to `worker` */
     COPSE_MOVE_PULL,    /* the sum over `worker` becomes readable by dst */
@@ -58,9 +58,10 @@ struct copse_schedule {
 copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
                                   uint32_t ranks, uint64_t first, uint64_t count,
                                   struct copse_schedule *out);
-/* The same for one of several workers, with rank_counts[v] ranks each. The sum over all is the tree over
-   the workers' sums; where every worker has the same power of two of ranks, that is the tree over all
-   ranks in the order of the workers, and slices and owners are those of one worker with all ranks. */
+/* The same for one of several workers, with rank_counts[v] ranks each. The sum over all is the tree
+   over the workers' sums; where every worker has the same power of two of ranks, that is the tree
+   over all ranks in the order of the workers, and slices and owners are those of one worker with
+   all ranks. */
 struct copse_workers {
     uint32_t worker, count;      /* this one, and how many */
     const uint32_t *rank_counts; /* of each, >= 1; together at most COPSE_MAX_REPLICAS */

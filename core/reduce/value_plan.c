@@ -17,8 +17,8 @@ static copse_status shard(struct copse_mem *mem, struct copse_plan *p, uint64_t 
     bool ok = true;
     COPSE_TRY(copse__schedule_make(mem, COPSE_REDUCE_SHARDED, p->params.ranks, 0, count, &s));
     for (size_t i = 0; i < s.slices.count && ok; i++)
-        ok = push_sum(mem, p, s.slices.at[i].owner, 0, p->params.contributors,
-                      s.slices.at[i].first, s.slices.at[i].count);
+        ok = push_sum(mem, p, s.slices.at[i].owner, 0, p->params.contributors, s.slices.at[i].first,
+                      s.slices.at[i].count);
     copse__schedule_fini(mem, &s);
     return ok ? COPSE_OK : copse_no_memory("reduction: plan");
 }
@@ -32,8 +32,8 @@ static uint32_t left_half(uint32_t n)
     return half;
 }
 
-/* Both subtrees of the canonical tree's root, so that joining them is its last addition. Roots rotate from
-   bucket to bucket. */
+/* Both subtrees of the canonical tree's root, so that joining them is its last addition. Roots
+   rotate from bucket to bucket. */
 static bool halve(struct copse_mem *mem, struct copse_plan *p, size_t bucket, uint64_t count)
 {
     const uint32_t n = p->params.contributors, half = left_half(n);
@@ -44,7 +44,9 @@ static bool halve(struct copse_mem *mem, struct copse_plan *p, size_t bucket, ui
 static copse_status push_chunk(struct copse_mem *mem, struct copse_plan *p, size_t bucket,
                                uint64_t first, uint64_t count)
 {
-    struct copse_chunk c = { .bucket = bucket, .first = first, .count = count, .first_sum = p->sums.count };
+    struct copse_chunk c = {
+        .bucket = bucket, .first = first, .count = count, .first_sum = p->sums.count
+    };
     if (p->params.algorithm == COPSE_COLLECTIVE_SHARDED) {
         COPSE_TRY(shard(mem, p, count));
     } else if (p->params.algorithm == COPSE_COLLECTIVE_HIERARCHICAL && p->params.contributors > 1) {
@@ -52,8 +54,7 @@ static copse_status push_chunk(struct copse_mem *mem, struct copse_plan *p, size
         if (!halve(mem, p, bucket, count))
             return copse_no_memory("reduction: plan");
     } else {
-        const uint32_t root =
-            p->params.algorithm == COPSE_COLLECTIVE_TO_ONE ? p->params.root : 0;
+        const uint32_t root = p->params.algorithm == COPSE_COLLECTIVE_TO_ONE ? p->params.root : 0;
         if (!push_sum(mem, p, root, 0, p->params.contributors, 0, count))
             return copse_no_memory("reduction: plan");
     }
@@ -109,8 +110,8 @@ bool copse__plan_is_for(const struct copse_plan *plan, const struct copse_plan_p
 {
     const struct copse_plan_params *a = &plan->params, *b = params;
     return a->elements && a->algorithm == b->algorithm && a->root == b->root &&
-           a->ranks == b->ranks && a->contributors == b->contributors &&
-           a->max_row == b->max_row && a->bucketing.is_each == b->bucketing.is_each &&
+           a->ranks == b->ranks && a->contributors == b->contributors && a->max_row == b->max_row &&
+           a->bucketing.is_each == b->bucketing.is_each &&
            a->bucketing.count == b->bucketing.count &&
            a->bucketing.small_bytes == b->bucketing.small_bytes &&
            a->bucketing.small_group == b->bucketing.small_group &&

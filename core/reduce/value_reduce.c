@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of blocks, chunk by chunk: contributions are copied into rows of the owner's inbox, the owner sums the rows,
- * and the result is copied to its destinations (reducer.h). An owner may be the host: its inbox is host memory.
+/* Reductions of blocks, chunk by chunk: contributions are copied into rows of the owner's inbox,
+ * the owner sums the rows, and the result is copied to its destinations (reducer.h). An owner may
+ * be the host: its inbox is host memory.
  *
- * Queues are in order, so all chunks use the same inbox. Host memory of the inbox is written again only after the result
- * of the chunk before was copied.
+ * Queues are in order, so all chunks use the same inbox. Host memory of the inbox is written again
+ * only after the result of the chunk before was copied.
  */
 #include "core/reduce/value_reduce.h"
 #include "core/reduce/link.h"
@@ -15,7 +16,7 @@
 struct copse_value_reducer {
     copse_reducer *r;
     struct copse_mem *mem;
-    struct copse_host_memory host; /* the inbox of the host */
+    struct copse_host_memory host;  /* the inbox of the host */
     struct copse_plan plans[PLANS]; /* the newest first */
     unsigned plans_made;
     bool has_links;
@@ -24,8 +25,8 @@ struct copse_value_reducer {
 
 /* ---- life ---- */
 
-copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
-                                         copse_value_reducer **out)
+copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const *queues,
+                                         uint32_t count, copse_value_reducer **out)
 {
     copse_value_reducer *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
     *out = NULL;
@@ -112,11 +113,14 @@ static uint32_t rank_of(const copse_reducer *x, const struct copse_block *b)
     return r;
 }
 
-static struct copse_view block_view(uint32_t rank, const struct copse_block *b, uint64_t first, uint64_t count)
+static struct copse_view block_view(uint32_t rank, const struct copse_block *b, uint64_t first,
+                                    uint64_t count)
 {
-    return (struct copse_view){ rank,
-                                { b->buffer, COPSE_WORD_BYTES * (size_t)first, COPSE_WORD_BYTES * (size_t)count },
-                                b->queue ? NULL : (unsigned char *)b->host + COPSE_WORD_BYTES * first };
+    return (struct copse_view){
+        rank,
+        { b->buffer, COPSE_WORD_BYTES * (size_t)first, COPSE_WORD_BYTES * (size_t)count },
+        b->queue ? NULL : (unsigned char *)b->host + COPSE_WORD_BYTES * first
+    };
 }
 
 static uint64_t row_elements(const struct copse_partial_sum *sum)
@@ -125,23 +129,27 @@ static uint64_t row_elements(const struct copse_partial_sum *sum)
 }
 
 /* Elements [first, first + count) of a row of the owner's inbox. */
-static struct copse_view row_view(const struct run *run, const struct copse_partial_sum *sum, uint32_t row,
-                                  uint64_t first, uint64_t count)
+static struct copse_view row_view(const struct run *run, const struct copse_partial_sum *sum,
+                                  uint32_t row, uint64_t first, uint64_t count)
 {
     const size_t offset = COPSE_WORD_BYTES * (size_t)(row_elements(sum) * row + first);
     const size_t size = COPSE_WORD_BYTES * (size_t)count;
     return sum->owner == COPSE_HOST
                ? (struct copse_view){ COPSE_HOST, { NULL, 0, size }, run->x->host.at + offset }
-               : (struct copse_view){ sum->owner, { run->x->r->inbox[sum->owner], offset, size }, NULL };
+               : (struct copse_view){ sum->owner,
+                                      { run->x->r->inbox[sum->owner], offset, size },
+                                      NULL };
 }
 
-static struct copse_binding row_of(const struct run *run, const struct copse_partial_sum *sum, uint32_t row)
+static struct copse_binding row_of(const struct run *run, const struct copse_partial_sum *sum,
+                                   uint32_t row)
 {
     return row_view(run, sum, row, 0, sum->count).at;
 }
 
 /* A contribution to a row of the owner's inbox. */
-static copse_status gather(const struct run *run, const struct copse_partial_sum *sum, uint32_t contributor)
+static copse_status gather(const struct run *run, const struct copse_partial_sum *sum,
+                           uint32_t contributor)
 {
     copse_reducer *x = run->x->r;
     const struct copse_array_buckets *b = &run->plan->buckets;
@@ -162,15 +170,18 @@ static copse_status gather(const struct run *run, const struct copse_partial_sum
 }
 
 /* A command on the owner of a sum. */
-static copse_status encode(const struct run *run, const struct copse_partial_sum *sum, const struct copse_command *c)
+static copse_status encode(const struct run *run, const struct copse_partial_sum *sum,
+                           const struct copse_command *c)
 {
     copse_reducer *x = run->x->r;
     x->is_open[sum->owner] = true;
     return copse__queue_encode(x->queues[sum->owner], c);
 }
 
-/* The first rows become the row of the sum: on the host row 0, else the row behind those of all contributors. */
-static copse_status add_rows(const struct run *run, const struct copse_partial_sum *sum, uint32_t rows)
+/* The first rows become the row of the sum: on the host row 0, else the row behind those of all
+   contributors. */
+static copse_status add_rows(const struct run *run, const struct copse_partial_sum *sum,
+                             uint32_t rows)
 {
     const bool is_whole = run->r->type == COPSE_I32;
     const uint32_t stride = (uint32_t)row_elements(sum);
@@ -222,8 +233,9 @@ static copse_status divide(const struct run *run, const struct copse_partial_sum
         return COPSE_OK;
     }
     struct copse_command c;
-    COPSE_TRY(copse__mean_command(run->x->r->queues[sum->owner]->dev, row_of(run, sum, run->r->contributors),
-                                  row_of(run, sum, 0), sum->count, run->r->divisor, is_whole, &c));
+    COPSE_TRY(copse__mean_command(run->x->r->queues[sum->owner]->dev,
+                                  row_of(run, sum, run->r->contributors), row_of(run, sum, 0),
+                                  sum->count, run->r->divisor, is_whole, &c));
     return encode(run, sum, &c);
 }
 
@@ -238,7 +250,8 @@ static copse_status broadcast(const struct run *run, const struct copse_partial_
         const struct copse_view from = row_view(run, sum, row, v.at, v.count);
         struct copse_view to[COPSE_MAX_REPLICAS + 1];
         for (uint32_t i = 0; i < run->r->to_count; i++)
-            to[i] = block_view(run->r->to[i], run->out[v.array * run->r->to_count + i], v.first, v.count);
+            to[i] = block_view(run->r->to[i], run->out[v.array * run->r->to_count + i], v.first,
+                               v.count);
         COPSE_TRY(copse__reducer_copy(run->x->r, &from, to, run->r->to_count));
     }
     return COPSE_OK;
@@ -248,7 +261,8 @@ static copse_status run_chunk(const struct run *run)
 {
     copse_reducer *x = run->x->r;
     const struct copse_partial_sum *sums = &run->plan->sums.at[run->chunk->first_sum];
-    const size_t sum_count = run->chunk->sum_count, result_count = run->chunk->is_joined ? 1 : sum_count;
+    const size_t sum_count = run->chunk->sum_count,
+                 result_count = run->chunk->is_joined ? 1 : sum_count;
     for (uint32_t c = 0; c < run->r->contributors; c++)
         for (size_t i = 0; i < sum_count; i++)
             if (c >= sums[i].lo && c < sums[i].hi)
@@ -274,7 +288,8 @@ static copse_status make_room(const struct run *run)
     copse_value_reducer *x = run->x;
     for (size_t i = 0; i < run->plan->sums.count; i++) {
         const struct copse_partial_sum *sum = &run->plan->sums.at[i];
-        const size_t bytes = COPSE_WORD_BYTES * (size_t)row_elements(sum) * (run->r->contributors + 1);
+        const size_t bytes =
+            COPSE_WORD_BYTES * (size_t)row_elements(sum) * (run->r->contributors + 1);
         COPSE_TRY(sum->owner == COPSE_HOST ? copse__reducer_host(x->r, &x->host, bytes)
                                            : copse__reducer_inbox(x->r, sum->owner, bytes));
     }
@@ -287,10 +302,9 @@ static copse_status make_results(const struct run *run)
     const copse_type type = r->divisor ? COPSE_F32 : r->type;
     for (size_t a = 0; a < r->arrays; a++)
         for (uint32_t i = 0; i < r->to_count; i++)
-            COPSE_TRY(copse__block_create(run->x->r->ctx,
-                                          r->to[i] == COPSE_HOST ? NULL : run->x->r->queues[r->to[i]],
-                                          type, r->from[a]->count,
-                                          &run->out[a * r->to_count + i]));
+            COPSE_TRY(copse__block_create(
+                run->x->r->ctx, r->to[i] == COPSE_HOST ? NULL : run->x->r->queues[r->to[i]], type,
+                r->from[a]->count, &run->out[a * r->to_count + i]));
     return COPSE_OK;
 }
 
@@ -304,8 +318,8 @@ static copse_status reduce(struct run *run, uint64_t *elements)
         .root = r->root,
         .ranks = run->x->r->ranks,
         .contributors = r->contributors,
-        .max_row = copse__reducer_binding_bytes(run->x->r) / COPSE_WORD_BYTES / (r->contributors + 1) / COPSE_UNIT *
-                   COPSE_UNIT,
+        .max_row = copse__reducer_binding_bytes(run->x->r) / COPSE_WORD_BYTES /
+                   (r->contributors + 1) / COPSE_UNIT * COPSE_UNIT,
         .bucketing = *r->bucketing,
         .elements = elements,
         .arrays = r->arrays,
@@ -325,8 +339,9 @@ static copse_status check(const copse_reducer *x, const struct copse_reduction *
     for (size_t i = 0; i < r->contributors * r->arrays; i++)
         if (r->from[i]->count != r->from[i % r->arrays]->count || r->from[i]->type != r->type ||
             (r->from[i]->queue && rank_of(x, r->from[i]) == x->ranks))
-            return copse_fail(COPSE_ERR_INTERNAL, "reduction: array %zu of contributor %zu does not "
-                                                  "belong to the others",
+            return copse_fail(COPSE_ERR_INTERNAL,
+                              "reduction: array %zu of contributor %zu does not "
+                              "belong to the others",
                               i % r->arrays, i / r->arrays);
     return COPSE_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of values: arrays of several contributors become one sum or mean, which is copied to several
-   destinations. All algorithms evaluate the canonical tree of schedule.h over the contributors. */
+/* Reductions of values: arrays of several contributors become one sum or mean, which is copied to
+   several destinations. All algorithms evaluate the canonical tree of schedule.h over the
+   contributors. */
 #ifndef COPSE_VALUE_REDUCE_H
 #define COPSE_VALUE_REDUCE_H
 
@@ -66,25 +67,26 @@ bool copse__plan_is_for(const struct copse_plan *plan, const struct copse_plan_p
 /* A reducer, and what is kept from one reduction to the next. */
 typedef struct copse_value_reducer copse_value_reducer;
 
-copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
-                                         copse_value_reducer **out);
+copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const *queues,
+                                         uint32_t count, copse_value_reducer **out);
 void copse__value_reducer_release(copse_value_reducer **x); /* waits for queued work */
 
 struct copse_reduction {
     enum copse_collective algorithm;
-    uint32_t root;               /* TO_ONE: a rank, or COPSE_HOST */
+    uint32_t root; /* TO_ONE: a rank, or COPSE_HOST */
     const struct copse_bucketing *bucketing;
-    copse_type type;             /* of every contribution */
-    uint32_t divisor;            /* 0 = sum; else below 2^16, and the results are f32 */
-    struct copse_block *const *from; /* [contributors][arrays], on queues of the reducer or the host; the
-                                        arrays of all contributors are equally long */
+    copse_type type;  /* of every contribution */
+    uint32_t divisor; /* 0 = sum; else below 2^16, and the results are f32 */
+    /* [contributors][arrays], on queues of the reducer or the host; the arrays of all contributors
+       are equally long */
+    struct copse_block *const *from;
     uint32_t contributors;
     size_t arrays;
-    const uint32_t *to;          /* ranks, or COPSE_HOST; no two the same */
+    const uint32_t *to; /* ranks, or COPSE_HOST; no two the same */
     uint32_t to_count;
 };
-/* out[array * to_count + i] receives one reference each. On failure none, and queued work has run. The
-   same reduction again makes no plan, compiles nothing, and takes device memory from pools. */
+/* out[array * to_count + i] receives one reference each. On failure none, and queued work has run.
+   The same reduction again makes no plan, compiles nothing, and takes device memory from pools. */
 copse_status copse__blocks_reduce(copse_value_reducer *x, const struct copse_reduction *r,
                                   struct copse_block **out);
 

@@ -4,8 +4,8 @@
 
 #include "core/replica/replica_threads.h"
 
-/* A handle is no address: one that is kept too long matches nothing, and is never followed. Its upper
-   bits differ between strategies, so that messages can describe a wrong one. */
+/* A handle is no address: one that is kept too long matches nothing, and is never followed. Its
+   upper bits differ between strategies, so that messages can describe a wrong one. */
 #define NUMBER_BITS    (sizeof(uintptr_t) * 5) /* of 8 */
 #define DEFAULT_HANDLE ((uintptr_t)1)
 
@@ -32,16 +32,20 @@ struct copse_frame *copse__context_top(void)
 
 void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank)
 {
-    *f = (struct copse_frame){ .outer = top, .strategy = st, .rank = rank,
-                               .update_rank = COPSE_HOST, .handle = make_handle(st),
+    *f = (struct copse_frame){ .outer = top,
+                               .strategy = st,
+                               .rank = rank,
+                               .update_rank = COPSE_HOST,
+                               .handle = make_handle(st),
                                .failures = copse__failures() };
     top = f;
 }
 
 void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank)
 {
-    *f = (struct copse_frame){ .outer = top, .strategy = st, .update_rank = update_rank,
-                               .failures = copse__failures() };
+    *f = (struct copse_frame){
+        .outer = top, .strategy = st, .update_rank = update_rank, .failures = copse__failures()
+    };
     top = f;
 }
 
@@ -49,8 +53,10 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s)
 {
     top = f->outer;
     if (s == COPSE_OK && f->scopes > 0)
-        return copse_fail(COPSE_ERR_CONTEXT, "context: the function returned without leaving %u "
-                                             "scope%s that it entered", f->scopes, f->scopes > 1 ? "s" : "");
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "context: the function returned without leaving %u "
+                          "scope%s that it entered",
+                          f->scopes, f->scopes > 1 ? "s" : "");
     return copse__returned(s, f->failures);
 }
 
@@ -77,25 +83,31 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
     if (!top || (!top->handle && top->strategy == st))
         return COPSE_OK;
     if (top->handle)
-        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a merge "
-                                             "function (copse_merge_call)", what, copse__context_place());
-    return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s for another strategy; leave that scope first",
-                      what, copse__context_place());
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "%s: called %s; it sees all replicas, and belongs into a merge "
+                          "function (copse_merge_call)",
+                          what, copse__context_place());
+    return copse_fail(COPSE_ERR_CONTEXT,
+                      "%s: called %s for another strategy; leave that scope first", what,
+                      copse__context_place());
 }
 
 copse_status copse__require_no_replica(const char *call, const void *object)
 {
     COPSE_TRY(copse__callback_check(call, object));
     return top && top->handle
-               ? copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it works on all replicas: call it when the function of "
-                                               "the replicas has returned, or in a merge function (copse_merge_call)",
+               ? copse_fail(COPSE_ERR_CONTEXT,
+                            "%s: called %s; it works on all replicas: call it when the function of "
+                            "the replicas has returned, or in a merge function (copse_merge_call)",
                             call, copse__context_place())
                : COPSE_OK;
 }
 
 copse_status copse__require_device(const copse_strategy *st, const char *what)
 {
-    return st->ctx ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the default strategy has no device", what);
+    return st->ctx
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the default strategy has no device", what);
 }
 
 /* ---- where am I? ---- */
@@ -134,11 +146,14 @@ copse_status copse_require_replica(const copse_replica_context *rc)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the thread is in no replica context, but %s",
                           copse__context_place());
     if ((uintptr_t)rc >> NUMBER_BITS == (uintptr_t)now >> NUMBER_BITS)
-        return copse_fail(COPSE_ERR_CONTEXT, "context: this is another replica context of the same "
-                                             "strategy, or one whose call has ended; the thread is %s",
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "context: this is another replica context of the same "
+                          "strategy, or one whose call has ended; the thread is %s",
                           copse__context_place());
-    return copse_fail(COPSE_ERR_CONTEXT, "context: this is a replica context of another strategy; the "
-                                         "thread is %s", copse__context_place());
+    return copse_fail(COPSE_ERR_CONTEXT,
+                      "context: this is a replica context of another strategy; the "
+                      "thread is %s",
+                      copse__context_place());
 }
 
 /* ---- scope ---- */
@@ -148,8 +163,10 @@ copse_status copse_scope_enter(copse_strategy *st)
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
     if (top && top->handle)
-        return copse_fail(COPSE_ERR_CONTEXT, "scope: a scope is not entered in a replica; the thread "
-                                             "is %s", copse__context_place());
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "scope: a scope is not entered in a replica; the thread "
+                          "is %s",
+                          copse__context_place());
     if (in_default_scope || (st == &copse__default_strategy && top))
         return copse_fail(COPSE_ERR_CONTEXT, "scope: the default strategy's scope does not nest");
     if (st == &copse__default_strategy) {
@@ -157,8 +174,10 @@ copse_status copse_scope_enter(copse_strategy *st)
         return COPSE_OK;
     }
     if (top && top->strategy != st)
-        return copse_fail(COPSE_ERR_CONTEXT, "scope: strategies do not mix; the thread is %s, which is "
-                                             "another one", copse__context_place());
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "scope: strategies do not mix; the thread is %s, which is "
+                          "another one",
+                          copse__context_place());
     if (!top) {
         copse__context_push_cross(&scope, st, COPSE_HOST);
         copse_strategy_retain(st);
@@ -176,7 +195,8 @@ copse_status copse_scope_leave(copse_strategy *st)
         return COPSE_OK;
     }
     if (!top || top->handle || top->strategy != st || top->scopes == 0)
-        return copse_fail(COPSE_ERR_CONTEXT, "scope: this is not the innermost scope; the thread is %s",
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "scope: this is not the innermost scope; the thread is %s",
                           copse__context_place());
     if (--top->scopes == 0 && top == &scope) {
         copse_strategy *held = scope.strategy;
@@ -197,8 +217,8 @@ static const struct copse_frame *find_waiting(const struct copse_run *run, uintp
     return NULL;
 }
 
-/* The frame of a context that this thread is in or, through merge functions and the threads that wait
-   for it, was called from, or of the default context; NULL when its call has ended. */
+/* The frame of a context that this thread is in or, through merge functions and the threads that
+   wait for it, was called from, or of the default context; NULL when its call has ended. */
 static const struct copse_frame *find(const copse_replica_context *rc)
 {
     static const struct copse_frame default_frame = { .strategy = &copse__default_strategy };
@@ -236,5 +256,6 @@ const char *copse_replica_device(const copse_replica_context *rc)
     const struct copse_frame *f = find(rc);
     if (!f)
         return "";
-    return f->strategy == &copse__default_strategy ? "host" : f->strategy->replicas[f->rank].dev->info.id;
+    return f->strategy == &copse__default_strategy ? "host"
+                                                   : f->strategy->replicas[f->rank].dev->info.id;
 }

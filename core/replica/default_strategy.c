@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The default strategy: that of a thread outside of all scopes. One replica on the host, without a device or variables. */
+/* The default strategy: that of a thread outside of all scopes. One replica on the host, without a
+   device or variables. */
 #include "core/replica/context.h"
 
 static const struct copse_strategy_table table = {

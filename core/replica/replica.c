@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Replicas: opening their devices, queues and step buffers, and the references to the strategy that has them. */
+/* Replicas: opening their devices, queues and step buffers, and the references to the strategy that
+   has them. */
 #include "core/reduce/value_reduce.h"
 #include "core/replica/strategy.h"
 
 /* ---- opening and closing ---- */
 
-/* How many replicas of the list share the device of replica r, which of them r is, and the first of them. */
-static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r, size_t *first)
+/* How many replicas of the list share the device of replica r, which of them r is, and the first of
+   them. */
+static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r,
+                                           size_t *first)
 {
     struct copse_device_params p = { .share = 0 };
     for (size_t i = count; i-- > 0;)
@@ -28,11 +31,13 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_device_open(st->ctx, devices[index],
+                                    st->table->shares_devices ? NULL : &share, &r->dev));
         COPSE_TRY(copse__device_refuse_unreliable(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
-    COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
+    COPSE_TRY(copse_buffer_create(
+        r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
     return COPSE_OK;
 }
 
@@ -44,7 +49,8 @@ copse_status copse__replica_transfer(struct copse_replica *r)
 copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        COPSE_TRY(copse_note(open_one(st, devices, count), "while opening replica %zu on %s", i, devices[i]));
+        COPSE_TRY(copse_note(open_one(st, devices, count), "while opening replica %zu on %s", i,
+                             devices[i]));
     return COPSE_OK;
 }
 
@@ -103,7 +109,8 @@ void copse__dependant_remove(copse_strategy *st, struct copse_dependant *d)
     *link = d->next;
 }
 
-void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d, const void *kind)
+void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d,
+                            const void *kind)
 {
     struct copse_dependant *next = d ? d->next : st->dependants;
     while (next && next->kind != kind)

@@ -8,13 +8,14 @@
 struct copse_replica {
     copse_device *dev;
     copse_queue *queue;
-    copse_queue *transfer; /* another queue of the device, for uploads ahead of steps; NULL until the first one */
+    /* another queue of the device, for uploads ahead of steps; NULL until the first one */
+    copse_queue *transfer;
     copse_buffer *step; /* COPSE_STEP_WORDS words: what changes from step to step */
 };
 
-/* Open the devices in this order, each with a queue and a step buffer. Replicas of a strategy that shares devices share
-   the device that they name and its queue; else each has a part of the device. On failure those that were opened stay
-   until copse__replicas_close. */
+/* Open the devices in this order, each with a queue and a step buffer. Replicas of a strategy that
+   shares devices share the device that they name and its queue; else each has a part of the device.
+   On failure those that were opened stay until copse__replicas_close. */
 copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count);
 void copse__replicas_close(copse_strategy *st);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of a run. A thread waits only for its turn, which the caller gives to each one in every round; the
-   caller waits only for a function of the application, as if it had called it. */
+/* The threads of a run. A thread waits only for its turn, which the caller gives to each one in
+   every round; the caller waits only for a function of the application, as if it had called it. */
 #include "core/replica/replica_threads.h"
 
 #define CALLER UINT32_MAX
@@ -68,23 +68,29 @@ static void give_turn(struct copse_run *run, struct copse_run_replica *self)
     copse__mutex_unlock(&run->lock);
 }
 
-static copse_status not_together(const struct copse_run_replica *a, const struct copse_run_replica *b)
+static copse_status not_together(const struct copse_run_replica *a,
+                                 const struct copse_run_replica *b)
 {
     const struct copse_run_replica *waits = a->merge ? a : b, *returned = a->merge ? b : a;
-    return copse_fail(COPSE_ERR_CONTEXT, "run: replica %u returned after %u merge calls, where replica %u "
-                                         "waits in %s, its number %u; all must make the same ones",
-                      returned->frame.rank, returned->merges, waits->frame.rank,
-                      waits->merge->what, waits->merges);
+    return copse_fail(COPSE_ERR_CONTEXT,
+                      "run: replica %u returned after %u merge calls, where replica %u "
+                      "waits in %s, its number %u; all must make the same ones",
+                      returned->frame.rank, returned->merges, waits->frame.rank, waits->merge->what,
+                      waits->merges);
 }
 
-static copse_status not_the_same(const struct copse_run_replica *a, const struct copse_run_replica *b)
+static copse_status not_the_same(const struct copse_run_replica *a,
+                                 const struct copse_run_replica *b)
 {
     const struct copse_merge *m = a->merge, *n = b->merge;
     if (m->count != n->count)
-        return copse_fail(COPSE_ERR_SHAPE, "run: %s of %zu arguments in replica 0, of %zu in replica %u",
-                          m->what, m->count, n->count, b->frame.rank);
-    return copse_fail(COPSE_ERR_CONTEXT, "run: replica 0 waits in %s, replica %u in %s%s; all must make the same calls",
-                      m->what, b->frame.rank, n->what, strcmp(m->what, n->what) == 0 ? " of something else" : "");
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "run: %s of %zu arguments in replica 0, of %zu in replica %u", m->what,
+                          m->count, n->count, b->frame.rank);
+    return copse_fail(
+        COPSE_ERR_CONTEXT,
+        "run: replica 0 waits in %s, replica %u in %s%s; all must make the same calls", m->what,
+        b->frame.rank, n->what, strcmp(m->what, n->what) == 0 ? " of something else" : "");
 }
 
 /* Whether all replicas have returned, once each had its turn. */
@@ -96,9 +102,9 @@ static copse_status compare(const struct copse_run *run, bool *all_done)
         const struct copse_run_replica *m = &run->replicas[r];
         if (m->is_done != first->is_done)
             return not_together(first, m);
-        if (!m->is_done && (m->merge->count != first->merge->count ||
-                            m->merge->subject != first->merge->subject ||
-                            strcmp(m->merge->what, first->merge->what) != 0))
+        if (!m->is_done &&
+            (m->merge->count != first->merge->count || m->merge->subject != first->merge->subject ||
+             strcmp(m->merge->what, first->merge->what) != 0))
             return not_the_same(first, m);
     }
     return COPSE_OK;

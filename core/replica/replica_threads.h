@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A function on every replica, one thread each, strictly one after the other up to the next merge call. The threads know
-   no values: `call` and `merge` of the run treat arguments and results. */
+/* A function on every replica, one thread each, strictly one after the other up to the next merge
+   call. The threads know no values: `call` and `merge` of the run treat arguments and results. */
 #ifndef COPSE_REPLICA_THREADS_H
 #define COPSE_REPLICA_THREADS_H
 
 #include "core/base/platform.h"
 #include "core/replica/context.h"
 
-/* What a replica waits in. All replicas must wait in the same: equal `what`, `subject` and `count`. */
+/* What a replica waits in. All replicas must wait in the same: equal `what`, `subject` and
+   `count`. */
 struct copse_merge {
     const char *what;    /* "a merge call", "an assignment" */
     const void *subject; /* such as the variable, or NULL */
@@ -31,15 +32,19 @@ struct copse_run {
     copse_strategy *strategy;
     /* The function, on the replica's own thread. */
     copse_status (*call)(struct copse_run *run, uint32_t rank);
-    /* All replicas wait in the same merge call: make it, and set their results. On the caller's thread. */
+    /* All replicas wait in the same merge call: make it, and set their results. On the caller's
+       thread. */
     copse_status (*merge)(struct copse_run *run);
     struct copse_frame *caller;
     struct copse_callback *callbacks; /* of the caller's thread */
-    struct { copse_variable **at; size_t count, room; } created; /* by replica 0, in this order */
+    struct {
+        copse_variable **at;
+        size_t count, room;
+    } created; /* by replica 0, in this order */
     copse_mutex lock;
     copse_cond turn_cond; /* signaled when `turn` changes */
-    uint32_t turn;       /* which thread runs: a rank, or UINT32_MAX for the caller */
-    copse_status status; /* the first error, which ends all replicas, and its text */
+    uint32_t turn;        /* which thread runs: a rank, or UINT32_MAX for the caller */
+    copse_status status;  /* the first error, which ends all replicas, and its text */
     char text[COPSE_ERROR_BYTES];
     struct copse_run_replica replicas[COPSE_MAX_REPLICAS];
 };

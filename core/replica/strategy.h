@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A strategy as everything else sees it: replicas, the group of workers, and a table of what distinguishes it. */
+/* A strategy as everything else sees it: replicas, the group of workers, and a table of what
+   distinguishes it. */
 #ifndef COPSE_CORE_STRATEGY_H
 #define COPSE_CORE_STRATEGY_H
 
@@ -15,16 +16,18 @@ struct copse_store;
 /* What distinguishes the strategies: one table each, in a file of its own. */
 struct copse_strategy_table {
     copse_strategy_kind kind;
-    const char *name;    /* in messages */
-    bool has_one_copy;   /* of each variable, so that synchronization has no effect */
-    bool shares_devices; /* replicas that name the same device share it and its queue; else each has a part of it */
-    /* Set the job's count of training steps to *value, or add *value to it; *value receives the count. */
+    const char *name;  /* in messages */
+    bool has_one_copy; /* of each variable, so that synchronization has no effect */
+    /* replicas that name the same device share it and its queue; else each has a part of it */
+    bool shares_devices;
+    /* Set the job's count of training steps to *value, or add *value to it; *value receives the
+       count. */
     copse_status (*count)(copse_strategy *st, bool is_set, uint64_t *value);
     void (*dispose)(copse_strategy *st); /* after the last release; NULL: the strategy is static */
 };
 
-/* What belongs to a strategy and is made above it, such as an optimizer: the first member of its struct. It retains the
-   strategy. `kind` is an address that all objects of one sort share. */
+/* What belongs to a strategy and is made above it, such as an optimizer: the first member of its
+   struct. It retains the strategy. `kind` is an address that all objects of one sort share. */
 struct copse_dependant {
     const void *kind;
     struct copse_dependant *next;
@@ -39,23 +42,31 @@ struct copse_strategy {
     struct copse_choices choices; /* kernel variants that are forced */
     uint32_t replica_count;
     struct copse_replica replicas[COPSE_MAX_REPLICAS];
-    struct copse_group group; /* the workers in step, this one among them; has the ranks of the replicas */
-    struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
-    struct copse_store *store;     /* memory of the trained variables (core/variable/store.h) */
-    struct copse_storage *storage; /* where values of variables are kept (core/variable/storage.h) */
+    /* the workers in step, this one among them; has the ranks of the replicas */
+    struct copse_group group;
+    struct {
+        copse_variable **at;
+        size_t count, room;
+    } variables;               /* in order of creation */
+    struct copse_store *store; /* memory of the trained variables (core/variable/store.h) */
+    /* where values of variables are kept (core/variable/storage.h) */
+    struct copse_storage *storage;
     struct copse_value_reducer *reducer; /* of values; NULL until the first reduction */
-    struct copse_cross_device *cross; /* the application's operations on values; NULL = the library's choice */
+    /* the application's operations on values; NULL = the library's choice */
+    struct copse_cross_device *cross;
     struct copse_dependant *dependants; /* newest first */
-    /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is no optimizer. */
+    /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is
+       no optimizer. */
     copse_status (*check_name)(const copse_strategy *st, const char *name);
     uint64_t global_step; /* see train_step.h */
     struct {
         uint32_t steps_per_run; /* batches that a trainer takes ahead; 0: it steps one by one */
         uint32_t cores[COPSE_MAX_REPLICAS]; /* of each replica */
-    } accelerator; /* see accelerator.h */
+    } accelerator;                          /* see accelerator.h */
 };
 
-/* One replica, number 0 of 1, without a device or variables; static, and never released. Its context is NULL. */
+/* One replica, number 0 of 1, without a device or variables; static, and never released. Its
+   context is NULL. */
 extern copse_strategy copse__default_strategy;
 
 /* The `count` row of strategies whose processes count for themselves. */
@@ -73,6 +84,7 @@ copse_status copse__strategy_reducer(copse_strategy *st, struct copse_value_redu
 void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind);
 void copse__dependant_remove(copse_strategy *st, struct copse_dependant *d);
 /* The next one of this kind behind `d`, or the first of all (NULL); NULL at the end. */
-void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d, const void *kind);
+void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d,
+                            const void *kind);
 
 #endif

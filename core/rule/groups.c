@@ -31,7 +31,8 @@ static struct part take(const char **at, const char *ends)
 
 static copse_status bad(const struct part *p, const char *expected)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: groups: \"%.*s\": %s", (int)COPSE_MIN(p->length, 80), p->at, expected);
+    return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: groups: \"%.*s\": %s",
+                      (int)COPSE_MIN(p->length, 80), p->at, expected);
 }
 
 static bool is_setting(const struct part *p, const char *name)
@@ -44,7 +45,8 @@ static bool number(const struct part *p, const char *name, float *out)
 {
     const size_t n = strlen(name);
     char text[32], *end;
-    if (p->length <= n + 1 || p->length - n > sizeof text || memcmp(p->at, name, n) != 0 || p->at[n] != '=')
+    if (p->length <= n + 1 || p->length - n > sizeof text || memcmp(p->at, name, n) != 0 ||
+        p->at[n] != '=')
         return false;
     memcpy(text, p->at + n + 1, p->length - n - 1);
     text[p->length - n - 1] = '\0';
@@ -64,7 +66,9 @@ static copse_status take_setting(const char **at, struct copse_rule_group *g)
         g->has_decay = true;
         g->decay = value;
     } else {
-        return bad(&p, "each of these at most once is needed: rate=F with F > 0, decay=D with D >= 0, frozen");
+        return bad(
+            &p,
+            "each of these at most once is needed: rate=F with F > 0, decay=D with D >= 0, frozen");
     }
     return g->is_frozen && (g->factor > 0.0f || g->has_decay)
                ? bad(&p, "a frozen group has no rate and no decay: remove them, or remove frozen")
@@ -148,13 +152,16 @@ char *copse__groups_text(const struct copse_rule_groups *g, char text[COPSE_GROU
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_rule_group *one = &g->at[i];
         const char *between = ": ";
-        at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%s%s", i > 0 ? "; " : "", one->pattern);
+        at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%s%s", i > 0 ? "; " : "",
+                               one->pattern);
         if (one->factor > 0.0f) {
-            at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%srate=%.9g", between, (double)one->factor);
+            at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%srate=%.9g", between,
+                                   (double)one->factor);
             between = ", ";
         }
         if (one->has_decay)
-            at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%sdecay=%.9g", between, (double)one->decay);
+            at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, "%sdecay=%.9g", between,
+                                   (double)one->decay);
         if (one->is_frozen)
             at += (size_t)snprintf(text + at, COPSE_GROUPS_TEXT - at, ": frozen");
     }
@@ -216,8 +223,10 @@ static uint32_t distance(const char *pattern, const char *name)
         uint32_t before = row[0];
         row[0] += !is_star;
         for (size_t i = 1; i <= n; i++) {
-            const uint32_t up = row[i], same = before + !(*pattern == '?' || *pattern == name[i - 1]);
-            row[i] = is_star ? COPSE_MIN(up, row[i - 1]) : COPSE_MIN(same, COPSE_MIN(up, row[i - 1]) + 1);
+            const uint32_t up = row[i],
+                           same = before + !(*pattern == '?' || *pattern == name[i - 1]);
+            row[i] = is_star ? COPSE_MIN(up, row[i - 1])
+                             : COPSE_MIN(same, COPSE_MIN(up, row[i - 1]) + 1);
             before = up;
         }
     }
@@ -235,17 +244,21 @@ static copse_status no_match(const char *pattern, const char *const *names, size
             bool is_new = true;
             for (uint32_t c = 0; c < k; c++)
                 is_new &= chosen[c] != i;
-            if (is_new && (best == SIZE_MAX || distance(pattern, names[i]) < distance(pattern, names[best])))
+            if (is_new &&
+                (best == SIZE_MAX || distance(pattern, names[i]) < distance(pattern, names[best])))
                 best = i;
         }
         chosen[k] = best;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%.100s'", k > 0 ? ", " : "", names[best]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%.100s'", k > 0 ? ", " : "",
+                                 names[best]);
     }
-    return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: groups: \"%s\" matches no trained variable; close names are %s", pattern,
-                      list);
+    return copse_fail(COPSE_ERR_ARGUMENT,
+                      "optimizer: groups: \"%s\" matches no trained variable; close names are %s",
+                      pattern, list);
 }
 
-copse_status copse__groups_check(const struct copse_rule_groups *g, const char *const *names, size_t count)
+copse_status copse__groups_check(const struct copse_rule_groups *g, const char *const *names,
+                                 size_t count)
 {
     for (uint32_t k = 0; k < g->count; k++) {
         size_t i = 0;

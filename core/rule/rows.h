@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of update rules: a rule is a row here, its part of a kernel in kernels/optim, the host function of that
-   kernel, and its definition in double precision (prover/conformance/opt_rules.c). */
+/* The table of update rules: a rule is a row here, its part of a kernel in kernels/optim, the host
+   function of that kernel, and its definition in double precision
+   (prover/conformance/opt_rules.c). */
 #ifndef COPSE_RULE_ROWS_H
 #define COPSE_RULE_ROWS_H
 
 #include "copse/optim/rules.h"
 #include "core/graph/op.h"
 
-#define COPSE_RULE_OWN_SLOTS 4                          /* of the update */
-#define COPSE_RULE_SLOTS (COPSE_RULE_OWN_SLOTS + 1u) /* and the average */
+#define COPSE_RULE_OWN_SLOTS 4                           /* of the update */
+#define COPSE_RULE_SLOTS     (COPSE_RULE_OWN_SLOTS + 1u) /* and the average */
 
 /* Values of SPEC RULE of kernel `adaptive`. */
 enum copse_adaptive {
@@ -50,9 +51,10 @@ struct copse_rule_row {
     struct copse_optimizer_rule info;
     enum copse_row_form rows; /* the one place where a rule gets a sparse form */
     enum copse_kernel_id kernel;
-    int32_t number;  /* kernels `adaptive` and `trust`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
-    int32_t decay;   /* DECAY of a rule with weight decay */
-    unsigned has;    /* COPSE_HAS_* */
+    /* kernels `adaptive` and `trust`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
+    int32_t number;
+    int32_t decay; /* DECAY of a rule with weight decay */
+    unsigned has;  /* COPSE_HAS_* */
     struct {
         const char *name; /* in a checkpoint: "<variable>/<name>" */
         enum copse_slot_need need;

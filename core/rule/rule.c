@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Update rules: checks settings and sets defaults, makes the dispatch of each rule, computes the words of a step. */
+/* Update rules: checks settings and sets defaults, makes the dispatch of each rule, computes the
+   words of a step. */
 #include <math.h>
 #include <stdio.h>
 
@@ -33,22 +34,29 @@ static copse_status fraction(const char *name, float *value, float fallback)
 /* Zero means off. */
 static copse_status limit(const char *name, float value)
 {
-    return value >= 0.0f && isfinite(value) ? COPSE_OK : bad(name, value, "a finite number >= 0 is needed");
+    return value >= 0.0f && isfinite(value) ? COPSE_OK
+                                            : bad(name, value, "a finite number >= 0 is needed");
 }
 
-static copse_status check_clipping(const struct copse_rule_row *row, const struct copse_optimizer_params *p)
+static copse_status check_clipping(const struct copse_rule_row *row,
+                                   const struct copse_optimizer_params *p)
 {
     COPSE_TRY(limit("clip_value", p->clip_value));
     COPSE_TRY(limit("clip_norm", p->clip_norm));
     COPSE_TRY(limit("clip_global_norm", p->clip_global_norm));
     if ((p->clip_value > 0.0f) + (p->clip_norm > 0.0f) + (p->clip_global_norm > 0.0f) > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: clip_value is %g, clip_norm is %g, clip_global_norm is %g: set "
-                                              "one of them at most", (double)p->clip_value, (double)p->clip_norm,
-                          (double)p->clip_global_norm);
-    if (row->kernel == COPSE_KERNEL_trust && (p->clip_value > 0.0f || p->clip_norm > 0.0f || p->clip_global_norm > 0.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s limits the update of each variable by its norms and has no "
-                                              "clipping: set clip_value, clip_norm and clip_global_norm to 0",
-                          row->info.name);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "optimizer: clip_value is %g, clip_norm is %g, clip_global_norm is %g: set "
+            "one of them at most",
+            (double)p->clip_value, (double)p->clip_norm, (double)p->clip_global_norm);
+    if (row->kernel == COPSE_KERNEL_trust &&
+        (p->clip_value > 0.0f || p->clip_norm > 0.0f || p->clip_global_norm > 0.0f))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "optimizer: %s limits the update of each variable by its norms and has no "
+            "clipping: set clip_value, clip_norm and clip_global_norm to 0",
+            row->info.name);
     return COPSE_OK;
 }
 
@@ -57,9 +65,13 @@ static copse_status check_scaling(struct copse_optimizer_params *p)
     if (p->loss_scale != 0.0f && !(p->loss_scale >= 1.0f && p->loss_scale <= 0x1p126f))
         return bad("loss_scale", p->loss_scale, "0, or a number from 1 to 2^126 is needed");
     if (p->loss_scale_interval > 0 && p->loss_scale == 0.0f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: loss_scale_interval is %u and loss_scale is 0: the scale to begin "
-                                              "with is needed", p->loss_scale_interval);
-    if (p->loss_scale_growth != 0.0f && !(p->loss_scale_growth > 1.0f && isfinite(p->loss_scale_growth)))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "optimizer: loss_scale_interval is %u and loss_scale is 0: the scale to begin "
+            "with is needed",
+            p->loss_scale_interval);
+    if (p->loss_scale_growth != 0.0f &&
+        !(p->loss_scale_growth > 1.0f && isfinite(p->loss_scale_growth)))
         return bad("loss_scale_growth", p->loss_scale_growth, "a finite number > 1 is needed");
     if (p->loss_scale_growth == 0.0f)
         p->loss_scale_growth = 2.0f;
@@ -67,7 +79,8 @@ static copse_status check_scaling(struct copse_optimizer_params *p)
 }
 
 /* Settings that the rule does not have must be 0. */
-static copse_status check_own(const struct copse_rule_row *row, const struct copse_optimizer_params *p)
+static copse_status check_own(const struct copse_rule_row *row,
+                              const struct copse_optimizer_params *p)
 {
     const struct {
         unsigned bit;
@@ -84,10 +97,12 @@ static copse_status check_own(const struct copse_rule_row *row, const struct cop
     for (size_t i = 0; i < COPSE_COUNT(own); i++) {
         COPSE_TRY(limit(own[i].name, own[i].value));
         if (own[i].value > 0.0f && !(row->has & own[i].bit))
-            return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s has no such setting; set it to 0", own[i].name,
-                              (double)own[i].value, row->info.name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "optimizer: %s is %g: %s has no such setting; set it to 0",
+                              own[i].name, (double)own[i].value, row->info.name);
     }
-    return p->is_centred > 1 ? bad("is_centred", (float)p->is_centred, "0 or 1 is needed") : COPSE_OK;
+    return p->is_centred > 1 ? bad("is_centred", (float)p->is_centred, "0 or 1 is needed")
+                             : COPSE_OK;
 }
 
 static float or_else(float x, float fallback)
@@ -96,7 +111,8 @@ static float or_else(float x, float fallback)
 }
 
 /* The rule's default; of a setting that the rule does not use that of Adam. */
-static copse_status set_defaults(const struct copse_optimizer_rule *d, struct copse_optimizer_params *p)
+static copse_status set_defaults(const struct copse_optimizer_rule *d,
+                                 struct copse_optimizer_params *p)
 {
     COPSE_TRY(positive("learning rate", &p->learning_rate, d->learning_rate));
     if (p->kind != COPSE_RMSPROP || p->momentum != 0.0f)
@@ -115,7 +131,8 @@ static void add_slots(struct copse_rule *rule)
     const struct copse_optimizer_params *p = &rule->params;
     for (size_t i = 0; i < COPSE_RULE_OWN_SLOTS && rule->row->slots[i].name; i++) {
         const enum copse_slot_need need = rule->row->slots[i].need;
-        if ((need == COPSE_SLOT_CENTRED && !p->is_centred) || (need == COPSE_SLOT_MOMENTUM && p->momentum == 0.0f))
+        if ((need == COPSE_SLOT_CENTRED && !p->is_centred) ||
+            (need == COPSE_SLOT_MOMENTUM && p->momentum == 0.0f))
             continue;
         rule->slot_names[rule->slots] = rule->row->slots[i].name;
         if (rule->row->kernel == COPSE_KERNEL_adam8)
@@ -184,14 +201,16 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
 {
     const char *groups = p->groups ? p->groups : "";
     snprintf(text, COPSE_RULE_TEXT,
-             "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
+             "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon "
+             "%.9g\nweight decay %.9g\n"
              "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n"
              "own %.9g %.9g %.9g %.9g %u %.9g\ngroups %016llx\n",
-             (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
-             (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
-             (double)p->clip_global_norm, (double)p->loss_scale, p->loss_scale_interval, (double)p->loss_scale_growth,
-             (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL, (double)p->initial,
-             (double)p->l1, (double)p->l2, (double)p->momentum_decay, p->is_centred, (double)p->trust,
+             (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1,
+             (double)p->beta2, (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value,
+             (double)p->clip_norm, (double)p->clip_global_norm, (double)p->loss_scale,
+             p->loss_scale_interval, (double)p->loss_scale_growth, (double)p->loss_scale_backoff,
+             (double)p->average, p->schedule != NULL, (double)p->initial, (double)p->l1,
+             (double)p->l2, (double)p->momentum_decay, p->is_centred, (double)p->trust,
              (unsigned long long)copse__hash(COPSE_HASH_START, groups, strlen(groups)));
     return text;
 }
@@ -203,7 +222,8 @@ static void list_sparse(char *text, size_t room)
     const struct copse_rule_row *row;
     for (int kind = 0; at < room && (row = copse__rule_row((copse_optimizer_kind)kind)); kind++)
         if (row->rows != COPSE_ROWS_NONE)
-            at += (size_t)snprintf(text + at, room - at, "%s%s", at > 0 ? ", " : "", row->info.name);
+            at +=
+                (size_t)snprintf(text + at, room - at, "%s%s", at > 0 ? ", " : "", row->info.name);
 }
 
 copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *name)
@@ -212,15 +232,24 @@ copse_status copse__rule_takes_rows(const struct copse_rule *rule, const char *n
     char rules[256] = "";
     if (rule->row->rows == COPSE_ROWS_NONE) {
         list_sparse(rules, sizeof rules);
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: %s has no sparse form, and variable '%s' is sparse: use one of %s, or "
-                                                 "a variable that is not sparse", rule->row->info.name, name, rules);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "optimizer: %s has no sparse form, and variable '%s' is sparse: use one of %s, or "
+            "a variable that is not sparse",
+            rule->row->info.name, name, rules);
     }
     if (p->weight_decay > 0.0f)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: weight_decay is %g, and variable '%s' is sparse: give it a parameter "
-                                                 "group with decay=0", (double)p->weight_decay, name);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "optimizer: weight_decay is %g, and variable '%s' is sparse: give it a parameter "
+            "group with decay=0",
+            (double)p->weight_decay, name);
     if (p->average > 0.0f)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "optimizer: average is %g, and variable '%s' is sparse: set it to 0, or use a "
-                                                 "variable that is not sparse", (double)p->average, name);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "optimizer: average is %g, and variable '%s' is sparse: set it to 0, or use a "
+            "variable that is not sparse",
+            (double)p->average, name);
     return COPSE_OK;
 }
 
@@ -255,9 +284,11 @@ static copse_status dispatch(const struct request *r, enum copse_kernel_id id, i
 static copse_status sgd(const struct request *r, struct copse_command *out)
 {
     const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_sgd p = { .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1,
-                                        .group = r->rule->group };
-    return dispatch(r, COPSE_KERNEL_sgd, (int32_t[]){ 0, 0, s->weight_decay > 0.0f, r->rule->row->number }, &p, out);
+    const struct copse_params_sgd p = {
+        .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1, .group = r->rule->group
+    };
+    return dispatch(r, COPSE_KERNEL_sgd,
+                    (int32_t[]){ 0, 0, s->weight_decay > 0.0f, r->rule->row->number }, &p, out);
 }
 
 static copse_status momentum(const struct request *r, struct copse_command *out)
@@ -323,7 +354,11 @@ static copse_status adaptive(const struct request *r, struct copse_command *out)
                                              .l1 = s->l1,
                                              .l2 = s->l2,
                                              .group = r->rule->group };
-    int32_t spec[] = { 0, 0, r->rule->row->number, decay_of(r->rule), (int32_t)s->is_centred,
+    int32_t spec[] = { 0,
+                       0,
+                       r->rule->row->number,
+                       decay_of(r->rule),
+                       (int32_t)s->is_centred,
                        s->kind == COPSE_RMSPROP && s->momentum > 0.0f };
     return dispatch(r, COPSE_KERNEL_adaptive, spec, &p, out);
 }
@@ -362,12 +397,11 @@ static copse_status update(const struct request *r, struct copse_command *out)
     }
 }
 
-copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
-                                 const struct copse_binding *values,
-                                 const struct copse_binding *gradients,
-                                 const struct copse_binding *slots,
-                                 const struct copse_binding *step, const struct copse_binding *factors,
-                                 uint64_t count, struct copse_command *out)
+copse_status
+copse__rule_command(const struct copse_rule *rule, copse_device *dev,
+                    const struct copse_binding *values, const struct copse_binding *gradients,
+                    const struct copse_binding *slots, const struct copse_binding *step,
+                    const struct copse_binding *factors, uint64_t count, struct copse_command *out)
 {
     struct request r = { .rule = rule, .dev = dev, .count = count };
     if (count > UINT32_MAX / COPSE_RULE_SLOTS)
@@ -379,68 +413,96 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
     r.bindings[r.binding_count++] = *values;
     if (rule->update_slots > 0) {
         r.bindings[r.binding_count] = *slots;
-        r.bindings[r.binding_count++].size = (size_t)(4 * copse__rule_slot_at(rule, rule->update_slots, count));
+        r.bindings[r.binding_count++].size =
+            (size_t)(4 * copse__rule_slot_at(rule, rule->update_slots, count));
     }
     r.bindings[r.binding_count++] = *step;
     return update(&r, out);
 }
 
-copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
-                                 const struct copse_binding *slots, const struct copse_binding *step,
-                                 uint64_t count, struct copse_command *out)
+copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev,
+                                 const struct copse_binding *values,
+                                 const struct copse_binding *slots,
+                                 const struct copse_binding *step, uint64_t count,
+                                 struct copse_command *out)
 {
-    const struct request r = { .rule = rule, .dev = dev, .bindings = { *values, *slots, *step },
-                               .binding_count = 3, .count = count };
-    const struct copse_params_average p = { .n = (uint32_t)count, .at = (uint32_t)copse__rule_slot_at(rule, rule->update_slots, count) };
+    const struct request r = { .rule = rule,
+                               .dev = dev,
+                               .bindings = { *values, *slots, *step },
+                               .binding_count = 3,
+                               .count = count };
+    const struct copse_params_average p = {
+        .n = (uint32_t)count, .at = (uint32_t)copse__rule_slot_at(rule, rule->update_slots, count)
+    };
     return dispatch(&r, COPSE_KERNEL_average, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
-                              const struct copse_binding *gradients, const struct copse_binding *step,
-                              uint64_t count, struct copse_command *out)
+                              const struct copse_binding *gradients,
+                              const struct copse_binding *step, uint64_t count,
+                              struct copse_command *out)
 {
-    const struct request r = { .rule = rule, .dev = dev, .bindings = { *step, *gradients }, .binding_count = 2,
+    const struct request r = { .rule = rule,
+                               .dev = dev,
+                               .bindings = { *step, *gradients },
+                               .binding_count = 2,
                                .count = count };
     const struct copse_params_clip p = { .n = (uint32_t)count, .limit = rule->params.clip_value };
     return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 /* One invocation for each block. */
-static copse_status dispatch_blocks(const struct request *r, enum copse_kernel_id id, const void *params,
-                                    struct copse_command *out)
+static copse_status dispatch_blocks(const struct request *r, enum copse_kernel_id id,
+                                    const void *params, struct copse_command *out)
 {
     const int32_t none[COPSE_MAX_SPECS] = { 0 };
     struct copse_kernel *k;
     if (r->count > UINT32_MAX / COPSE_RULE_SLOTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range", (unsigned long long)r->count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range",
+                          (unsigned long long)r->count);
     COPSE_TRY(copse__kernel_get(r->dev, id, none, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_RULE_BLOCK;
-    return copse__dispatch_init(out, k, r->bindings, r->binding_count, params, (r->count + each - 1) / each, 0);
+    return copse__dispatch_init(out, k, r->bindings, r->binding_count, params,
+                                (r->count + each - 1) / each, 0);
 }
 
 copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *gradients,
-                                 const struct copse_binding *parts, uint64_t count, struct copse_command *out)
+                                 const struct copse_binding *parts, uint64_t count,
+                                 struct copse_command *out)
 {
     const struct copse_params_square_sum p = { .n = (uint32_t)count };
-    const struct request r = { .dev = dev, .bindings = { *gradients, *parts }, .binding_count = 2, .count = count };
+    const struct request r = {
+        .dev = dev, .bindings = { *gradients, *parts }, .binding_count = 2, .count = count
+    };
     return dispatch_blocks(&r, COPSE_KERNEL_square_sum, &p, out);
 }
 
 copse_status copse__rule_measure_trust(const struct copse_rule *rule, copse_device *dev,
-                                       const struct copse_binding *values, const struct copse_binding *gradients,
-                                       const struct copse_binding *slots, const struct copse_binding *step,
-                                       const struct copse_binding parts[2], uint64_t count, struct copse_command out[2])
+                                       const struct copse_binding *values,
+                                       const struct copse_binding *gradients,
+                                       const struct copse_binding *slots,
+                                       const struct copse_binding *step,
+                                       const struct copse_binding parts[2], uint64_t count,
+                                       struct copse_command out[2])
 {
     const struct copse_optimizer_params *s = &rule->params;
-    const struct copse_params_lamb_sum p = { .n = (uint32_t)count, .decay = s->weight_decay, .beta1 = s->beta1,
-                                             .beta2 = s->beta2, .rest1 = (float)(1.0 - (double)s->beta1),
-                                             .rest2 = (float)(1.0 - (double)s->beta2), .epsilon = s->epsilon };
-    struct request r = { .rule = rule, .dev = dev, .bindings = { *gradients, *values, *slots, *step, parts[0] },
-                         .binding_count = 5, .count = count };
+    const struct copse_params_lamb_sum p = { .n = (uint32_t)count,
+                                             .decay = s->weight_decay,
+                                             .beta1 = s->beta1,
+                                             .beta2 = s->beta2,
+                                             .rest1 = (float)(1.0 - (double)s->beta1),
+                                             .rest2 = (float)(1.0 - (double)s->beta2),
+                                             .epsilon = s->epsilon };
+    struct request r = { .rule = rule,
+                         .dev = dev,
+                         .bindings = { *gradients, *values, *slots, *step, parts[0] },
+                         .binding_count = 5,
+                         .count = count };
     r.bindings[2].size = (size_t)(COPSE_WORD_BYTES * rule->update_slots * count);
     COPSE_TRY(copse__rule_measure(dev, values, &parts[1], count, &out[1]));
-    return rule->row->number == COPSE_TRUST_LAMB ? dispatch_blocks(&r, COPSE_KERNEL_lamb_sum, &p, &out[0])
-                                                 : copse__rule_measure(dev, gradients, &parts[0], count, &out[0]);
+    return rule->row->number == COPSE_TRUST_LAMB
+               ? dispatch_blocks(&r, COPSE_KERNEL_lamb_sum, &p, &out[0])
+               : copse__rule_measure(dev, gradients, &parts[0], count, &out[0]);
 }
 
 /* Norms of 0 change nothing, as in the implementations of both papers. */
@@ -448,16 +510,20 @@ float copse__rule_trust(const struct copse_rule *rule, double first, double valu
 {
     const struct copse_optimizer_params *p = &rule->params;
     const bool is_lars = rule->row->number == COPSE_TRUST_LARS;
-    const double divisor = is_lars ? fabs((double)scale) * first + (double)p->weight_decay * values : first;
+    const double divisor =
+        is_lars ? fabs((double)scale) * first + (double)p->weight_decay * values : first;
     if (values == 0.0 || divisor == 0.0)
         return 1.0f;
     return (float)((is_lars ? (double)p->trust : 1.0) * values / divisor);
 }
 
 copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,
-                               const struct copse_binding *gradients, uint64_t count, struct copse_command *out)
+                               const struct copse_binding *gradients, uint64_t count,
+                               struct copse_command *out)
 {
-    const struct request r = { .dev = dev, .bindings = { *factors, *gradients }, .binding_count = 2, .count = count };
+    const struct request r = {
+        .dev = dev, .bindings = { *factors, *gradients }, .binding_count = 2, .count = count
+    };
     const struct copse_params_block_scale p = { .n = (uint32_t)count };
     return dispatch(&r, COPSE_KERNEL_block_scale, (int32_t[]){ 0, 0 }, &p, out);
 }
@@ -489,7 +555,8 @@ static double nadam_product(const struct copse_optimizer_params *p, uint64_t ste
 
 static void nadam_words(const struct copse_optimizer_params *p, uint64_t step, uint32_t words[])
 {
-    const double now = nadam_momentum(p, (double)step), next = nadam_momentum(p, (double)step + 1.0);
+    const double now = nadam_momentum(p, (double)step),
+                 next = nadam_momentum(p, (double)step + 1.0);
     const double product = nadam_product(p, step);
     words[COPSE_STEP_NESTEROV_GRADIENT] = bits((1.0 - now) / (1.0 - product));
     words[COPSE_STEP_NESTEROV_MEAN] = bits(next / (1.0 - product * next));
@@ -502,12 +569,14 @@ void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate,
     words[COPSE_STEP_RATE] = bits((double)rate);
     words[COPSE_STEP_BIAS1] = bits(1.0 - pow((double)p->beta1, t));
     words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
-    words[COPSE_STEP_AVERAGE] = bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
+    words[COPSE_STEP_AVERAGE] =
+        bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
     words[COPSE_STEP_SHRINK] = bits(1.0 / (1.0 + (double)rate * (double)p->l2));
     for (uint32_t k = 0; k < rule->groups.factor_count; k++) {
         const float own = (float)((double)rate * (double)rule->groups.factors[k]);
         words[COPSE_STEP_RATE + COPSE_STEP_GROUP + k] = bits((double)own);
-        words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP + k] = bits(1.0 / (1.0 + (double)own * (double)p->l2));
+        words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP + k] =
+            bits(1.0 / (1.0 + (double)own * (double)p->l2));
     }
     if (p->kind == COPSE_NADAM)
         nadam_words(p, step, words);
@@ -516,12 +585,16 @@ void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate,
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[])
 {
     const struct copse_optimizer_params *p = &rule->params;
-    copse__rule_words(rule, step, p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate, words);
+    copse__rule_words(rule, step,
+                      p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate, words);
 }
 
-copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[])
+copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step,
+                                 uint32_t words[])
 {
-    struct copse_callback here = { .name = "the schedule of an optimizer", .is_passive = true, .used = { owner } };
+    struct copse_callback here = { .name = "the schedule of an optimizer",
+                                   .is_passive = true,
+                                   .used = { owner } };
     copse__callback_enter(&here);
     copse__rule_step(rule, step, words);
     return copse__callback_leave(&here, COPSE_OK);

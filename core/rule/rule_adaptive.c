@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host function and self-test of kernel `adaptive`: the operations of the kernel in single precision. */
+/* Host function and self-test of kernel `adaptive`: the operations of the kernel in single
+   precision. */
 #include "core/device/split.h"
 #include "core/rule/host.h"
 #include "core/rule/rows.h"
@@ -94,8 +95,9 @@ static float lion(const struct shared *c, float g, float *const s[3])
 }
 
 static change_fn *const changes[] = {
-    [COPSE_ADAPTIVE_ADAGRAD] = adagrad, [COPSE_ADAPTIVE_ADADELTA] = adadelta, [COPSE_ADAPTIVE_RMSPROP] = rmsprop,
-    [COPSE_ADAPTIVE_AMSGRAD] = amsgrad, [COPSE_ADAPTIVE_ADAMAX] = adamax,     [COPSE_ADAPTIVE_NADAM] = nadam,
+    [COPSE_ADAPTIVE_ADAGRAD] = adagrad, [COPSE_ADAPTIVE_ADADELTA] = adadelta,
+    [COPSE_ADAPTIVE_RMSPROP] = rmsprop, [COPSE_ADAPTIVE_AMSGRAD] = amsgrad,
+    [COPSE_ADAPTIVE_ADAMAX] = adamax,   [COPSE_ADAPTIVE_NADAM] = nadam,
     [COPSE_ADAPTIVE_LION] = lion,
 };
 
@@ -125,18 +127,24 @@ static void adaptive_host(const void *params, const int32_t *spec,
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group);
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const struct shared c = {
-        .p = p, .rate = rate, .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),
-        .pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1), .epsilon = p->epsilon * root,
-        .slow = rate / copse__rule_word(&args[3], COPSE_STEP_BIAS1), .quick = rate * root,
+        .p = p,
+        .rate = rate,
+        .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),
+        .pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1),
+        .epsilon = p->epsilon * root,
+        .slow = rate / copse__rule_word(&args[3], COPSE_STEP_BIAS1),
+        .quick = rate * root,
         .nesterov_gradient = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_GRADIENT),
         .nesterov_mean = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_MEAN),
-        .is_centred = spec[4] != 0, .has_momentum = spec[5] != 0,
+        .is_centred = spec[4] != 0,
+        .has_momentum = spec[5] != 0,
     };
     const float decay = rate * p->decay, *grad = args[0].data;
     float *value = args[1].data, *slots = args[2].data;
     const size_t n = p->n, last = args[2].count / COPSE_MAX(n, 1);
     for (size_t i = 0; i < n; i++) {
-        float *const s[3] = { slots + i, slots + (last > 1 ? n : 0) + i, slots + (last > 2 ? 2 * n : 0) + i };
+        float *const s[3] = { slots + i, slots + (last > 1 ? n : 0) + i,
+                              slots + (last > 2 ? 2 * n : 0) + i };
         float g = c.scale * grad[i], d;
         if (spec[3] == 1)
             g = g + p->decay * value[i];
@@ -163,7 +171,8 @@ static bool adaptive_split(const struct copse_command *c, struct copse_split *o)
 
 /* Roots and quotients of roots: twice as many roundings as in Adam. */
 const struct copse_law copse_law_adaptive = {
-    .host = adaptive_host, .split = adaptive_split,
+    .host = adaptive_host,
+    .split = adaptive_split,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__adaptive_size, .is_single = true },
     .self_test = copse__adaptive_test,
 };

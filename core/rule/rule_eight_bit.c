@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host function and self-test of kernel `adam8`: the operations of the kernel in single precision. */
+/* Host function and self-test of kernel `adam8`: the operations of the kernel in single
+   precision. */
 #include <float.h>
 
 #include "core/rule/eight_bit.h"
@@ -25,19 +26,22 @@ static struct places places_of(uint32_t *slots, size_t n)
 {
     const size_t words = (n + 3) / 4, blocks = (n + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
     uint32_t *second = slots + words + blocks;
-    return (struct places){ slots, second, (float *)(void *)(slots + words), (float *)(void *)(second + words) };
+    return (struct places){ slots, second, (float *)(void *)(slots + words),
+                            (float *)(void *)(second + words) };
 }
 
 /* Elements [first, first + count), a block. */
-static void update_block(const struct shared *c, const struct places *s, const float *grad, float *value, size_t first,
-                         size_t count)
+static void update_block(const struct shared *c, const struct places *s, const float *grad,
+                         float *value, size_t first, size_t count)
 {
     float means[COPSE_RULE_BLOCK], squares[COPSE_RULE_BLOCK];
-    float *mean_scale = &s->mean_scales[first / COPSE_RULE_BLOCK], *square_scale = &s->square_scales[first / COPSE_RULE_BLOCK];
+    float *mean_scale = &s->mean_scales[first / COPSE_RULE_BLOCK],
+          *square_scale = &s->square_scales[first / COPSE_RULE_BLOCK];
     for (size_t k = 0; k < count; k++) {
         const size_t i = first + k;
         float m = copse__code_mean(copse__code_at(s->means, i), *mean_scale);
-        float v = copse__rule_settled(copse__code_square(copse__code_at(s->squares, i), *square_scale), 1e-36f);
+        float v = copse__rule_settled(
+            copse__code_square(copse__code_at(s->squares, i), *square_scale), 1e-36f);
         float g = c->scale * grad[i];
         if (c->how == 1)
             g = g + c->p->decay * value[i];
@@ -61,13 +65,18 @@ static void adam8_host(const void *params, const int32_t *spec, const struct cop
     const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group);
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const struct shared c = {
-        .p = p, .rate = rate, .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),
-        .pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1), .epsilon = p->epsilon * root,
-        .decay = rate * p->decay, .how = spec[0],
+        .p = p,
+        .rate = rate,
+        .scale = copse__rule_word(&args[3], COPSE_STEP_SCALE),
+        .pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1),
+        .epsilon = p->epsilon * root,
+        .decay = rate * p->decay,
+        .how = spec[0],
     };
     const struct places s = places_of(args[2].data, p->n);
     for (size_t i = 0; i < p->n; i += COPSE_RULE_BLOCK)
-        update_block(&c, &s, args[0].data, args[1].data, i, COPSE_MIN(p->n - i, (size_t)COPSE_RULE_BLOCK));
+        update_block(&c, &s, args[0].data, args[1].data, i,
+                     COPSE_MIN(p->n - i, (size_t)COPSE_RULE_BLOCK));
 }
 
 /* ---- laws ---- */

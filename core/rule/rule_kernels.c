@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions of the update kernels: the operations of the kernels in single precision, so that a replica on the
-   host has the same values as the devices. They are never nodes of a graph: arguments are float. */
+/* Host functions of the update kernels: the operations of the kernels in single precision, so that
+   a replica on the host has the same values as the devices. They are never nodes of a graph:
+   arguments are float. */
 #include <math.h>
 
 #include "core/device/split.h"
@@ -12,7 +13,8 @@
 static void sgd_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sgd *p = params;
-    const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[2], COPSE_STEP_RATE + p->group),
+                scale = copse__rule_word(&args[2], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data;
     for (size_t i = 0; i < p->n; i++) {
@@ -21,7 +23,8 @@ static void sgd_host(const void *params, const int32_t *spec, const struct copse
             g = g + p->decay * value[i];
         float x = value[i] - rate * g;
         if (spec[3])
-            x = copse__rule_shrunk(x, rate * p->l1) * copse__rule_word(&args[2], COPSE_STEP_SHRINK + p->group);
+            x = copse__rule_shrunk(x, rate * p->l1) *
+                copse__rule_word(&args[2], COPSE_STEP_SHRINK + p->group);
         value[i] = x;
     }
 }
@@ -30,7 +33,8 @@ static void momentum_host(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args)
 {
     const struct copse_params_momentum *p = params;
-    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group),
+                scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
     const float *grad = args[0].data;
     float *value = args[1].data, *slot = args[2].data;
     for (size_t i = 0; i < p->n; i++) {
@@ -48,7 +52,8 @@ static void momentum_host(const void *params, const int32_t *spec,
 static void adam_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_adam *p = params;
-    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group), scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
+    const float rate = copse__rule_word(&args[3], COPSE_STEP_RATE + p->group),
+                scale = copse__rule_word(&args[3], COPSE_STEP_SCALE);
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const float pace = rate * root / copse__rule_word(&args[3], COPSE_STEP_BIAS1);
     const float epsilon = p->epsilon * root, decay = rate * p->decay;
@@ -142,7 +147,8 @@ static void square_sum_host(const void *params, const int32_t *spec,
 void copse__rule_measure_host(const float *gradients, uint64_t count, float *parts)
 {
     for (uint64_t i = 0; i < count; i += COPSE_RULE_BLOCK)
-        sum_squares(gradients + i, (size_t)COPSE_MIN(count - i, COPSE_RULE_BLOCK), parts + 2 * (i / COPSE_RULE_BLOCK));
+        sum_squares(gradients + i, (size_t)COPSE_MIN(count - i, COPSE_RULE_BLOCK),
+                    parts + 2 * (i / COPSE_RULE_BLOCK));
 }
 
 static void block_scale_host(const void *params, const int32_t *spec,
@@ -207,26 +213,40 @@ static bool block_scale_split(const struct copse_command *c, struct copse_split 
 }
 
 const struct copse_law copse_law_sgd = {
-    .host = sgd_host, .split = sgd_split, .self_test = copse__sgd_test,
+    .host = sgd_host,
+    .split = sgd_split,
+    .self_test = copse__sgd_test,
 };
 const struct copse_law copse_law_momentum = {
-    .host = momentum_host, .split = momentum_split, .self_test = copse__momentum_test,
+    .host = momentum_host,
+    .split = momentum_split,
+    .self_test = copse__momentum_test,
 };
-/* The limit of one step: 8 half-ULPs of the change and the rounding of the result. The host's own errors are in it. */
+/* The limit of one step: 8 half-ULPs of the change and the rounding of the result. The host's own
+   errors are in it. */
 const struct copse_law copse_law_adam = {
-    .host = adam_host, .split = adam_split,
+    .host = adam_host,
+    .split = adam_split,
     .limit = { .ulp = 1, .ratio = 8, .size = copse__adam_size, .is_single = true },
     .self_test = copse__adam_test,
 };
 const struct copse_law copse_law_average = {
-    .host = average_host, .split = average_split, .self_test = copse__average_test,
+    .host = average_host,
+    .split = average_split,
+    .self_test = copse__average_test,
 };
 const struct copse_law copse_law_clip = {
-    .host = clip_host, .split = clip_split, .self_test = copse__clip_test,
+    .host = clip_host,
+    .split = clip_split,
+    .self_test = copse__clip_test,
 };
 const struct copse_law copse_law_square_sum = {
-    .host = square_sum_host, .split = square_sum_split, .self_test = copse__square_sum_test,
+    .host = square_sum_host,
+    .split = square_sum_split,
+    .self_test = copse__square_sum_test,
 };
 const struct copse_law copse_law_block_scale = {
-    .host = block_scale_host, .split = block_scale_split, .self_test = copse__block_scale_test,
+    .host = block_scale_host,
+    .split = block_scale_split,
+    .self_test = copse__block_scale_test,
 };

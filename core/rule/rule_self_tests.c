@@ -48,8 +48,13 @@ void copse__momentum_test(const struct copse_kernel *k, struct copse_self_test *
 /* Its roots and quotients are rounded by the device. */
 void copse__adam_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_adam p = { .n = N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
-                                         .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    const struct copse_params_adam p = { .n = N,
+                                         .decay = 0.25f,
+                                         .beta1 = 0.5f,
+                                         .beta2 = 0.75f,
+                                         .rest1 = 0.5f,
+                                         .rest2 = 0.25f,
+                                         .epsilon = 0.125f };
     prepare(k, t, &p, 2);
     t->slack = 1e-3f;
 }
@@ -129,10 +134,17 @@ static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step
 /* Two blocks, the last one shorter. Roots and quotients of LAMB are rounded. */
 void copse__trust_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_trust p = { .n = 2 * N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
-                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    const struct copse_params_trust p = { .n = 2 * N,
+                                          .decay = 0.25f,
+                                          .momentum = 0.5f,
+                                          .beta1 = 0.5f,
+                                          .beta2 = 0.75f,
+                                          .rest1 = 0.5f,
+                                          .rest2 = 0.25f,
+                                          .epsilon = 0.125f };
     memcpy(t->params, &p, sizeof p);
-    t->groups = groups_of(k, (2 * N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
+    t->groups =
+        groups_of(k, (2 * N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
     t->counts[0] = 2;
     t->counts[1] = t->counts[2] = 2 * N;
     t->counts[3] = 4 * N;
@@ -142,8 +154,13 @@ void copse__trust_test(const struct copse_kernel *k, struct copse_self_test *t)
 
 void copse__lamb_sum_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_lamb_sum p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
-                                             .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    const struct copse_params_lamb_sum p = { .n = 2 * N,
+                                             .decay = 0.25f,
+                                             .beta1 = 0.5f,
+                                             .beta2 = 0.75f,
+                                             .rest1 = 0.5f,
+                                             .rest2 = 0.25f,
+                                             .epsilon = 0.125f };
     memcpy(t->params, &p, sizeof p);
     t->groups = groups_of(k, 2);
     t->counts[0] = t->counts[1] = 2 * N;
@@ -153,11 +170,17 @@ void copse__lamb_sum_test(const struct copse_kernel *k, struct copse_self_test *
     t->slack = 1e-3f;
 }
 
-/* Two blocks, the last one shorter; codes of one and of two bytes, scales that are powers of two. */
+/* Two blocks, the last one shorter; codes of one and of two bytes, scales that are powers of
+   two. */
 void copse__adam8_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_adam8 p = { .n = 2 * N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
-                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    const struct copse_params_adam8 p = { .n = 2 * N,
+                                          .decay = 0.25f,
+                                          .beta1 = 0.5f,
+                                          .beta2 = 0.75f,
+                                          .rest1 = 0.5f,
+                                          .rest2 = 0.25f,
+                                          .epsilon = 0.125f };
     (void)k;
     memcpy(t->params, &p, sizeof p);
     t->groups = 2;
@@ -178,8 +201,16 @@ void copse__adam8_test(const struct copse_kernel *k, struct copse_self_test *t)
 /* Roots and quotients are rounded, as those of Adam. The rule is that of k->spec. */
 void copse__adaptive_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_adaptive p = { .n = N, .decay = 0.25f, .momentum = 0.5f, .beta1 = 0.5f, .beta2 = 0.75f,
-                                             .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f, .l1 = 0.5f, .l2 = 0.25f };
+    const struct copse_params_adaptive p = { .n = N,
+                                             .decay = 0.25f,
+                                             .momentum = 0.5f,
+                                             .beta1 = 0.5f,
+                                             .beta2 = 0.75f,
+                                             .rest1 = 0.5f,
+                                             .rest2 = 0.25f,
+                                             .epsilon = 0.125f,
+                                             .l1 = 0.5f,
+                                             .l2 = 0.25f };
     prepare(k, t, &p, 3);
     set(t, 3, COPSE_STEP_NESTEROV_GRADIENT, 0.5f);
     set(t, 3, COPSE_STEP_NESTEROV_MEAN, 2.0f);

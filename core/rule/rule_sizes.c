@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of update rules: see struct copse_limit. The sum of the magnitudes of the terms of each
-   result, from words or their magnitudes. Divisors are the least ones: a gradient may cancel with the weight decay. */
+/* The bases of tolerances of update rules: see struct copse_limit. The sum of the magnitudes of the
+   terms of each result, from words or their magnitudes. Divisors are the least ones: a gradient may
+   cancel with the weight decay. */
 #include "core/rule/rule_sizes.h"
 
 #include <math.h>
@@ -16,7 +17,8 @@ void copse__adam_size(const void *params, const int32_t *spec, const struct cops
     const struct copse_params_adam *p = params;
     const float *step = args[3].data, *grad = args[0].data;
     float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
-    const double rate = (double)step[COPSE_STEP_RATE + p->group], scale = (double)step[COPSE_STEP_SCALE];
+    const double rate = (double)step[COPSE_STEP_RATE + p->group],
+                 scale = (double)step[COPSE_STEP_SCALE];
     const double root = sqrt((double)step[COPSE_STEP_BIAS2]);
     const double pace = rate * root / (double)step[COPSE_STEP_BIAS1];
     for (size_t i = 0; i < p->n; i++) {
@@ -40,8 +42,8 @@ struct sizes {
     bool is_centred, has_momentum;
 };
 
-/* Magnitudes of an element: the gradient, what is left of it at least, the value. Returns the basis of the value; `s`, of
-   the slots, get theirs. */
+/* Magnitudes of an element: the gradient, what is left of it at least, the value. Returns the basis
+   of the value; `s`, of the slots, get theirs. */
 struct element {
     double g, least_g, x;
 };
@@ -64,7 +66,8 @@ static double size_adagrad(const struct sizes *c, const struct element *e, float
 /* The mean of squares at least, where `s` becomes its basis. */
 static double least_square(const struct sizes *c, const struct element *e, float *s)
 {
-    const double least = (double)c->p->beta2 * (double)*s + (double)c->p->rest2 * e->least_g * e->least_g;
+    const double least =
+        (double)c->p->beta2 * (double)*s + (double)c->p->rest2 * e->least_g * e->least_g;
     grow(s, (double)c->p->beta2, (double)c->p->rest2, e->g * e->g);
     return least;
 }
@@ -112,8 +115,10 @@ static double size_adamax(const struct sizes *c, const struct element *e, float 
 
 static double size_nadam(const struct sizes *c, const struct element *e, float *const s[3])
 {
-    const double m = grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g), least = least_square(c, e, s[1]);
-    return c->quick * (c->ahead_gradient * e->g + c->ahead_mean * m) / (sqrt(least) + (double)c->p->epsilon * c->root);
+    const double m = grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g),
+                 least = least_square(c, e, s[1]);
+    return c->quick * (c->ahead_gradient * e->g + c->ahead_mean * m) /
+           (sqrt(least) + (double)c->p->epsilon * c->root);
 }
 
 /* The sign has no error: products and a sum that all devices round alike. */
@@ -140,35 +145,48 @@ static double size_proximal(const struct sizes *c, const struct element *e, floa
 }
 
 /* By RULE of the kernel. */
-static size_fn *const size_fns[] = { size_adagrad, size_adadelta, size_rmsprop, size_amsgrad, size_adamax,
-                                     size_nadam,   size_lion,     size_ftrl,    size_proximal };
+static size_fn *const size_fns[] = { size_adagrad, size_adadelta, size_rmsprop,
+                                     size_amsgrad, size_adamax,   size_nadam,
+                                     size_lion,    size_ftrl,     size_proximal };
 
-void copse__adaptive_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__adaptive_size(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_adaptive *p = params;
     const float *step = args[3].data, *grad = args[0].data;
     float *value = args[1].data, *slots = args[2].data;
-    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double rate = (double)step[COPSE_STEP_RATE + p->group],
+                 root = sqrt((double)step[COPSE_STEP_BIAS2]);
     const struct sizes c = {
-        .p = p, .rate = rate, .root = root, .quick = rate * root,
-        .pace = rate * root / (double)step[COPSE_STEP_BIAS1], .slow = rate / (double)step[COPSE_STEP_BIAS1],
+        .p = p,
+        .rate = rate,
+        .root = root,
+        .quick = rate * root,
+        .pace = rate * root / (double)step[COPSE_STEP_BIAS1],
+        .slow = rate / (double)step[COPSE_STEP_BIAS1],
         .ahead_gradient = (double)step[COPSE_STEP_NESTEROV_GRADIENT],
-        .ahead_mean = (double)step[COPSE_STEP_NESTEROV_MEAN], .is_centred = spec[4] != 0, .has_momentum = spec[5] != 0,
+        .ahead_mean = (double)step[COPSE_STEP_NESTEROV_MEAN],
+        .is_centred = spec[4] != 0,
+        .has_momentum = spec[5] != 0,
     };
     const size_t n = p->n, count = args[2].count / COPSE_MAX(n, 1);
     for (size_t i = 0; i < n; i++) {
-        float *const s[3] = { slots + i, slots + (count > 1 ? n : 0) + i, slots + (count > 2 ? 2 * n : 0) + i };
-        const double x = fabs((double)value[i]), g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
-        const struct element e = { g + (spec[3] == 1 ? (double)p->decay * x : 0.0), spec[3] == 1 ? 0.0 : g, x };
-        value[i] = (float)(size_fns[spec[2]](&c, &e, s) + (spec[3] == 2 ? rate * (double)p->decay * x : 0.0));
+        float *const s[3] = { slots + i, slots + (count > 1 ? n : 0) + i,
+                              slots + (count > 2 ? 2 * n : 0) + i };
+        const double x = fabs((double)value[i]),
+                     g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
+        const struct element e = { g + (spec[3] == 1 ? (double)p->decay * x : 0.0),
+                                   spec[3] == 1 ? 0.0 : g, x };
+        value[i] = (float)(size_fns[spec[2]](&c, &e, s) +
+                           (spec[3] == 2 ? rate * (double)p->decay * x : 0.0));
     }
 }
 
 /* ---- rules that trust ---- */
 
 /* Of the update of LAMB, for an element; its slots get their bases. */
-static double size_lamb(double pace, double epsilon, double decay, const double beta[2], const double rest[2], double g,
-                        double x, float *mean, float *square)
+static double size_lamb(double pace, double epsilon, double decay, const double beta[2],
+                        const double rest[2], double g, double x, float *mean, float *square)
 {
     const double m = grow(mean, beta[0], rest[0], g);
     const double v = grow(square, beta[1], rest[1], g * g);
@@ -180,32 +198,42 @@ void copse__trust_size(const void *params, const int32_t *spec, const struct cop
     const struct copse_params_trust *p = params;
     const float *step = args[4].data, *factors = args[0].data, *grad = args[1].data;
     float *value = args[2].data, *slots = args[3].data;
-    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
-    const double pace = root / (double)step[COPSE_STEP_BIAS1], epsilon = (double)p->epsilon * root, decay = (double)p->decay;
-    const double beta[] = { (double)p->beta1, (double)p->beta2 }, rest[] = { (double)p->rest1, (double)p->rest2 };
+    const double rate = (double)step[COPSE_STEP_RATE + p->group],
+                 root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double pace = root / (double)step[COPSE_STEP_BIAS1], epsilon = (double)p->epsilon * root,
+                 decay = (double)p->decay;
+    const double beta[] = { (double)p->beta1, (double)p->beta2 },
+                 rest[] = { (double)p->rest1, (double)p->rest2 };
     for (size_t i = 0; i < p->n; i++) {
-        const double own = rate * fabs((double)factors[i / COPSE_RULE_BLOCK]), x = fabs((double)value[i]);
+        const double own = rate * fabs((double)factors[i / COPSE_RULE_BLOCK]),
+                     x = fabs((double)value[i]);
         const double g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
         value[i] = (float)(spec[2] == COPSE_TRUST_LARS
                                ? grow(&slots[i], (double)p->momentum, own, g + decay * x)
-                               : own * size_lamb(pace, epsilon, decay, beta, rest, g, x, &slots[i], &slots[p->n + i]));
+                               : own * size_lamb(pace, epsilon, decay, beta, rest, g, x, &slots[i],
+                                                 &slots[p->n + i]));
     }
 }
 
-void copse__lamb_sum_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__lamb_sum_size(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const struct copse_params_lamb_sum *p = params;
-    const float *step = args[3].data, *grad = args[0].data, *value = args[1].data, *slots = args[2].data;
-    const double root = sqrt((double)step[COPSE_STEP_BIAS2]), pace = root / (double)step[COPSE_STEP_BIAS1];
-    const double beta[] = { (double)p->beta1, (double)p->beta2 }, rest[] = { (double)p->rest1, (double)p->rest2 };
+    const float *step = args[3].data, *grad = args[0].data, *value = args[1].data,
+                *slots = args[2].data;
+    const double root = sqrt((double)step[COPSE_STEP_BIAS2]),
+                 pace = root / (double)step[COPSE_STEP_BIAS1];
+    const double beta[] = { (double)p->beta1, (double)p->beta2 },
+                 rest[] = { (double)p->rest1, (double)p->rest2 };
     float *parts = args[4].data;
     (void)spec;
     for (size_t first = 0; first < p->n; first += COPSE_RULE_BLOCK, parts += 2) {
         double sum = 0.0;
         for (size_t i = first; i < COPSE_MIN(first + COPSE_RULE_BLOCK, p->n); i++) {
             float m = slots[i], v = slots[p->n + i];
-            const double u = size_lamb(pace, (double)p->epsilon * root, (double)p->decay, beta, rest,
-                                       fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]), fabs((double)value[i]), &m, &v);
+            const double u = size_lamb(pace, (double)p->epsilon * root, (double)p->decay, beta,
+                                       rest, fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]),
+                                       fabs((double)value[i]), &m, &v);
             sum += u * u;
         }
         parts[0] = (float)sum;
@@ -218,21 +246,29 @@ void copse__adam8_size(const void *params, const int32_t *spec, const struct cop
 {
     const struct copse_params_adam8 *p = params;
     const float *step = args[3].data, *grad = args[0].data;
-    const size_t words = ((size_t)p->n + 3) / 4, blocks = ((size_t)p->n + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
+    const size_t words = ((size_t)p->n + 3) / 4,
+                 blocks = ((size_t)p->n + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
     const uint32_t *means = args[2].data, *squares = means + words + blocks;
     const float *mean_scales = (const float *)(const void *)(means + words);
     const float *square_scales = (const float *)(const void *)(squares + words);
-    const double rate = (double)step[COPSE_STEP_RATE + p->group], root = sqrt((double)step[COPSE_STEP_BIAS2]);
-    const double pace = rate * root / (double)step[COPSE_STEP_BIAS1], epsilon = (double)p->epsilon * root;
+    const double rate = (double)step[COPSE_STEP_RATE + p->group],
+                 root = sqrt((double)step[COPSE_STEP_BIAS2]);
+    const double pace = rate * root / (double)step[COPSE_STEP_BIAS1],
+                 epsilon = (double)p->epsilon * root;
     float *value = args[1].data;
     for (size_t i = 0; i < p->n; i++) {
         const double x = fabs((double)value[i]), decay = (double)p->decay * x;
-        const double g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]) + (spec[0] == 1 ? decay : 0.0);
-        const double m = fabs((double)copse__code_mean(copse__code_at(means, i), mean_scales[i / COPSE_RULE_BLOCK]));
-        const double least = (double)p->beta2 *
-                             (double)copse__code_square(copse__code_at(squares, i), square_scales[i / COPSE_RULE_BLOCK]);
-        const double v = least + (spec[0] == 1 ? 0.0 : (double)p->rest2 * g * g); /* g may cancel with the decay */
-        value[i] = (float)(pace * ((double)p->beta1 * m + (double)p->rest1 * g) / (sqrt(v) + epsilon) +
-                           (spec[0] == 2 ? rate * decay : 0.0));
+        const double g =
+            fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]) + (spec[0] == 1 ? decay : 0.0);
+        const double m = fabs(
+            (double)copse__code_mean(copse__code_at(means, i), mean_scales[i / COPSE_RULE_BLOCK]));
+        const double least =
+            (double)p->beta2 * (double)copse__code_square(copse__code_at(squares, i),
+                                                          square_scales[i / COPSE_RULE_BLOCK]);
+        /* g may cancel with the decay */
+        const double v = least + (spec[0] == 1 ? 0.0 : (double)p->rest2 * g * g);
+        value[i] =
+            (float)(pace * ((double)p->beta1 * m + (double)p->rest1 * g) / (sqrt(v) + epsilon) +
+                    (spec[0] == 2 ? rate * decay : 0.0));
     }
 }

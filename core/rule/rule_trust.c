@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single precision. */
+/* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single
+   precision. */
 #include "core/device/split.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
 #include "core/rule/rule_sizes.h"
 #include "core/rule/self_tests.h"
 
-static void lars(const struct copse_params_trust *p, float rate, float scale, const struct copse_host_arg *args)
+static void lars(const struct copse_params_trust *p, float rate, float scale,
+                 const struct copse_host_arg *args)
 {
     const float *factors = args[0].data, *grad = args[1].data;
     float *value = args[2].data, *slot = args[3].data;
     for (size_t i = 0; i < p->n; i++) {
         const float g = scale * grad[i], own = rate * factors[i / COPSE_RULE_BLOCK];
-        const float v = copse__rule_settled(p->momentum * slot[i] + own * (g + p->decay * value[i]), 1e-30f);
+        const float v =
+            copse__rule_settled(p->momentum * slot[i] + own * (g + p->decay * value[i]), 1e-30f);
         slot[i] = v;
         value[i] = value[i] - v;
     }
@@ -32,7 +35,8 @@ static float lamb_update(const struct shared *c, float grad, float x, float *m, 
     return c->pace * *m / (sqrtf(*v) + c->epsilon) + c->decay * x;
 }
 
-static void lamb(const struct copse_params_trust *p, float rate, const struct shared *c, const struct copse_host_arg *args)
+static void lamb(const struct copse_params_trust *p, float rate, const struct shared *c,
+                 const struct copse_host_arg *args)
 {
     const float *factors = args[0].data, *grad = args[1].data;
     float *value = args[2].data, *mean = args[3].data, *square = mean + p->n;
@@ -48,8 +52,14 @@ static void trust_host(const void *params, const int32_t *spec, const struct cop
     const struct copse_host_arg *step = &args[4];
     const float rate = copse__rule_word(step, COPSE_STEP_RATE + p->group);
     const float root = sqrtf(copse__rule_word(step, COPSE_STEP_BIAS2));
-    const struct shared c = { copse__rule_word(step, COPSE_STEP_SCALE), root / copse__rule_word(step, COPSE_STEP_BIAS1),
-                              p->epsilon * root, p->decay, p->beta1, p->beta2, p->rest1, p->rest2 };
+    const struct shared c = { copse__rule_word(step, COPSE_STEP_SCALE),
+                              root / copse__rule_word(step, COPSE_STEP_BIAS1),
+                              p->epsilon * root,
+                              p->decay,
+                              p->beta1,
+                              p->beta2,
+                              p->rest1,
+                              p->rest2 };
     if (spec[2] == COPSE_TRUST_LARS)
         lars(p, rate, c.scale, args);
     else
@@ -60,11 +70,17 @@ static void lamb_sum_host(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args)
 {
     const struct copse_params_lamb_sum *p = params;
-    const float *grad = args[0].data, *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
+    const float *grad = args[0].data, *value = args[1].data, *mean = args[2].data,
+                *square = mean + p->n;
     const float root = sqrtf(copse__rule_word(&args[3], COPSE_STEP_BIAS2));
     const struct shared c = { copse__rule_word(&args[3], COPSE_STEP_SCALE),
-                              root / copse__rule_word(&args[3], COPSE_STEP_BIAS1), p->epsilon * root, p->decay,
-                              p->beta1, p->beta2, p->rest1, p->rest2 };
+                              root / copse__rule_word(&args[3], COPSE_STEP_BIAS1),
+                              p->epsilon * root,
+                              p->decay,
+                              p->beta1,
+                              p->beta2,
+                              p->rest1,
+                              p->rest2 };
     float *parts = args[4].data;
     (void)spec;
     for (size_t first = 0; first < p->n; first += COPSE_RULE_BLOCK, parts += 2) {
@@ -87,7 +103,8 @@ static void lamb_sum_host(const void *params, const int32_t *spec,
 
 /* ---- laws ---- */
 
-/* Buffer `i` is slots of the elements, a unit is a block of each. The last block of a slot must be whole. */
+/* Buffer `i` is slots of the elements, a unit is a block of each. The last block of a slot must be
+   whole. */
 static bool split_slots(const struct copse_command *c, struct copse_split *o, uint32_t i)
 {
     const uint64_t n = o->params[0];
@@ -97,24 +114,28 @@ static bool split_slots(const struct copse_command *c, struct copse_split *o, ui
 
 static bool trust_split(const struct copse_command *c, struct copse_split *o)
 {
-    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0);
+    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, 1, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK,
+                     0);
     return split_slots(c, o, 3);
 }
 
 static bool lamb_sum_split(const struct copse_command *c, struct copse_split *o)
 {
-    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0, 2);
+    COPSE_SPLIT_EACH(o, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, COPSE_RULE_BLOCK, 0,
+                     2);
     return split_slots(c, o, 2);
 }
 
 const struct copse_law copse_law_trust = {
-    .host = trust_host, .split = trust_split,
+    .host = trust_host,
+    .split = trust_split,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__trust_size, .is_single = true },
     .self_test = copse__trust_test,
 };
 /* Squares of updates, which have the limit of LAMB, and their sum. */
 const struct copse_law copse_law_lamb_sum = {
-    .host = lamb_sum_host, .split = lamb_sum_split,
+    .host = lamb_sum_host,
+    .split = lamb_sum_split,
     .limit = { .ulp = 1, .ratio = 32, .size = copse__lamb_sum_size, .is_single = true },
     .self_test = copse__lamb_sum_test,
 };

@@ -8,14 +8,17 @@
 
 #include "core/device/device.h"
 
-copse_status copse_schedule_create(copse_context *ctx, const struct copse_schedule_params *params, copse_schedule **out)
+copse_status copse_schedule_create(copse_context *ctx, const struct copse_schedule_params *params,
+                                   copse_schedule **out)
 {
     COPSE_TRY(copse_need("schedule_create", ctx, params, out));
     *out = NULL;
     COPSE_TRY(copse_need("schedule_create", params->text));
     COPSE_TRY(copse_no_reserved(copse_schedule_params, params));
     if (!(params->rate > 0.0f && isfinite(params->rate)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: the rate is %g: a finite number > 0 is needed", (double)params->rate);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "schedule: the rate is %g: a finite number > 0 is needed",
+                          (double)params->rate);
     copse_schedule *s = copse__alloc(&ctx->base.mem, 1, sizeof *s);
     COPSE_TRY(copse_need_memory(s, "schedule"));
     s->rate = (double)params->rate;
@@ -110,7 +113,8 @@ void copse_schedule_state(const copse_schedule *schedule, char text[COPSE_SCHEDU
         return;
     text[0] = '\0';
     if (f)
-        snprintf(text, COPSE_SCHEDULE_STATE, "%.17g %llu %.17g", f->best, (unsigned long long)f->waited, f->product);
+        snprintf(text, COPSE_SCHEDULE_STATE, "%.17g %llu %.17g", f->best,
+                 (unsigned long long)f->waited, f->product);
 }
 
 copse_status copse_schedule_restore(copse_schedule *schedule, const char *text)
@@ -122,11 +126,13 @@ copse_status copse_schedule_restore(copse_schedule *schedule, const char *text)
     struct copse_factor *f = plateau_of(schedule);
     if (f && text[0] == '\0')
         text = "inf 0 1";
-    const bool is_right = f ? sscanf(text, "%lf %llu %lf%n", &best, &waited, &product, &end) == 3 && text[end] == '\0' &&
-                                  !isnan(best) && product > 0.0 && product <= 1.0
+    const bool is_right = f ? sscanf(text, "%lf %llu %lf%n", &best, &waited, &product, &end) == 3 &&
+                                  text[end] == '\0' && !isnan(best) && product > 0.0 &&
+                                  product <= 1.0
                             : text[0] == '\0';
     if (!is_right)
-        return copse_fail(COPSE_ERR_FORMAT, "schedule: \"%.60s\" is no state of this schedule", text);
+        return copse_fail(COPSE_ERR_FORMAT, "schedule: \"%.60s\" is no state of this schedule",
+                          text);
     if (f) {
         f->best = best;
         f->waited = waited;

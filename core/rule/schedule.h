@@ -6,7 +6,7 @@
 #include "copse/optim/schedule.h"
 #include "core/base/base.h"
 
-#define COPSE_FACTOR_NUMBERS 3
+#define COPSE_FACTOR_NUMBERS   3
 #define COPSE_SCHEDULE_FACTORS 16 /* of all phases */
 
 /* A place in a phase: step k of n; n is 0 where the phase has no end. */

@@ -99,8 +99,9 @@ static const char *check_warm(const double *x)
 
 static const char *check_cycle(const double *x)
 {
-    return x[0] > 0.0 && x[0] <= 1.0 && x[1] >= 1.0 && x[2] >= 1.0 ? NULL
-                                                                   : "a part from 0 to 1 and divisors >= 1 are needed";
+    return x[0] > 0.0 && x[0] <= 1.0 && x[1] >= 1.0 && x[2] >= 1.0
+               ? NULL
+               : "a part from 0 to 1 and divisors >= 1 are needed";
 }
 
 static const char *check_plateau(const double *x)
@@ -119,7 +120,15 @@ static const struct copse_factor_kind kinds[] = {
     { "exponential", "exponential G [N]", 1, 2, { 0, 1 }, false, false, check_decay, exponential },
     { "step", "step G N", 2, 2, { 0 }, false, false, check_decay, step },
     { "inverse_sqrt", "inverse_sqrt W", 1, 1, { 0 }, false, false, check_warm, inverse_sqrt },
-    { "one_cycle", "one_cycle [F [D [E]]]", 0, 3, { 0.3, 25, 1e4 }, true, false, check_cycle, one_cycle },
+    { "one_cycle",
+      "one_cycle [F [D [E]]]",
+      0,
+      3,
+      { 0.3, 25, 1e4 },
+      true,
+      false,
+      check_cycle,
+      one_cycle },
     { "plateau", "plateau G N [T]", 2, 3, { 0, 0, 1e-4 }, false, true, check_plateau, plateau },
 };
 
@@ -133,5 +142,6 @@ const struct copse_factor_kind *copse__factor_kind(const char *name, size_t leng
 
 const char *copse__factor_names(void)
 {
-    return "constant, warmup, linear, cosine, polynomial, exponential, step, inverse_sqrt, one_cycle or plateau";
+    return "constant, warmup, linear, cosine, polynomial, exponential, step, inverse_sqrt, "
+           "one_cycle or plateau";
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a schedule: phase { ";" phase }, phase = factor { "*" factor } [ "for" N [ "%" ] ]. */
+/* The text of a schedule: phase { ";" phase }, phase = factor { "*" factor } [ "for" N [ "%" ]
+   ]. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static copse_status wrong(const struct parser *p, const char *expected)
 /* Digits, or ".5". */
 static bool is_number(const char *at)
 {
-    return isdigit((unsigned char)*at) || (*at == '.' && isdigit((unsigned char)at[1])) || *at == '-';
+    return isdigit((unsigned char)*at) || (*at == '.' && isdigit((unsigned char)at[1])) ||
+           *at == '-';
 }
 
 static copse_status take_numbers(struct parser *p, struct copse_factor *f, uint32_t *count)
@@ -42,7 +44,8 @@ static copse_status take_numbers(struct parser *p, struct copse_factor *f, uint3
     for (skip(p); is_number(p->at); skip(p)) {
         char *end;
         if (*count == f->kind->most)
-            return copse_fail(COPSE_ERR_ARGUMENT, "schedule: too many numbers at \"%.40s\": expected \"%s\"", p->at,
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "schedule: too many numbers at \"%.40s\": expected \"%s\"", p->at,
                               f->kind->usage);
         f->numbers[*count] = strtod(p->at, &end);
         if (end == p->at || !isfinite(f->numbers[*count]))
@@ -62,21 +65,27 @@ static copse_status take_factor(struct parser *p)
     const size_t length = word_length(begin);
     f.kind = copse__factor_kind(begin, length);
     if (!f.kind)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: expected %s at \"%.40s\"", copse__factor_names(), begin);
+        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: expected %s at \"%.40s\"",
+                          copse__factor_names(), begin);
     if (p->s->factor_count == COPSE_SCHEDULE_FACTORS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: more than %d factors", COPSE_SCHEDULE_FACTORS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: more than %d factors",
+                          COPSE_SCHEDULE_FACTORS);
     for (uint32_t i = 0; i < p->s->factor_count; i++)
         if (f.kind == p->s->factors[i].kind && f.kind->is_single)
-            return copse_fail(COPSE_ERR_ARGUMENT, "schedule: a second %s at \"%.40s\": one is the most", f.kind->name, begin);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "schedule: a second %s at \"%.40s\": one is the most", f.kind->name,
+                              begin);
     memcpy(f.numbers, f.kind->defaults, sizeof f.numbers);
     p->at += length;
     COPSE_TRY(take_numbers(p, &f, &count));
     if (count < f.kind->least)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: numbers are missing in \"%.40s\": expected \"%s\"", begin,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "schedule: numbers are missing in \"%.40s\": expected \"%s\"", begin,
                           f.kind->usage);
     const char *bad = f.kind->check ? f.kind->check(f.numbers) : NULL;
     if (bad)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: %s in \"%.40s\": \"%s\"", bad, begin, f.kind->usage);
+        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: %s in \"%.40s\": \"%s\"", bad, begin,
+                          f.kind->usage);
     p->s->factors[p->s->factor_count++] = f;
     return COPSE_OK;
 }
@@ -95,7 +104,8 @@ static copse_status take_length(struct parser *p, struct copse_phase *out)
     const double x = strtod(p->at, &end);
     const bool is_part = *end == '%';
     if (is_part && (p->steps == 0 || !(x > 0.0 && x <= 100.0)))
-        return wrong(p, p->steps ? "expected 0% to 100%" : "the run has no number of steps to take a part of");
+        return wrong(p, p->steps ? "expected 0% to 100%"
+                                 : "the run has no number of steps to take a part of");
     const double count = is_part ? floor(x / 100.0 * (double)p->steps + 0.5) : x;
     if (!(count >= 1.0 && count <= 0x1p53) || floor(count) < count)
         return wrong(p, "expected a whole number of steps >= 1");
@@ -117,7 +127,8 @@ static copse_status take_phase(struct parser *p)
     COPSE_TRY(take_length(p, &phase));
     p->s->phases[p->s->phase_count++] = phase; /* a phase has a factor: there is room */
     skip(p);
-    return *p->at == '\0' || *p->at == ';' ? COPSE_OK : wrong(p, "expected '*', ';', \"for\" or the end");
+    return *p->at == '\0' || *p->at == ';' ? COPSE_OK
+                                           : wrong(p, "expected '*', ';', \"for\" or the end");
 }
 
 /* Phases without a length share the steps that the others leave. */
@@ -129,14 +140,19 @@ static copse_status share(struct parser *p)
         taken += s->phases[i].count;
         open += s->phases[i].count == 0;
         if (s->phases[i].count == 0 && p->steps == 0 && i + 1 < s->phase_count)
-            return copse_fail(COPSE_ERR_ARGUMENT, "schedule: phase %u needs a length (\"for N\"): the run has no number of "
-                                                  "steps", i + 1);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "schedule: phase %u needs a length (\"for N\"): the run has no number of "
+                "steps",
+                i + 1);
     }
     const uint64_t left = p->steps > taken ? p->steps - taken : 0;
     if (open > 0 && p->steps > 0 && left < open)
-        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: the phases with a length take %llu steps, the run has %llu: nothing "
-                                              "is left for the others", (unsigned long long)taken,
-                          (unsigned long long)p->steps);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "schedule: the phases with a length take %llu steps, the run has %llu: nothing "
+            "is left for the others",
+            (unsigned long long)taken, (unsigned long long)p->steps);
     uint64_t first = 0, given = 0;
     for (uint32_t i = 0; i < s->phase_count; i++) {
         struct copse_phase *phase = &s->phases[i];
@@ -149,8 +165,11 @@ static copse_status share(struct parser *p)
     }
     for (uint32_t i = 0; i < s->factor_count; i++)
         if (s->factors[i].kind->needs_end && s->phases[s->factors[i].phase].count == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "schedule: %s needs a phase with a length (\"for N\"): the run has no number "
-                                                  "of steps", s->factors[i].kind->name);
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "schedule: %s needs a phase with a length (\"for N\"): the run has no number "
+                "of steps",
+                s->factors[i].kind->name);
     return COPSE_OK;
 }
 

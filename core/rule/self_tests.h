@@ -6,7 +6,7 @@
 #include "core/device/law.h"
 
 copse_self_test_fn copse__adam_test, copse__adam8_test, copse__adaptive_test, copse__average_test,
-    copse__block_scale_test, copse__clip_test, copse__lamb_sum_test, copse__momentum_test, copse__sgd_test,
-    copse__square_sum_test, copse__trust_test;
+    copse__block_scale_test, copse__clip_test, copse__lamb_sum_test, copse__momentum_test,
+    copse__sgd_test, copse__square_sum_test, copse__trust_test;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Exact sums of squares in fixed point. A term is s u^2: s has 24 bits and is 0 or from 1 to 2^11, u is a power of
-   two from 2^-126 to 2^126. So its lowest bit is 2^-275 at least and its highest one 2^263 at most: 17 digits of 32
-   bits, and one for carries. */
+/* Exact sums of squares in fixed point. A term is s u^2: s has 24 bits and is 0 or from 1 to 2^11,
+   u is a power of two from 2^-126 to 2^126. So its lowest bit is 2^-275 at least and its highest
+   one 2^263 at most: 17 digits of 32 bits, and one for carries. */
 #include "core/rule/squares.h"
 
 #include <math.h>

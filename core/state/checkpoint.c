@@ -60,13 +60,15 @@ bool copse__state_is_writer(const copse_strategy *st)
 
 static copse_status list_arrays(struct copse_state *s, struct copse_checkpoint_params *out)
 {
-    struct copse_named_array *list = copse__arena_alloc(&s->arena, s->entries.count + 1, sizeof *list);
+    struct copse_named_array *list =
+        copse__arena_alloc(&s->arena, s->entries.count + 1, sizeof *list);
     if (!list)
         return copse_no_memory("checkpoint");
     out->arrays = list;
     for (size_t i = 0; i < s->entries.count; out->array_count++) {
         list[out->array_count].name = s->entries.at[i].name;
-        i += copse__state_whole(s, i, &list[out->array_count].array); /* their data are contiguous */
+        /* their data are contiguous */
+        i += copse__state_whole(s, i, &list[out->array_count].array);
     }
     return COPSE_OK;
 }
@@ -74,7 +76,8 @@ static copse_status list_arrays(struct copse_state *s, struct copse_checkpoint_p
 copse_status copse__state_save(struct copse_state *s, const char *path, bool has_checksum)
 {
     copse_strategy *st = s->strategy;
-    struct copse_checkpoint_params p = { .metadata = s->lines.at, .metadata_count = s->lines.count };
+    struct copse_checkpoint_params p = { .metadata = s->lines.at,
+                                         .metadata_count = s->lines.count };
     char checksum[16];
     if (!copse__state_is_writer(st))
         return COPSE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of checkpoints in a folder: finding, making, thinning out; leftovers of killed processes. */
+/* Names of checkpoints in a folder: finding, making, thinning out; leftovers of killed
+   processes. */
 #include "core/state/checkpoint_folder.h"
 
 #include <stdio.h>
@@ -13,11 +14,11 @@
 
 #define PREFIX "step-"
 #define SUFFIX ".safetensors"
-#define DIGITS 12 /* at least; more when they are needed */
+#define DIGITS 12     /* at least; more when they are needed */
 #define TEMP   ".tmp" /* as copse__atomic_open names what it writes */
 
 copse_status copse__checkpoint_folder_init(struct copse_checkpoint_folder *f, struct copse_mem *mem,
-                                       const char *folder, const char *file, uint32_t keep)
+                                           const char *folder, const char *file, uint32_t keep)
 {
     *f = (struct copse_checkpoint_folder){ .mem = mem, .keep = keep ? keep : 3 };
     f->folder = folder ? copse__strdup(mem, folder) : NULL;
@@ -54,7 +55,8 @@ static bool parse(const char *name, uint64_t *progress, const char **end)
     return true;
 }
 
-static copse_status join(const struct copse_checkpoint_folder *f, const char *folder, const char *name, char **out)
+static copse_status join(const struct copse_checkpoint_folder *f, const char *folder,
+                         const char *name, char **out)
 {
     const size_t room = strlen(folder) + strlen(name) + 2;
     COPSE_TRY(copse_need_memory(*out = copse__alloc(f->mem, room, 1), "monitor"));
@@ -63,7 +65,8 @@ static copse_status join(const struct copse_checkpoint_folder *f, const char *fo
     return COPSE_OK;
 }
 
-copse_status copse__checkpoint_folder_new(const struct copse_checkpoint_folder *f, uint64_t progress, char **out)
+copse_status copse__checkpoint_folder_new(const struct copse_checkpoint_folder *f,
+                                          uint64_t progress, char **out)
 {
     char name[64];
     if (f->file) {
@@ -74,7 +77,8 @@ copse_status copse__checkpoint_folder_new(const struct copse_checkpoint_folder *
     return join(f, f->folder, name, out);
 }
 
-copse_status copse__checkpoint_folder_path(const struct copse_checkpoint_folder *f, size_t i, char **out)
+copse_status copse__checkpoint_folder_path(const struct copse_checkpoint_folder *f, size_t i,
+                                           char **out)
 {
     *out = NULL;
     return i < f->found.count
@@ -86,13 +90,18 @@ copse_status copse__checkpoint_folder_path(const struct copse_checkpoint_folder 
 
 struct scan {
     struct copse_checkpoint_folder *f;
-    const char *own;                                 /* name of the one file; NULL in a folder */
-    bool is_reader;                                  /* leave leftovers to the process that writes */
-    struct { char **at; size_t count, room; } stale; /* names */
+    const char *own; /* name of the one file; NULL in a folder */
+    /* leave leftovers to the process that writes */
+    bool is_reader;
+    struct {
+        char **at;
+        size_t count, room;
+    } stale; /* names */
     copse_status status;
 };
 
-/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. The file of a living process is no leftover. */
+/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. The file of a living process is no
+   leftover. */
 static bool is_leftover(const char *behind)
 {
     if (strncmp(behind, TEMP, strlen(TEMP)) != 0)
@@ -214,8 +223,10 @@ copse_status copse__checkpoint_folder_written(struct copse_checkpoint_folder *f,
     while (at < f->found.count && f->found.at[at] < progress)
         at++;
     if (at == f->found.count || f->found.at[at] != progress) {
-        COPSE_TRY(copse_need_memory(COPSE_RESERVE(f->mem, &f->found, f->found.count + 1), "monitor"));
-        memmove(f->found.at + at + 1, f->found.at + at, (f->found.count - at) * sizeof *f->found.at);
+        COPSE_TRY(
+            copse_need_memory(COPSE_RESERVE(f->mem, &f->found, f->found.count + 1), "monitor"));
+        memmove(f->found.at + at + 1, f->found.at + at,
+                (f->found.count - at) * sizeof *f->found.at);
         f->found.at[at] = progress;
         f->found.count++;
     }
@@ -233,8 +244,8 @@ static copse_status find(copse_context *ctx, const char *folder, struct copse_ch
     return scan_folder(&scan, folder);
 }
 
-copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t from, bool is_newest,
-                                struct copse_found_checkpoint *out)
+copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t from,
+                                bool is_newest, struct copse_found_checkpoint *out)
 {
     struct copse_checkpoint_folder f = { 0 };
     char *path = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Components of replica-local variables: an array "<variable>/replica_<i>" for each replica of the job, beside the
-   variable's aggregate. As many replicas get their own components again, so that a resumed run has the bits of one that
-   was not interrupted; other numbers take the aggregate. */
+/* Components of replica-local variables: an array "<variable>/replica_<i>" for each replica of the
+   job, beside the variable's aggregate. As many replicas get their own components again, so that a
+   resumed run has the bits of one that was not interrupted; other numbers take the aggregate. */
 #include "core/state/state.h"
 
 #include <stdio.h>
@@ -24,9 +24,11 @@ copse_status copse__state_add_components(struct copse_state *s)
             copse_variable *v = st->variables.at[i];
             char rank[16];
             snprintf(rank, sizeof rank, "%u", r);
-            COPSE_TRY(copse__state_add(s, &(struct copse_state_entry){
-                                              .variable = v, .component = r + 1,
-                                              .name = COPSE_STATE_TEXT(s, v->name, COPSE_STATE_COMPONENT, rank) }));
+            COPSE_TRY(copse__state_add(
+                s, &(struct copse_state_entry){
+                       .variable = v,
+                       .component = r + 1,
+                       .name = COPSE_STATE_TEXT(s, v->name, COPSE_STATE_COMPONENT, rank) }));
         }
     return COPSE_OK;
 }
@@ -88,7 +90,8 @@ static bool is_in_file(const struct copse_state *s, const copse_variable *v)
     const char *replicas = copse__state_line(s, "replicas");
     char name[COPSE_VARIABLE_NAME + 32];
     snprintf(name, sizeof name, "%s" COPSE_STATE_COMPONENT "0", v->name);
-    return replicas && strtoul(replicas, NULL, 10) == v->strategy->group.ranks && copse_checkpoint_find(s->file, name);
+    return replicas && strtoul(replicas, NULL, 10) == v->strategy->group.ranks &&
+           copse_checkpoint_find(s->file, name);
 }
 
 copse_status copse__state_match_components(struct copse_state *s)
@@ -97,13 +100,16 @@ copse_status copse__state_match_components(struct copse_state *s)
     const char *replicas = copse__state_line(s, "replicas");
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
-        if (!copse__variable_is_local(v) || (st->group.ranks == 1 && replicas && strcmp(replicas, "1") == 0))
+        if (!copse__variable_is_local(v) ||
+            (st->group.ranks == 1 && replicas && strcmp(replicas, "1") == 0))
             continue;
         if (has_components(v) && is_in_file(s, v))
             return copse__state_add_components(s); /* of all: one that is missing is an error */
         copse__log(&st->ctx->base.log, COPSE_LOG_WARN,
-                   "checkpoint: %s has no components of '%s' for %u replicas (it was made with %s replicas): each replica "
-                   "gets its part of the aggregate, and steps have other bits than without the interruption",
+                   "checkpoint: %s has no components of '%s' for %u replicas (it was made with %s "
+                   "replicas): each replica "
+                   "gets its part of the aggregate, and steps have other bits than without the "
+                   "interruption",
                    s->path, v->name, st->group.ranks, replicas ? replicas : "unknown");
         return COPSE_OK;
     }

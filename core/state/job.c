@@ -41,9 +41,10 @@ static copse_status open(const struct copse_state_job *job, const struct copse_p
 
 static copse_status check_whole(const struct copse_state_job *job)
 {
-    return job->is_torn ? copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update was cut short; the "
-                                                            "parameters are not a whole step's")
-                        : COPSE_OK;
+    return job->is_torn
+               ? copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update was cut short; the "
+                                                   "parameters are not a whole step's")
+               : COPSE_OK;
 }
 
 static copse_status check_path(const struct copse_state_job *job, const char *path)
@@ -138,10 +139,12 @@ copse_status copse__job_checkpoint(struct copse_state_job *job, const char *path
     if (s == COPSE_OK)
         s = open(job, &p->position);
     copse__state_end(&state);
-    return copse_note(s, "while writing the checkpoint of step %llu", (unsigned long long)job->step);
+    return copse_note(s, "while writing the checkpoint of step %llu",
+                      (unsigned long long)job->step);
 }
 
-static copse_status export(const struct copse_state_job *job, const char *path, struct copse_state *s)
+static copse_status export(const struct copse_state_job *job, const char *path,
+                           struct copse_state *s)
 {
     COPSE_TRY(check_path(job, path));
     COPSE_TRY(check_whole(job));
@@ -176,16 +179,16 @@ static copse_status read_progress(const struct copse_state_job *job, const struc
     struct copse_worker_progress mine = { l->counters.step, at->batch, at->epoch, 0 };
     if (!has_progress(job))
         return COPSE_OK;
-    COPSE_TRY(copse__progress_read(job->optimizer, s->path, copse__state_line(s, COPSE_PROGRESS_KEY), &mine,
-                                   &l->progress));
+    COPSE_TRY(copse__progress_read(job->optimizer, s->path,
+                                   copse__state_line(s, COPSE_PROGRESS_KEY), &mine, &l->progress));
     *at = (struct copse_position){ mine.epoch, mine.batch };
     l->progress.seed = l->counters.seed;
     return COPSE_OK;
 }
 
 /* All checks of a file, before anything is changed. */
-static copse_status examine(const struct copse_state_job *job, const char *path, const copse_checkpoint *file,
-                            struct copse_state *s, struct loaded *l)
+static copse_status examine(const struct copse_state_job *job, const char *path,
+                            const copse_checkpoint *file, struct copse_state *s, struct loaded *l)
 {
     COPSE_TRY(copse__state_open(s, path, file, &l->counters));
     set_settings(job, s);
@@ -201,7 +204,8 @@ static copse_status examine(const struct copse_state_job *job, const char *path,
     return copse__state_match(s);
 }
 
-static copse_status write_back(const struct copse_state_job *job, struct copse_state *s, struct loaded *l)
+static copse_status write_back(const struct copse_state_job *job, struct copse_state *s,
+                               struct loaded *l)
 {
     struct copse_optimizer *o = job->optimizer;
     COPSE_TRY(copse__state_write(s));
@@ -217,7 +221,8 @@ static copse_status take_over(struct copse_state_job *job, struct copse_state *s
     job->is_torn = true; /* until everything is written */
     const copse_status status = write_back(job, s, l);
     if (status != COPSE_OK)
-        return copse_note(status, "while restoring %s%s", s->path, was_torn ? "" : job->consequence);
+        return copse_note(status, "while restoring %s%s", s->path,
+                          was_torn ? "" : job->consequence);
     job->is_torn = false;
     if (job->optimizer)
         copse__scaling_set(job->optimizer, &l->scaling);
@@ -228,8 +233,8 @@ static copse_status take_over(struct copse_state_job *job, struct copse_state *s
     return open(job, &l->counters.position);
 }
 
-static copse_status restore(struct copse_state_job *job, const char *path, const copse_checkpoint *file,
-                            struct loaded *l)
+static copse_status restore(struct copse_state_job *job, const char *path,
+                            const copse_checkpoint *file, struct loaded *l)
 {
     struct copse_state state;
     copse__state_begin(&state, job->strategy, job->step);
@@ -253,7 +258,8 @@ static copse_status await_chief(const struct copse_state_job *job, struct copse_
     COPSE_TRY(copse__progress_await(o, &all));
     COPSE_TRY(o->table->counts(o, NULL, false, &c->updates));
     const struct copse_worker_progress *at = &all.at[copse_cluster_rank(job->strategy->group.job)];
-    *c = (struct copse_state_counters){ .step = at->steps, .seed = all.seed ? all.seed : job->seed,
+    *c = (struct copse_state_counters){ .step = at->steps,
+                                        .seed = all.seed ? all.seed : job->seed,
                                         .position = { at->epoch, at->batch } };
     return COPSE_OK;
 }
@@ -269,8 +275,8 @@ static copse_status follow_chief(struct copse_state_job *job, struct copse_state
     return COPSE_OK;
 }
 
-copse_status copse__job_restore(struct copse_state_job *job, const char *path, struct copse_position *position,
-                                copse_checkpoint **file)
+copse_status copse__job_restore(struct copse_state_job *job, const char *path,
+                                struct copse_position *position, copse_checkpoint **file)
 {
     struct loaded l = { .counters.step = 0 };
     copse_checkpoint *read = NULL;

@@ -21,8 +21,10 @@ static copse_status share_status(struct copse_group *g, copse_status mine, uint6
     COPSE_TRY(copse__group_broadcast(g, "whether there is a checkpoint", &m, sizeof m, COPSE_OK));
     m.text[sizeof m.text - 1] = '\0';
     if (m.header > COPSE_ST_HEADER_MAX)
-        return copse_fail(COPSE_ERR_COMM, "checkpoint: a header of %llu bytes from the first worker; it has at most %u",
-                          (unsigned long long)m.header, COPSE_ST_HEADER_MAX);
+        return copse_fail(
+            COPSE_ERR_COMM,
+            "checkpoint: a header of %llu bytes from the first worker; it has at most %u",
+            (unsigned long long)m.header, COPSE_ST_HEADER_MAX);
     *header = m.header;
     if (m.status)
         copse__fail_again(m.text);
@@ -49,13 +51,15 @@ static copse_status share_arrays(copse_strategy *st, copse_wants_fn *wants, cops
     for (size_t i = 0; i < count; i++)
         if (!wants || wants(st, &list[i])) {
             COPSE_TRY(copse__checkpoint_array(file, i, &a));
-            COPSE_TRY(copse__group_broadcast(&st->group, list[i].name, a->data, a->bytes, COPSE_OK));
+            COPSE_TRY(
+                copse__group_broadcast(&st->group, list[i].name, a->data, a->bytes, COPSE_OK));
         }
     return COPSE_OK;
 }
 
 /* Every worker has the header's text and makes the checkpoint from it. */
-static copse_status share(copse_strategy *st, copse_status mine, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
+static copse_status share(copse_strategy *st, copse_status mine, const char *path,
+                          copse_wants_fn *wants, copse_checkpoint **file)
 {
     struct copse_group *g = &st->group;
     const bool is_reader = g->worker == 0;
@@ -69,8 +73,8 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
     if (s == COPSE_OK && !is_reader)
         text = copse__alloc(&st->ctx->base.mem, (size_t)size, 1);
     if (s == COPSE_OK)
-        s = copse__group_vote(
-            g, text ? COPSE_OK : copse_no_memory("checkpoint"), "room for a checkpoint");
+        s = copse__group_vote(g, text ? COPSE_OK : copse_no_memory("checkpoint"),
+                              "room for a checkpoint");
     if (s == COPSE_OK)
         s = copse__group_broadcast(g, "the header of a checkpoint", text, (size_t)size, COPSE_OK);
     if (s == COPSE_OK) {
@@ -86,7 +90,8 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
     return s;
 }
 
-static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
+static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *wants,
+                         copse_checkpoint **file)
 {
     if (!path)
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the path is NULL or empty");
@@ -99,7 +104,8 @@ static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *w
     return s;
 }
 
-copse_status copse__state_load(copse_strategy *st, const char *path, copse_wants_fn *wants, copse_checkpoint **file)
+copse_status copse__state_load(copse_strategy *st, const char *path, copse_wants_fn *wants,
+                               copse_checkpoint **file)
 {
     const copse_status s = st->group.first == 0 ? read(st, path, wants, file) : COPSE_OK;
     return share(st, s, path ? path : "of the first worker", wants, file);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Named optimizers in a state. Variables are added to them one by one, so a file has an array
-   "<variable>/<optimizer>/<slot>" for each slot of an updated variable, and metadata "tower.<optimizer>....". */
+   "<variable>/<optimizer>/<slot>" for each slot of an updated variable, and metadata
+   "tower.<optimizer>....". */
 #include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
@@ -22,12 +23,15 @@ copse_status copse__state_check_named(const copse_strategy *st)
 {
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         if (o->is_torn)
-            return copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update of tower optimizer '%s' was "
-                                                     "cut short; the parameters are not a whole step's", o->name);
+            return copse_fail(COPSE_ERR_DEVICE_LOST,
+                              "checkpoint: the last update of tower optimizer '%s' was "
+                              "cut short; the parameters are not a whole step's",
+                              o->name);
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (o->held[r] > 0)
-                return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: tower optimizer '%s' keeps gradients of "
-                                                      "replica %u: end the step first",
+                return copse_fail(COPSE_ERR_ARGUMENT,
+                                  "checkpoint: tower optimizer '%s' keeps gradients of "
+                                  "replica %u: end the step first",
                                   o->name, st->group.first + r);
     }
     return COPSE_OK;
@@ -38,7 +42,9 @@ copse_status copse__state_check_named(const copse_strategy *st)
 static copse_status add_slots(struct copse_state *s, struct copse_optimizer *o, copse_variable *v)
 {
     for (uint32_t k = 0; k < o->rule.slots; k++) {
-        const struct copse_state_entry e = { .variable = v, .optimizer = o, .slot = k,
+        const struct copse_state_entry e = { .variable = v,
+                                             .optimizer = o,
+                                             .slot = k,
                                              .name = COPSE_STATE_TEXT(s, v->name, "/", o->name, "/",
                                                                       o->rule.slot_names[k]) };
         COPSE_TRY(copse__state_add(s, &e));
@@ -50,7 +56,8 @@ copse_status copse__state_add_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
-        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
+        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers,
+                        ((struct copse_state_optimizer){ .optimizer = o })))
             return copse_no_memory("checkpoint");
         for (size_t i = 0; i < st->variables.count; i++)
             if (trains(o, st->variables.at[i]))
@@ -83,16 +90,20 @@ static copse_status describe(struct copse_state *s, struct copse_optimizer *o)
         slots += s->entries.at[i].optimizer == o;
     if (o->table->counts)
         COPSE_TRY(put_counts(s, o, &updates));
-    COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".updates"), updates));
-    COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".slots"), slots));
+    COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".updates"),
+                                      updates));
+    COPSE_TRY(
+        copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".slots"), slots));
     if (o->scaling.scale > 0.0f) {
         char text[COPSE_SCALING_TEXT];
         copse__scaling_write(o, text);
-        COPSE_TRY(copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling"), COPSE_STATE_TEXT(s, text)));
+        COPSE_TRY(copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling"),
+                                   COPSE_STATE_TEXT(s, text)));
     }
-    return o->has_rule ? copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".optimizer"),
-                                          copse__rule_name(&o->rule))
-                       : COPSE_OK;
+    return o->has_rule
+               ? copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".optimizer"),
+                                  copse__rule_name(&o->rule))
+               : COPSE_OK;
 }
 
 copse_status copse__state_put_named(struct copse_state *s)
@@ -103,13 +114,15 @@ copse_status copse__state_put_named(struct copse_state *s)
         COPSE_TRY(describe(s, o));
         is_any = true;
     }
-    return is_any ? copse__state_put_number(s, COPSE_NAMED_GLOBAL_KEY, copse_global_step(st)) : COPSE_OK;
+    return is_any ? copse__state_put_number(s, COPSE_NAMED_GLOBAL_KEY, copse_global_step(st))
+                  : COPSE_OK;
 }
 
 /* ---- matching ---- */
 
 /* The variable's slots: the file must have all of them, or none. */
-static copse_status match_variable(struct copse_state *s, struct copse_optimizer *o, copse_variable *v)
+static copse_status match_variable(struct copse_state *s, struct copse_optimizer *o,
+                                   copse_variable *v)
 {
     const size_t first = s->entries.count;
     size_t found = 0;
@@ -125,15 +138,17 @@ static copse_status match_variable(struct copse_state *s, struct copse_optimizer
     return COPSE_OK;
 }
 
-static copse_status match_rule(const struct copse_state *s, struct copse_optimizer *o, const char *name)
+static copse_status match_rule(const struct copse_state *s, struct copse_optimizer *o,
+                               const char *name)
 {
     if (!o->has_rule)
         COPSE_TRY(o->owner.make_rule(o->owner.user));
     return strcmp(name, copse__rule_name(&o->rule)) == 0
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the tower optimizer '%s' as %s, "
-                                                "here it is %s", s->path, o->name, name,
-                            copse__rule_name(&o->rule));
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "checkpoint: %s was made with the tower optimizer '%s' as %s, "
+                            "here it is %s",
+                            s->path, o->name, name, copse__rule_name(&o->rule));
 }
 
 static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, uint64_t *updates)
@@ -147,7 +162,8 @@ static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, 
     if (!updates_key || !slots_key || !rule_key)
         return copse_no_memory("checkpoint");
     if (!copse__state_line(s, updates_key))
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no tower optimizer '%s'", s->path, o->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no tower optimizer '%s'", s->path,
+                          o->name);
     COPSE_TRY(copse__state_number(s, updates_key, UINT64_MAX, updates));
     COPSE_TRY(copse__state_number(s, slots_key, UINT64_MAX, &slots));
     const char *rule = copse__state_line(s, rule_key);
@@ -157,8 +173,9 @@ static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, 
         if (st->variables.at[i]->is_trained)
             COPSE_TRY(match_variable(s, o, st->variables.at[i]));
     if (s->entries.count - first != slots)
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has %zu arrays for the slots of tower optimizer "
-                                              "'%s', of %llu: a variable's are missing",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "checkpoint: %s has %zu arrays for the slots of tower optimizer "
+                          "'%s', of %llu: a variable's are missing",
                           s->path, s->entries.count - first, o->name, (unsigned long long)slots);
     return COPSE_OK;
 }
@@ -171,13 +188,17 @@ static copse_status check_others(const struct copse_state *s)
     const struct copse_metadata *list = copse_checkpoint_metadata(s->file, &count);
     for (size_t i = 0; i < count; i++) {
         bool is_known = strncmp(list[i].key, COPSE_NAMED_KEY, prefix) != 0;
-        for (struct copse_optimizer *o = named(s->strategy, NULL); o && !is_known; o = named(s->strategy, o)) {
+        for (struct copse_optimizer *o = named(s->strategy, NULL); o && !is_known;
+             o = named(s->strategy, o)) {
             const size_t n = strlen(o->name);
-            is_known = strncmp(list[i].key + prefix, o->name, n) == 0 && list[i].key[prefix + n] == '.';
+            is_known =
+                strncmp(list[i].key + prefix, o->name, n) == 0 && list[i].key[prefix + n] == '.';
         }
         if (!is_known)
-            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has '%s', of a tower optimizer that the "
-                                                  "strategy has not", s->path, list[i].key);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "checkpoint: %s has '%s', of a tower optimizer that the "
+                              "strategy has not",
+                              s->path, list[i].key);
     }
     return COPSE_OK;
 }
@@ -196,7 +217,8 @@ copse_status copse__state_match_named(struct copse_state *s)
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
             return copse_no_memory("checkpoint");
     }
-    return named(st, NULL) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global) : COPSE_OK;
+    return named(st, NULL) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global)
+                           : COPSE_OK;
 }
 
 /* ---- restoring ---- */
@@ -259,7 +281,8 @@ static copse_status set_counts(struct copse_state *s, const struct copse_state_o
         uint64_t count = in->updates;
         if (!trains(o, v))
             continue;
-        const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".server_updates.", v->name);
+        const char *key =
+            COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".server_updates.", v->name);
         if (!key)
             return copse_no_memory("checkpoint");
         if (copse__state_line(s, key))

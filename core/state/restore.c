@@ -12,23 +12,29 @@ copse_status copse__state_check_checksum(const struct copse_state *s)
     COPSE_TRY(copse__checksum(&s->strategy->ctx->base.mem, &p, text));
     if (stored && strcmp(stored, text) == 0)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s is damaged: its checksum is %s, what it holds "
-                                        "has %s", s->path, stored ? stored : "missing", text);
+    return copse_fail(COPSE_ERR_FORMAT,
+                      "checkpoint: %s is damaged: its checksum is %s, what it holds "
+                      "has %s",
+                      s->path, stored ? stored : "missing", text);
 }
 
-copse_status copse__state_open(struct copse_state *s, const char *path, const copse_checkpoint *file,
-                               struct copse_state_counters *out)
+copse_status copse__state_open(struct copse_state *s, const char *path,
+                               const copse_checkpoint *file, struct copse_state_counters *out)
 {
     uint64_t epoch = 0;
     s->path = path ? path : "of the first worker";
     s->file = file;
     const char *format = copse__state_line(s, "format");
     if (!format)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s has no training state: it holds arrays "
-                                            "alone", s->path);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "checkpoint: %s has no training state: it holds arrays "
+                          "alone",
+                          s->path);
     if (strcmp(format, COPSE_CHECKPOINT_FORMAT) != 0)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s is of format \"%.40s\", this version "
-                                            "reads \"" COPSE_CHECKPOINT_FORMAT "\"", s->path, format);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "checkpoint: %s is of format \"%.40s\", this version "
+                          "reads \"" COPSE_CHECKPOINT_FORMAT "\"",
+                          s->path, format);
     COPSE_TRY(copse__state_check_checksum(s));
     *out = (struct copse_state_counters){ .step = 0 };
     COPSE_TRY(copse__state_number(s, "step", UINT64_MAX, &out->step));
@@ -54,20 +60,21 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
         if (stored && strcmp(stored, here->value) == 0)
             continue;
         if (strcmp(here->key, "optimizer") == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the optimizer %s, the "
-                                                  "trainer has %s",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "checkpoint: %s was made with the optimizer %s, the "
+                              "trainer has %s",
                               s->path, stored ? stored : "(none)", here->value);
         const bool is_layout = strcmp(here->key, "replicas") == 0;
         if (is_loud)
             copse__log(&s->strategy->ctx->base.log, is_layout ? COPSE_LOG_INFO : COPSE_LOG_WARN,
-                       "checkpoint: %s was made with %s %s, the run continues with %s", s->path, here->key,
-                       stored ? stored : "(none)", here->value);
+                       "checkpoint: %s was made with %s %s, the run continues with %s", s->path,
+                       here->key, stored ? stored : "(none)", here->value);
     }
     return COPSE_OK;
 }
 
-/* Entry i in the file: an array, or the parts of one that follow in the list; or, as in older files, a single part.
-   *count: the number of entries covered. */
+/* Entry i in the file: an array, or the parts of one that follow in the list; or, as in older
+ * files, a single part. count: the number of entries covered. */
 static copse_status match_entry(struct copse_state *s, size_t i, size_t *count)
 {
     struct copse_state_entry *e = &s->entries.at[i];
@@ -106,7 +113,8 @@ copse_status copse__state_match(struct copse_state *s)
     const struct copse_named_array *list = copse_checkpoint_arrays(s->file, &count);
     for (size_t i = 0; i < count; i++)
         if (!is_known(s, list[i].name))
-            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has '%s', which the trainer has not", s->path,
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "checkpoint: %s has '%s', which the trainer has not", s->path,
                               list[i].name);
     return COPSE_OK;
 }

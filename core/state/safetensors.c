@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes named arrays as a safetensors file: 8 bytes length, JSON header, the elements. */
+/* Reads and writes named arrays as a safetensors file: 8 bytes length, JSON header, the
+   elements. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
@@ -145,7 +146,8 @@ static bool write_all(FILE *stream, const struct copse_checkpoint_params *p, con
 }
 
 /* Write the file once. *is_open: the file could be made, so that another attempt may succeed. */
-static copse_status write_file(struct copse_mem *mem, const char *path, const struct copse_checkpoint_params *p, const char *header,
+static copse_status write_file(struct copse_mem *mem, const char *path,
+                               const struct copse_checkpoint_params *p, const char *header,
                                size_t header_size, unsigned char *buffer, bool *is_open)
 {
     struct copse_atomic_file file = { 0 };
@@ -160,8 +162,9 @@ static copse_status write_file(struct copse_mem *mem, const char *path, const st
 }
 
 /* A disk may be full for a moment, and a device may report one error. */
-static copse_status write_patiently(struct copse_mem *mem, const char *path, const struct copse_checkpoint_params *p,
-                                    const char *header, size_t header_size, unsigned char *buffer)
+static copse_status write_patiently(struct copse_mem *mem, const char *path,
+                                    const struct copse_checkpoint_params *p, const char *header,
+                                    size_t header_size, unsigned char *buffer)
 {
     static const uint64_t pauses_ns[] = { 20000000, 100000000 };
     bool is_open;
@@ -224,8 +227,8 @@ static copse_status read_bytes(FILE *stream, const char *path, void *to, size_t 
 }
 
 /* The header's text; the caller frees it. */
-static copse_status read_header(struct copse_mem *mem, FILE *stream, const char *path, uint64_t size,
-                                char **text, size_t *length)
+static copse_status read_header(struct copse_mem *mem, FILE *stream, const char *path,
+                                uint64_t size, char **text, size_t *length)
 {
     unsigned char digits[8];
     uint64_t n = 0;
@@ -242,7 +245,8 @@ static copse_status read_header(struct copse_mem *mem, FILE *stream, const char 
                           (unsigned long long)n, (unsigned long long)size);
     *length = (size_t)n;
     *text = copse__alloc(mem, (size_t)n, 1);
-    return *text ? read_bytes(stream, path, *text, (size_t)n) : copse_no_memory("safetensors: %s", path);
+    return *text ? read_bytes(stream, path, *text, (size_t)n)
+                 : copse_no_memory("safetensors: %s", path);
 }
 
 static copse_status list_arrays(copse_checkpoint *c, const char *path)
@@ -312,8 +316,8 @@ copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array 
 
     if (c->arrays[i] == NULL) {
         copse_array *a;
-        COPSE_TRY(copse_note(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &a), "for '%.200s' of %s", e->name,
-                             c->path));
+        COPSE_TRY(copse_note(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &a),
+                             "for '%.200s' of %s", e->name, c->path));
         const copse_status s = read_array(c, i, a);
         if (s != COPSE_OK) {
             copse_array_release(&a);
@@ -334,14 +338,17 @@ copse_status copse_checkpoint_fetch(copse_checkpoint *checkpoint, const char *na
     for (size_t i = 0; i < checkpoint->header.entry_count; i++)
         if (strcmp(checkpoint->named[i].name, name) == 0)
             return copse__checkpoint_array(checkpoint, i, &a);
-    return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: %s has no array '%.200s'", checkpoint->path, name);
+    return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: %s has no array '%.200s'", checkpoint->path,
+                      name);
 }
 
 copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out)
 {
     const struct copse_checkpoint_params p = {
-        .arrays = c->named, .array_count = c->header.entry_count,
-        .metadata = c->header.metadata, .metadata_count = c->header.metadata_count,
+        .arrays = c->named,
+        .array_count = c->header.entry_count,
+        .metadata = c->header.metadata,
+        .metadata_count = c->header.metadata_count,
     };
     char *text = print_header(&p);
     *out = text ? copse__strdup(c->arena.mem, text) : NULL;
@@ -440,7 +447,8 @@ const struct copse_metadata *copse_checkpoint_metadata(const copse_checkpoint *c
 const struct copse_array_view *copse_checkpoint_find(const copse_checkpoint *checkpoint,
                                                      const char *name)
 {
-    for (size_t i = 0; checkpoint != NULL && name != NULL && i < checkpoint->header.entry_count; i++)
+    for (size_t i = 0; checkpoint != NULL && name != NULL && i < checkpoint->header.entry_count;
+         i++)
         if (strcmp(checkpoint->named[i].name, name) == 0)
             return &checkpoint->named[i].array;
     return NULL;

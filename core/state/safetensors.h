@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file: parses JSON text to checked entries. Opens no file. Also checkpoints in
-   memory. */
+/* The header of a safetensors file: parses JSON text to checked entries. Opens no file. Also
+   checkpoints in memory. */
 #ifndef COPSE_SAFETENSORS_H
 #define COPSE_SAFETENSORS_H
 
@@ -33,14 +33,15 @@ struct copse_st_header {
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
 
-/* A checkpoint from a header's text, without elements. `data_bytes`: the size of the data in the file, which is checked; or
-   NULL. */
+/* A checkpoint from a header's text, without elements. `data_bytes`: the size of the data in the
+   file, which is checked; or NULL. */
 copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
                                      size_t size, const uint64_t *data_bytes,
                                      copse_checkpoint **out);
 /* The text of its header, for the function above; the caller frees it. */
 copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out);
-/* Array i in the order of the header, with its elements: from the file, or zeros where there is none. Borrowed. */
+/* Array i in the order of the header, with its elements: from the file, or zeros where there is
+   none. Borrowed. */
 copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array **out);
 
 /* The first of `count` strings that occurs twice, or NULL; sorts `names`. */

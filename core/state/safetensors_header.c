@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file. The JSON parser gets one name or value at a time, so that a header costs a small multiple
-   of its bytes. This file goes through the objects, and checks what the parser accepts but the format forbids (duplicate names,
-   number forms, depth, control characters). */
+/* The header of a safetensors file. The JSON parser gets one name or value at a time, so that a
+   header costs a small multiple of its bytes. This file goes through the objects, and checks what
+   the parser accepts but the format forbids (duplicate names, number forms, depth, control
+   characters). */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
@@ -9,9 +10,10 @@
 #include "core/data/input.h"
 #include "core/state/safetensors.h"
 
-#define DEPTH_MAX       3
-#define NUMBER_MAX      (1ull << 53)  /* exact in the parser's doubles */
-#define ENTRY_BYTES_MAX ((size_t)4096) /* of an array: its three fields need 300, the rest is white space */
+#define DEPTH_MAX  3
+#define NUMBER_MAX (1ull << 53) /* exact in the parser's doubles */
+/* of an array: its three fields need 300, the rest is white space */
+#define ENTRY_BYTES_MAX ((size_t)4096)
 
 static bool is_space(char c)
 {
@@ -112,7 +114,8 @@ struct cursor {
 
 static copse_status no_object(const struct cursor *c)
 {
-    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object", c->path);
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object",
+                      c->path);
 }
 
 static char peek(struct cursor *c)
@@ -130,7 +133,8 @@ static bool take(struct cursor *c, char expected)
     return true;
 }
 
-/* Skip a value: a string, or all up to a comma or the end of an object or array that does not belong to it. */
+/* Skip a value: a string, or all up to a comma or the end of an object or array that does not
+   belong to it. */
 static void skip_value(struct cursor *c)
 {
     for (int depth = 0; c->at < c->size;) {
@@ -142,8 +146,8 @@ static void skip_value(struct cursor *c)
     }
 }
 
-/* The parser's value of a part of the text; NULL if it is not exactly one. The parser needs up to 50 times the bytes of its
-   text, so it gets one small value at a time. */
+/* The parser's value of a part of the text; NULL if it is not exactly one. The parser needs up to
+   50 times the bytes of its text, so it gets one small value at a time. */
 static cJSON *parse_value(const char *text, size_t size)
 {
     const char *end = NULL;
@@ -217,7 +221,8 @@ static copse_status count_name(void *user, const struct member *m)
     n->count++;
     if (strlen(m->name) <= COPSE_ST_NAME_MAX)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes", n->path, COPSE_ST_NAME_MAX);
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes", n->path,
+                      COPSE_ST_NAME_MAX);
 }
 
 static copse_status add_name(void *user, const struct member *m)
@@ -229,14 +234,16 @@ static copse_status add_name(void *user, const struct member *m)
 }
 
 /* The names in the order of the object at the cursor, which stays. */
-static copse_status list_names(struct copse_arena *arena, struct cursor c, size_t most, struct names *out)
+static copse_status list_names(struct copse_arena *arena, struct cursor c, size_t most,
+                               struct names *out)
 {
     struct cursor again = c;
 
     *out = (struct names){ .path = c.path, .arena = arena };
     COPSE_TRY(each_member(&c, count_name, out));
     if (out->count > most)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: more than %u arrays", c.path, COPSE_ST_ARRAYS_MAX);
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: more than %u arrays", c.path,
+                          COPSE_ST_ARRAYS_MAX);
     out->at = copse__arena_alloc(arena, out->count, sizeof *out->at);
     if (out->at == NULL)
         return copse_no_memory("safetensors: %s", c.path);
@@ -250,7 +257,8 @@ static copse_status list_names(struct copse_arena *arena, struct cursor c, size_
     copse__free(arena->mem, (void *)sorted);
     if (twice == NULL)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice", c.path, twice);
+    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice",
+                      c.path, twice);
 }
 
 /* ---- metadata ---- */
@@ -270,7 +278,8 @@ static copse_status read_line(void *user, const struct member *m)
     char *value = parse_string(m->value, m->size);
 
     if (value == NULL)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text", r->path, m->name);
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text",
+                          r->path, m->name);
     line->key = r->names.at[r->next++];
     line->value = copse__arena_strdup(r->arena, value);
     cJSON_free(value);
@@ -294,8 +303,8 @@ static copse_status read_metadata(const struct reader *all, const struct member 
 
 /* ---- arrays ---- */
 
-/* Numbers of an array; false if it has other elements, or more than `room`. The scan has checked that they are whole
-   and exact. */
+/* Numbers of an array; false if it has other elements, or more than `room`. The scan has checked
+   that they are whole and exact. */
 static bool take_numbers(const cJSON *array, uint64_t *to, size_t room, size_t *count)
 {
     *count = 0;
@@ -370,14 +379,17 @@ static copse_status read_entry(void *user, const struct member *m)
         return read_metadata(r, m);
     struct copse_st_entry *e = &r->out->entries[r->out->entry_count];
     cJSON *object = m->size <= ENTRY_BYTES_MAX ? parse_value(m->value, m->size) : NULL;
-    const char *problem = m->size > ENTRY_BYTES_MAX ? "has more than a type, a shape of at most 8 axes and data_offsets"
-                          : object == NULL          ? ""
-                                                    : parse_entry(object, e);
+    const char *problem = m->size > ENTRY_BYTES_MAX
+                              ? "has more than a type, a shape of at most 8 axes and data_offsets"
+                          : object == NULL ? ""
+                                           : parse_entry(object, e);
     cJSON_Delete(object);
     if (problem != NULL && !*problem)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object", r->path);
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object",
+                          r->path);
     if (problem != NULL)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the array \"%.200s\" %s", r->path, name, problem);
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the array \"%.200s\" %s", r->path,
+                          name, problem);
     e->order = r->out->entry_count++;
     e->name = name;
     return COPSE_OK;
@@ -389,9 +401,10 @@ static copse_status check_places(const char *path, struct copse_st_header *h)
         qsort(h->entries, h->entry_count, sizeof *h->entries, by_position);
     for (size_t i = 0; i < h->entry_count; i++) {
         if (h->entries[i].begin != h->data_bytes)
-            return copse_fail(COPSE_ERR_FORMAT,
-                              "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another", path,
-                              h->entries[i].name);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another", path,
+                h->entries[i].name);
         h->data_bytes = h->entries[i].end;
     }
     return COPSE_OK;

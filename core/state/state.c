@@ -51,7 +51,8 @@ static uint8_t kind_of(const struct copse_state_entry *e)
 
 uint64_t copse__state_words(const struct copse_state_entry *e)
 {
-    return e->optimizer ? copse__rule_slot_words(&e->optimizer->rule, e->slot, e->variable->count) : e->variable->count;
+    return e->optimizer ? copse__rule_slot_words(&e->optimizer->rule, e->slot, e->variable->count)
+                        : e->variable->count;
 }
 
 copse_status copse__state_add(struct copse_state *s, const struct copse_state_entry *e)
@@ -94,7 +95,8 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
-/* The parts are joined if all of them are trained, and have floats. Otherwise each part has its own slots. */
+/* The parts are joined if all of them are trained, and have floats. Otherwise each part has its own
+   slots. */
 static bool are_joined(const struct copse_optimizer *o, const copse_variable *v)
 {
     if (o->rule.slot_kinds[0] != COPSE_SLOT_FLOATS)
@@ -106,8 +108,8 @@ static bool are_joined(const struct copse_optimizer *o, const copse_variable *v)
     return true;
 }
 
-static copse_status add_slot(struct copse_state *s, struct copse_optimizer *o, copse_variable *v, uint32_t slot,
-                             bool is_joined)
+static copse_status add_slot(struct copse_state *s, struct copse_optimizer *o, copse_variable *v,
+                             uint32_t slot, bool is_joined)
 {
     const char *name = o->rule.slot_names[slot];
     struct copse_state_entry e = { .variable = v, .optimizer = o, .slot = slot };
@@ -124,7 +126,8 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
 {
     const copse_strategy *st = s->strategy;
     uint32_t count;
-    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
+    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers,
+                    ((struct copse_state_optimizer){ .optimizer = o })))
         return copse_no_memory("checkpoint");
     for (size_t i = 0; i < st->variables.count; i += count) {
         copse_variable *const *at = &st->variables.at[i];
@@ -142,21 +145,25 @@ copse_status copse__state_check_application(const struct copse_state_params *p)
     for (size_t i = 0; i < p->array_count; i++)
         if (!p->arrays[i].name || strncmp(p->arrays[i].name, COPSE_APPLICATION_ARRAY,
                                           strlen(COPSE_APPLICATION_ARRAY)) != 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: array %zu of the application: its name "
-                                                  "must begin with \"" COPSE_APPLICATION_ARRAY "\"", i);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "checkpoint: array %zu of the application: its name "
+                              "must begin with \"" COPSE_APPLICATION_ARRAY "\"",
+                              i);
     for (size_t i = 0; i < p->metadata_count; i++)
-        if (!p->metadata[i].key || strncmp(p->metadata[i].key, COPSE_APPLICATION_KEY,
-                                           strlen(COPSE_APPLICATION_KEY)) != 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: metadata %zu of the application: its key "
-                                                  "must begin with \"" COPSE_APPLICATION_KEY "\"", i);
+        if (!p->metadata[i].key ||
+            strncmp(p->metadata[i].key, COPSE_APPLICATION_KEY, strlen(COPSE_APPLICATION_KEY)) != 0)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "checkpoint: metadata %zu of the application: its key "
+                              "must begin with \"" COPSE_APPLICATION_KEY "\"",
+                              i);
     return COPSE_OK;
 }
 
 copse_status copse__state_add_application(struct copse_state *s, const struct copse_state_params *p)
 {
     for (size_t i = 0; i < p->array_count; i++)
-        COPSE_TRY(copse__state_add(
-            s, &(struct copse_state_entry){ .name = p->arrays[i].name, .view = p->arrays[i].array }));
+        COPSE_TRY(copse__state_add(s, &(struct copse_state_entry){ .name = p->arrays[i].name,
+                                                                   .view = p->arrays[i].array }));
     return COPSE_OK;
 }
 
@@ -177,8 +184,9 @@ size_t copse__state_whole(const struct copse_state *s, size_t i, struct copse_ar
 copse_status copse__state_put(struct copse_state *s, const char *key, const char *value)
 {
     const struct copse_metadata line = { key, value };
-    return key && value && COPSE_PUSH(&s->strategy->ctx->base.mem, &s->lines, line) ? COPSE_OK
-                                                                                    : copse_no_memory("checkpoint");
+    return key && value && COPSE_PUSH(&s->strategy->ctx->base.mem, &s->lines, line)
+               ? COPSE_OK
+               : copse_no_memory("checkpoint");
 }
 
 copse_status copse__state_put_number(struct copse_state *s, const char *key, uint64_t value)
@@ -194,7 +202,8 @@ copse_status copse__state_put_head(struct copse_state *s)
     return copse__state_put(s, "format", COPSE_CHECKPOINT_FORMAT);
 }
 
-copse_status copse__state_put_counters(struct copse_state *s, uint64_t seed, const struct copse_position *position)
+copse_status copse__state_put_counters(struct copse_state *s, uint64_t seed,
+                                       const struct copse_position *position)
 {
     COPSE_TRY(copse__state_put_number(s, "step", s->step));
     COPSE_TRY(copse__state_put_number(s, "seed", seed));
@@ -205,7 +214,8 @@ copse_status copse__state_put_counters(struct copse_state *s, uint64_t seed, con
 copse_status copse__state_put_application(struct copse_state *s, const struct copse_state_params *p)
 {
     for (size_t i = 0; i < p->metadata_count; i++)
-        COPSE_TRY(copse__state_put(s, p->metadata[i].key, p->metadata[i].value ? p->metadata[i].value : ""));
+        COPSE_TRY(copse__state_put(s, p->metadata[i].key,
+                                   p->metadata[i].value ? p->metadata[i].value : ""));
     return COPSE_OK;
 }
 
@@ -224,7 +234,8 @@ void copse__state_set_text(struct copse_state *s, const char *key, const char *v
     snprintf(at->value, sizeof at->value, "%s", value);
 }
 
-/* 9 digits identify every float. Always a decimal point, independent of the application's locale. */
+/* 9 digits identify every float. Always a decimal point, independent of the application's
+   locale. */
 static void set_float(struct copse_state *s, const char *key, float value)
 {
     struct copse_setting *at = next_setting(s, key);
@@ -265,7 +276,8 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         bool has;
         float value;
     } own[] = {
-        { "momentum", row->momentum > 0.0f || (p->kind == COPSE_RMSPROP && p->momentum > 0.0f), p->momentum },
+        { "momentum", row->momentum > 0.0f || (p->kind == COPSE_RMSPROP && p->momentum > 0.0f),
+          p->momentum },
         { "beta1", row->beta1 > 0.0f, p->beta1 },
         { "beta2", row->beta2 > 0.0f, p->beta2 },
         { "epsilon", row->epsilon > 0.0f, p->epsilon },

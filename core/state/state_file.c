@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads from the file that a state is compared with: lines of metadata, and arrays of a type and shape. */
+/* Reads from the file that a state is compared with: lines of metadata, and arrays of a type and
+   shape. */
 #include "core/state/state.h"
 
 #include "core/data/array.h"
@@ -17,7 +18,8 @@ const char *copse__state_line(const struct copse_state *s, const char *key)
 }
 
 /* Only digits, as written: each number has one text. */
-copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out)
+copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most,
+                                 uint64_t *out)
 {
     const char *text = copse__state_line(s, key);
     uint64_t v = 0;
@@ -28,7 +30,8 @@ copse_status copse__state_number(const struct copse_state *s, const char *key, u
         v = 10 * v + digit;
     }
     if (!ok)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"%s\" is missing or no number", s->path, key);
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"%s\" is missing or no number",
+                          s->path, key);
     *out = v;
     return COPSE_OK;
 }
@@ -44,7 +47,8 @@ static bool is_same_shape(const struct copse_array_view *a, const struct copse_a
 }
 
 copse_status copse__state_check_array(const struct copse_state *s, const char *name,
-                                      const struct copse_array_view *found, const struct copse_array_view *like)
+                                      const struct copse_array_view *found,
+                                      const struct copse_array_view *like)
 {
     char theirs[160], ours[160];
     if (!found)
@@ -53,12 +57,12 @@ copse_status copse__state_check_array(const struct copse_state *s, const char *n
         return COPSE_OK;
     copse__array_describe(found, theirs);
     copse__array_describe(like, ours);
-    return copse_fail(COPSE_ERR_SHAPE, "checkpoint: %s: '%s' is %s, the trainer's is %s", s->path, name, theirs,
-                      ours);
+    return copse_fail(COPSE_ERR_SHAPE, "checkpoint: %s: '%s' is %s, the trainer's is %s", s->path,
+                      name, theirs, ours);
 }
 
-copse_status copse__state_find(const struct copse_state *s, const char *name, const struct copse_array_view *like,
-                               const void **data)
+copse_status copse__state_find(const struct copse_state *s, const char *name,
+                               const struct copse_array_view *like, const void **data)
 {
     const struct copse_array_view *a = copse_checkpoint_find(s->file, name);
     COPSE_TRY(copse__state_check_array(s, name, a, like));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Moves the entries of a state between devices, parameter stores, other workers and host memory. Each owner holds the
-   slots of its range; here the slots of a variable are one array. */
+/* Moves the entries of a state between devices, parameter stores, other workers and host memory.
+   Each owner holds the slots of its range; here the slots of a variable are one array. */
 #include <math.h>
 #include <stdio.h>
 
@@ -27,7 +27,8 @@ static struct copse_optimizer *seen_by(const struct copse_state *s, const copse_
     return NULL;
 }
 
-static copse_status read_entry(const struct copse_state *s, const struct copse_state_entry *e, void *to)
+static copse_status read_entry(const struct copse_state *s, const struct copse_state_entry *e,
+                               void *to)
 {
     struct copse_optimizer *o = e->optimizer;
     struct copse_optimizer *seen = o ? NULL : seen_by(s, e->variable);
@@ -92,10 +93,11 @@ static copse_status check_finite(const struct copse_state *s)
             continue;
         for (uint64_t k = 0; k < copse__state_words(e); k++)
             if (!isfinite(x[k]))
-                return copse_fail(COPSE_ERR_NONFINITE,
-                                  "checkpoint: '%s' is %s at element %llu after step %llu; it was not written",
-                                  e->name, isnan(x[k]) ? "NaN" : "infinite", (unsigned long long)k,
-                                  (unsigned long long)s->step);
+                return copse_fail(
+                    COPSE_ERR_NONFINITE,
+                    "checkpoint: '%s' is %s at element %llu after step %llu; it was not written",
+                    e->name, isnan(x[k]) ? "NaN" : "infinite", (unsigned long long)k,
+                    (unsigned long long)s->step);
     }
     return COPSE_OK;
 }
@@ -114,7 +116,8 @@ copse_status copse__state_read(struct copse_state *s)
     if (!status)
         status = read_entries(s);
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
-    if (status != COPSE_OK) /* one device failed: work queued on the others still writes to `words` */
+    /* one device failed: work queued on the others still writes to `words` */
+    if (status != COPSE_OK)
         drain(s);
     return status ? status : check_finite(s);
 }
@@ -153,10 +156,11 @@ copse_status copse__state_write(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)
-            COPSE_TRY(copse_note(e->component > 0
-                                     ? copse__state_write_component(e->variable, e->component - 1, e->view.data)
-                                     : copse__state_write_variable(e->variable, e->view.data),
-                                 "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(
+                e->component > 0
+                    ? copse__state_write_component(e->variable, e->component - 1, e->view.data)
+                    : copse__state_write_variable(e->variable, e->view.data),
+                "while writing '%s'", e->name));
     }
     COPSE_TRY(copse__state_reset_named(s));
     for (size_t i = 0; i < s->entries.count; i++) {
@@ -170,7 +174,8 @@ copse_status copse__state_write(struct copse_state *s)
 
 /* ---- with other workers ---- */
 
-copse_status copse__state_settle(copse_strategy *st, bool is_torn, copse_status mine, const char *what)
+copse_status copse__state_settle(copse_strategy *st, bool is_torn, copse_status mine,
+                                 const char *what)
 {
     if (mine && (is_torn || copse__group_has_failed_device(&st->group)))
         copse__group_abort(&st->group);

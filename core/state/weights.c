@@ -22,18 +22,20 @@ static bool is_float(copse_element type)
            type == COPSE_ELEMENT_BF16;
 }
 
-static copse_status check_type(const char *path, const struct target *t, const struct copse_array_view *a, bool is_exact)
+static copse_status check_type(const char *path, const struct target *t,
+                               const struct copse_array_view *a, bool is_exact)
 {
     if (a->type == t->like.type || (!is_exact && is_float(a->type) && is_float(t->like.type)))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "weights: %s: '%s' is %s, the variable is %s; %s", path, t->name,
-                      copse_element_name(a->type), copse_element_name(t->like.type),
+    return copse_fail(COPSE_ERR_SHAPE, "weights: %s: '%s' is %s, the variable is %s; %s", path,
+                      t->name, copse_element_name(a->type), copse_element_name(t->like.type),
                       is_float(a->type) && is_float(t->like.type)
                           ? "only the same type is accepted"
                           : "only F64, F16 and BF16 are converted, to F32");
 }
 
-static bool has_shape(const struct copse_array_view *a, const struct copse_array_view *like, bool is_transposed)
+static bool has_shape(const struct copse_array_view *a, const struct copse_array_view *like,
+                      bool is_transposed)
 {
     bool is_same = a->rank == like->rank;
     for (uint32_t i = 0; is_same && i < a->rank; i++)
@@ -41,14 +43,16 @@ static bool has_shape(const struct copse_array_view *a, const struct copse_array
     return is_same;
 }
 
-static copse_status check_shape(const char *path, const struct target *t, const struct copse_array_view *a)
+static copse_status check_shape(const char *path, const struct target *t,
+                                const struct copse_array_view *a)
 {
     char theirs[160], ours[160];
     if (has_shape(a, &t->like, t->is_transposed))
         return COPSE_OK;
     copse__array_describe(a, theirs);
     copse__array_describe(&t->like, ours);
-    return copse_fail(COPSE_ERR_SHAPE, "weights: %s: '%s' is %s, the variable is %s%s%s", path, t->name, theirs, ours,
+    return copse_fail(COPSE_ERR_SHAPE, "weights: %s: '%s' is %s, the variable is %s%s%s", path,
+                      t->name, theirs, ours,
                       t->is_transposed ? ", and its matrices are to be transposed" : "",
                       a->rank == 2 && has_shape(a, &t->like, !t->is_transposed)
                           ? t->is_transposed ? "; without that it would fit"
@@ -57,7 +61,8 @@ static copse_status check_shape(const char *path, const struct target *t, const 
 }
 
 /* `to`: 4 bytes per element. */
-static copse_status convert(const char *path, const struct target *t, const struct copse_array_view *a, void *to)
+static copse_status convert(const char *path, const struct target *t,
+                            const struct copse_array_view *a, void *to)
 {
     const size_t rows = t->is_transposed ? t->like.shape[0] : 1;
     size_t count, bytes;
@@ -67,13 +72,15 @@ static copse_status convert(const char *path, const struct target *t, const stru
         return COPSE_OK;
     }
     const size_t columns = count / rows;
-    for (size_t i = 0; i < count; i++) { /* element [row, column] of the variable is [column, row] of the file */
+    /* element [row, column] of the variable is [column, row] of the file */
+    for (size_t i = 0; i < count; i++) {
         const size_t from = t->is_transposed ? i % columns * rows + i / columns : i;
         const float value = (float)copse__element_load(a->type, a->data, from);
         if (!isfinite(value) && t->is_trained)
-            return copse_fail(COPSE_ERR_NONFINITE, "weights: %s: '%s' is %s at element %zu%s", path, t->name,
-                              isnan(value) ? "NaN" : "infinite", from,
-                              isfinite(copse__element_load(a->type, a->data, from)) ? " as an F32" : "");
+            return copse_fail(COPSE_ERR_NONFINITE, "weights: %s: '%s' is %s at element %zu%s", path,
+                              t->name, isnan(value) ? "NaN" : "infinite", from,
+                              isfinite(copse__element_load(a->type, a->data, from)) ? " as an F32"
+                                                                                    : "");
         memcpy((char *)to + 4 * i, &value, 4);
     }
     return COPSE_OK;
@@ -91,20 +98,24 @@ static bool is_embedding(const char *name)
     return false;
 }
 
-static copse_status check_layout(const struct copse_state *s, const struct target *t, const struct copse_load_params *p)
+static copse_status check_layout(const struct copse_state *s, const struct target *t,
+                                 const struct copse_load_params *p)
 {
     const char *format = copse__state_line(s, "format");
     if (p->layout != COPSE_LAYOUT_AUTO || t->like.rank != 2 || is_embedding(t->name) || !format ||
         strcmp(format, "pt") != 0)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s: its metadata has \"format\": \"pt\", so '%s' may be [outputs, "
-                                          "inputs] as in PyTorch; say which layout it has", s->path, t->name);
+    return copse_fail(COPSE_ERR_ARGUMENT,
+                      "weights: %s: its metadata has \"format\": \"pt\", so '%s' may be [outputs, "
+                      "inputs] as in PyTorch; say which layout it has",
+                      s->path, t->name);
 }
 
 /* ---- all arrays ---- */
 
 /* A list of names in the arena of the state, with room for `most`. */
-static copse_status add_name(struct copse_state *s, const char *const **list, size_t *count, size_t most, const char *name)
+static copse_status add_name(struct copse_state *s, const char *const **list, size_t *count,
+                             size_t most, const char *name)
 {
     if (!*list)
         *list = copse__arena_alloc(&s->arena, most, sizeof **list);
@@ -115,8 +126,8 @@ static copse_status add_name(struct copse_state *s, const char *const **list, si
     return COPSE_OK;
 }
 
-static copse_status take(struct copse_weights *w, const struct copse_array_view *a, const struct target *t,
-                         const struct copse_load_params *p, void *to)
+static copse_status take(struct copse_weights *w, const struct copse_array_view *a,
+                         const struct target *t, const struct copse_load_params *p, void *to)
 {
     struct copse_state *s = &w->state;
     COPSE_TRY(check_layout(s, t, p));
@@ -127,10 +138,10 @@ static copse_status take(struct copse_weights *w, const struct copse_array_view 
     return add_name(s, &w->report.matched, &w->report.matched_count, s->entries.count, t->name);
 }
 
-/* Entry i: a variable; or parts of one that follow in the list, or, as in older files, a single part. `to`: memory for
-   their values. *count: entries that are done. */
-static copse_status match_entry(struct copse_weights *w, size_t i, const struct copse_load_params *p, char *to,
-                                size_t *count)
+/* Entry i: a variable; or parts of one that follow in the list, or, as in older files, a single
+   part. `to`: memory for their values. *count: entries that are done. */
+static copse_status match_entry(struct copse_weights *w, size_t i,
+                                const struct copse_load_params *p, char *to, size_t *count)
 {
     struct copse_state *s = &w->state;
     struct copse_state_entry *e = &s->entries.at[i];
@@ -194,17 +205,22 @@ static copse_status check_report(const struct copse_weights *w, const struct cop
 {
     const struct copse_load_report *r = &w->report;
     if (r->matched_count == 0 && r->skipped_count > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s has nothing to take: '%.100s'%s left out", w->state.path,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "weights: %s has nothing to take: '%.100s'%s left out", w->state.path,
                           r->skipped[0], r->skipped_count > 1 ? " and others are" : " is");
     if (r->matched_count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s has no array with the name of a variable: it has %s%.100s%s, the "
-                                              "variables are '%.100s'%s", w->state.path, r->unused_count ? "'" : "",
-                          r->unused_count ? r->unused[0] : "none",
-                          r->unused_count > 1 ? "', ..." : r->unused_count ? "'" : "",
-                          r->missing_count ? r->missing[0] : "", r->missing_count > 1 ? ", ..." : "");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "weights: %s has no array with the name of a variable: it has %s%.100s%s, the "
+            "variables are '%.100s'%s",
+            w->state.path, r->unused_count ? "'" : "", r->unused_count ? r->unused[0] : "none",
+            r->unused_count > 1 ? "', ..."
+            : r->unused_count   ? "'"
+                                : "",
+            r->missing_count ? r->missing[0] : "", r->missing_count > 1 ? ", ..." : "");
     if (p->needs_all && r->missing_count > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s lacks '%.100s'%s", w->state.path, r->missing[0],
-                          r->missing_count > 1 ? " and others" : "");
+        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %s lacks '%.100s'%s", w->state.path,
+                          r->missing[0], r->missing_count > 1 ? " and others" : "");
     return COPSE_OK;
 }
 
@@ -222,8 +238,10 @@ bool copse__weights_want(const copse_strategy *st, const struct copse_named_arra
     return false;
 }
 
-copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
-                                  const char *path, const copse_checkpoint *file, const struct copse_load_params *params)
+copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st,
+                                  copse_variable *const *list, size_t count, const char *path,
+                                  const copse_checkpoint *file,
+                                  const struct copse_load_params *params)
 {
     static const struct copse_load_params defaults;
     const struct copse_load_params *p = params ? params : &defaults;
@@ -254,12 +272,14 @@ copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, c
 copse_status copse__weights_write(struct copse_weights *w)
 {
     const struct copse_state *s = &w->state;
-    for (uint32_t r = 0; r < s->strategy->replica_count; r++) /* running work reads the old values */
+    /* running work reads the old values */
+    for (uint32_t r = 0; r < s->strategy->replica_count; r++)
         COPSE_TRY(copse_queue_finish(s->strategy->replicas[r].queue));
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->view.data)
-            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data),
+                                 "while writing '%s'", e->name));
     }
     return COPSE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights: the variables of a strategy and a file of arrays, matched by name. Everything is checked and converted in host
-   memory before a variable changes. */
+/* Weights: the variables of a strategy and a file of arrays, matched by name. Everything is checked
+   and converted in host memory before a variable changes. */
 #ifndef COPSE_WEIGHTS_H
 #define COPSE_WEIGHTS_H
 
@@ -14,9 +14,12 @@ struct copse_weights {
 
 /* Whether a variable takes this array: a copse_wants_fn. */
 bool copse__weights_want(const copse_strategy *st, const struct copse_named_array *array);
-/* `w` is zero before. `list`: the variables; NULL: all of the strategy. The file and its path outlive `w`. */
-copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
-                                  const char *path, const copse_checkpoint *file, const struct copse_load_params *params);
+/* `w` is zero before. `list`: the variables; NULL: all of the strategy. The file and its path
+   outlive `w`. */
+copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st,
+                                  copse_variable *const *list, size_t count, const char *path,
+                                  const copse_checkpoint *file,
+                                  const struct copse_load_params *params);
 /* Set the variables that match. */
 copse_status copse__weights_write(struct copse_weights *w);
 /* Allowed on a zeroed struct. */

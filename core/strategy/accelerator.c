@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The accelerator strategy: the cores that it takes, in the order of their ids. Runs of several steps are in core/train. */
+/* The accelerator strategy: the cores that it takes, in the order of their ids. Runs of several
+   steps are in core/train. */
 #include "copse/distribute/accelerator.h"
 #include "core/strategy/create.h"
 
@@ -29,26 +30,31 @@ static copse_status check(const struct copse_accelerator_params *p, size_t count
 {
     bool is_taken[COPSE_MAX_REPLICAS] = { false };
     if (p->steps_per_run > COPSE_MAX_STEPS_PER_RUN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %u steps to a run, at most %d are possible",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "accelerator: %u steps to a run, at most %d are possible",
                           p->steps_per_run, COPSE_MAX_STEPS_PER_RUN);
     if (p->cores > count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %u cores are asked for, the list of devices has "
-                                              "%zu; name a device several times for logical cores",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "accelerator: %u cores are asked for, the list of devices has "
+                          "%zu; name a device several times for logical cores",
                           p->cores, count);
     if (p->assignment && p->cores == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: an assignment needs the number of cores");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "accelerator: an assignment needs the number of cores");
     for (uint32_t r = 0; p->assignment && r < p->cores; r++) {
         const uint32_t core = p->assignment[r];
         if (core >= count || is_taken[core])
-            return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: replica %u is assigned to core %u, %s", r,
-                              core, core >= count ? "which there is not" : "which another one has");
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "accelerator: replica %u is assigned to core %u, %s", r, core,
+                              core >= count ? "which there is not" : "which another one has");
         is_taken[core] = true;
     }
     return COPSE_OK;
 }
 
 copse_status copse_accelerator_create(copse_context *ctx, const char *const *devices, size_t count,
-                                      const struct copse_accelerator_params *params, copse_strategy **out)
+                                      const struct copse_accelerator_params *params,
+                                      copse_strategy **out)
 {
     static const struct copse_accelerator_params defaults;
     const struct copse_accelerator_params *p = params ? params : &defaults;
@@ -74,11 +80,13 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
 
 /* ---- what it is ---- */
 
-COPSE_PROPERTY(uint32_t, copse_accelerator_steps_per_run, copse_strategy, COPSE_MAX(x->accelerator.steps_per_run, 1), 0)
+COPSE_PROPERTY(uint32_t, copse_accelerator_steps_per_run, copse_strategy,
+               COPSE_MAX(x->accelerator.steps_per_run, 1), 0)
 
 uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 {
-    return st && st->table == &table && replica < st->replica_count ? st->accelerator.cores[replica] : UINT32_MAX;
+    return st && st->table == &table && replica < st->replica_count ? st->accelerator.cores[replica]
+                                                                    : UINT32_MAX;
 }
 
 bool copse_accelerator_is_resident(const copse_strategy *st)

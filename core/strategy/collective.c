@@ -35,14 +35,16 @@ static copse_status join(copse_strategy *st, copse_cluster *cluster)
 {
     if (!cluster)
         return COPSE_OK;
-    COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count, copse__replicas_binding_bytes(st)));
+    COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count,
+                                copse__replicas_binding_bytes(st)));
     st->group.failed_device = failed_device;
     st->group.user = st;
     return agree(st);
 }
 
-copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster, const char *const *devices,
-                                     size_t count, const struct copse_strategy_params *params,
+copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
+                                     const char *const *devices, size_t count,
+                                     const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
     COPSE_TRY(copse_need("strategy", out));
@@ -50,9 +52,10 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
     if (cluster)
         COPSE_TRY(copse__cluster_check(cluster));
     if (cluster && copse_cluster_servers(cluster) > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the job has parameter servers, which take no "
-                                              "part in collectives: use the parameter server strategy, or "
-                                              "describe the job without them");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "strategy: the job has parameter servers, which take no "
+                          "part in collectives: use the parameter server strategy, or "
+                          "describe the job without them");
     copse_strategy *st;
     COPSE_TRY(copse__strategy_create(ctx, &table, devices, count, params, &st));
     const copse_status s = join(st, cluster);

@@ -37,7 +37,8 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
     COPSE_TRY(copse_need("strategy", ctx, devices, out));
     *out = NULL;
     if (count == 0 || count > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count, COPSE_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
+                          COPSE_MAX_REPLICAS);
     for (size_t i = 0; i < count; i++)
         if (!devices[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);
@@ -46,16 +47,19 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
 
 copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
-                                    const struct copse_strategy_params *params, copse_strategy **out)
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out)
 {
     struct copse_choices choices;
     COPSE_TRY(copse__strategy_check(ctx, devices, count, out));
     COPSE_TRY(copse_no_reserved(copse_strategy_params, params));
     COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (params)
-        COPSE_TRY(copse_need_known("strategy", "reduction", params->reduction, COPSE_REDUCE_TO_ONE));
+        COPSE_TRY(
+            copse_need_known("strategy", "reduction", params->reduction, COPSE_REDUCE_TO_ONE));
     if (params)
-        COPSE_TRY(copse_need_known("strategy", "transfer", params->transfer, COPSE_TRANSFER_STAGED));
+        COPSE_TRY(
+            copse_need_known("strategy", "transfer", params->transfer, COPSE_TRANSFER_STAGED));
     COPSE_TRY(copse__choices_parse(params ? params->kernels : NULL, &choices));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     COPSE_TRY(copse_need_memory(st, "strategy"));
@@ -83,10 +87,12 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
 
 /* ---- what it is ---- */
 
-COPSE_PROPERTY(copse_strategy_kind, copse_strategy_kind_of, copse_strategy, x->table->kind, COPSE_STRATEGY_DEFAULT)
+COPSE_PROPERTY(copse_strategy_kind, copse_strategy_kind_of, copse_strategy, x->table->kind,
+               COPSE_STRATEGY_DEFAULT)
 COPSE_PROPERTY(const char *, copse_strategy_name, copse_strategy, x->table->name, "")
 
-copse_status copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,
+copse_status copse_strategy_update_config(const copse_strategy *st,
+                                          const struct copse_context_params *config,
                                           struct copse_context_params *out)
 {
     COPSE_TRY(copse_need("strategy", st, config, out));
@@ -118,7 +124,7 @@ const char *copse_strategy_transfer(const copse_strategy *st)
         return "chosen when training starts";
     if (copse__exchange_is_one_queue(st->store->exchange))
         return copse__exchange_is_shared(st->store->exchange) ? "memory of the device, in place"
-                                                             : "copies on the device";
+                                                              : "copies on the device";
     return copse__exchange_is_shared(st->store->exchange)
                ? "shared host memory, no copies between replicas"
                : "staged through host memory";

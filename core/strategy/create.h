@@ -11,7 +11,8 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
 /* Replicas on these devices, in this order, see copse__replicas_open. */
 copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
-                                    const struct copse_strategy_params *params, copse_strategy **out);
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out);
 /* The `dispose` row of the tables. */
 void copse__strategy_dispose(copse_strategy *st);
 

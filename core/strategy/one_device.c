@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one-device strategy: a single replica. Synchronization and aggregation of variables have no effect. */
+/* The one-device strategy: a single replica. Synchronization and aggregation of variables have no
+   effect. */
 #include "core/strategy/create.h"
 
 static const struct copse_strategy_table table = {
@@ -11,7 +12,8 @@ static const struct copse_strategy_table table = {
 };
 
 copse_status copse_one_device_create(copse_context *ctx, const char *device,
-                                     const struct copse_strategy_params *params, copse_strategy **out)
+                                     const struct copse_strategy_params *params,
+                                     copse_strategy **out)
 {
     return copse__strategy_create(ctx, &table, &device, 1, params, out);
 }

@@ -2,8 +2,8 @@
 /* copse_strategy_open: a strategy on the devices that a selector names. */
 #include "core/strategy/create.h"
 
-copse_status copse_strategy_open(copse_context *ctx, const char *selector, const struct copse_strategy_params *params,
-                                 copse_strategy **out)
+copse_status copse_strategy_open(copse_context *ctx, const char *selector,
+                                 const struct copse_strategy_params *params, copse_strategy **out)
 {
     char ids[COPSE_MAX_REPLICAS][32];
     const char *devices[COPSE_MAX_REPLICAS];
@@ -12,7 +12,8 @@ copse_status copse_strategy_open(copse_context *ctx, const char *selector, const
     *out = NULL;
     COPSE_TRY(copse_select_devices(ctx, selector, ids, COPSE_MAX_REPLICAS, &count));
     if (count > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: '%s' names %zu devices; a job has at most %d replicas",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "strategy: '%s' names %zu devices; a job has at most %d replicas",
                           selector ? selector : "auto", count, COPSE_MAX_REPLICAS);
     if (count == 1)
         return copse_one_device_create(ctx, ids[0], params, out);

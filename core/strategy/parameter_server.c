@@ -76,17 +76,20 @@ static copse_status check_cluster(const copse_cluster *c)
     if (!c)
         return COPSE_OK;
     if (copse_cluster_servers(c) == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the cluster has no parameter server: name a "
-                                              "task of the role ps, or train with one process alone");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "strategy: the cluster has no parameter server: name a "
+                          "task of the role ps, or train with one process alone");
     if (copse_cluster_rank(c) >= copse_cluster_size(c))
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: this task is a parameter server and has no "
-                                              "replicas; it serves, see copse_parameter_server_serve");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "strategy: this task is a parameter server and has no "
+                          "replicas; it serves, see copse_parameter_server_serve");
     return copse__cluster_check(c);
 }
 
 copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cluster,
                                            const char *const *devices, size_t replicas,
-                                           const struct copse_strategy_params *params, copse_strategy **out)
+                                           const struct copse_strategy_params *params,
+                                           copse_strategy **out)
 {
     const char *device = params ? params->parameter_device : NULL;
     copse_strategy *st;
@@ -94,8 +97,10 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
     *out = NULL;
     COPSE_TRY(check_cluster(cluster));
     if (cluster && device)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the variables are with the cluster's parameter "
-                                              "servers, not on this worker's %s", device);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "strategy: the variables are with the cluster's parameter "
+                          "servers, not on this worker's %s",
+                          device);
     COPSE_TRY(copse__strategy_create(ctx, &table, devices, replicas, params, &st));
     struct copse_servers *servers = copse__alloc(&ctx->base.mem, 1, sizeof *servers);
     copse_status s = copse_need_memory(servers, "strategy");

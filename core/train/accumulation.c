@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients that are accumulated over the micro-batches of one update. The variables belong to this trainer meanwhile. */
+/* Gradients that are accumulated over the micro-batches of one update. The variables belong to this
+   trainer meanwhile. */
 #include "core/train/trainer.h"
 
 copse_status copse__accumulation_check(const copse_trainer *t)
 {
     for (size_t i = 0; t->strategy->store->accumulators > 0 && i < t->trained.count; i++)
         if (t->trained.at[i]->accumulator && t->trained.at[i]->accumulator != t)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: another trainer gathers gradients of '%s'; "
-                                                  "let it finish, or flush it", t->trained.at[i]->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "trainer: another trainer gathers gradients of '%s'; "
+                              "let it finish, or flush it",
+                              t->trained.at[i]->name);
     return COPSE_OK;
 }
 

@@ -29,4 +29,5 @@ copse_status copse_trainer_audit(copse_trainer *t, const struct copse_audit_para
 }
 
 COPSE_PROPERTY(uint64_t, copse_trainer_audits, copse_trainer, x->watches.verifier.audit.passed, 0)
-COPSE_PROPERTY(uint64_t, copse_trainer_cross_checked, copse_trainer, x->watches.verifier.compared, 0)
+COPSE_PROPERTY(uint64_t, copse_trainer_cross_checked, copse_trainer, x->watches.verifier.compared,
+               0)

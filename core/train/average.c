@@ -8,11 +8,16 @@ static copse_status begin(copse_trainer *t)
     uint32_t slot;
     COPSE_TRY(copse__average_refuse(t));
     if (!copse__slot_find(t->optimizer, "average", &slot))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the optimizer keeps no averages: set `average` of its settings");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "trainer: the optimizer keeps no averages: set `average` of its settings");
     if (t->optimizer->table->is_sharing)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: parameter servers have the variables, and other workers would read "
-                                                 "the averages: read the slots \"average\" instead");
-    return copse__average_begin(&t->uses.average, t->optimizer, t->trained.at, t->trained.count, slot, t->step, &t->is_failed);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "trainer: parameter servers have the variables, and other workers would read "
+            "the averages: read the slots \"average\" instead");
+    return copse__average_begin(&t->uses.average, t->optimizer, t->trained.at, t->trained.count,
+                                slot, t->step, &t->is_failed);
 }
 
 copse_status copse_trainer_average_begin(copse_trainer *t)
@@ -32,15 +37,18 @@ copse_status copse_trainer_average_end(copse_trainer *t)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its variables have their own values: call "
                                               "copse_trainer_average_begin before");
     COPSE_TRY(copse__trainer_check(t));
-    return copse__workers_report(t, copse__average_end(&t->uses.average, t->optimizer, t->trained.at, t->trained.count,
-                                                       &t->is_failed));
+    return copse__workers_report(t,
+                                 copse__average_end(&t->uses.average, t->optimizer, t->trained.at,
+                                                    t->trained.count, &t->is_failed));
 }
 
 copse_status copse__average_refuse(const copse_trainer *t)
 {
-    return t->uses.average.values ? copse_fail(COPSE_ERR_ARGUMENT, "trainer: its variables have their averages: call "
-                                                                   "copse_trainer_average_end first")
-                                  : COPSE_OK;
+    return t->uses.average.values
+               ? copse_fail(COPSE_ERR_ARGUMENT, "trainer: its variables have their averages: call "
+                                                "copse_trainer_average_end first")
+               : COPSE_OK;
 }
 
-COPSE_PROPERTY(bool, copse_trainer_is_averaged, copse_trainer, x->uses.average.values != NULL, false)
+COPSE_PROPERTY(bool, copse_trainer_is_averaged, copse_trainer, x->uses.average.values != NULL,
+               false)

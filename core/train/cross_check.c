@@ -5,20 +5,24 @@
 
 /* ---- texts ---- */
 
-static bool is_in(const struct copse_binding *range, const struct copse_probe_fault *f, size_t *byte)
+static bool is_in(const struct copse_binding *range, const struct copse_probe_fault *f,
+                  size_t *byte)
 {
     *byte = f->result.offset + f->element * COPSE_WORD_BYTES - range->offset;
-    return range->buffer && range->buffer == f->result.buffer && *byte < range->size; /* before it: a huge number */
+    /* before it: a huge number */
+    return range->buffer && range->buffer == f->result.buffer && *byte < range->size;
 }
 
-static bool is_variable(const struct copse_check_owner *owner, uint32_t replica, const copse_variable *v,
-                        const struct copse_probe_fault *f, char text[COPSE_FAULT_NAME])
+static bool is_variable(const struct copse_check_owner *owner, uint32_t replica,
+                        const copse_variable *v, const struct copse_probe_fault *f,
+                        char text[COPSE_FAULT_NAME])
 {
     const uint32_t bucket = copse__optimizer_bucket(owner->optimizer, v);
     size_t byte;
     if (bucket == COPSE_NO_BUCKET)
         return false;
-    const struct copse_binding gradient = copse__variable_gradient(v, replica), values = copse__variable_values(v, replica);
+    const struct copse_binding gradient = copse__variable_gradient(v, replica),
+                               values = copse__variable_values(v, replica);
     const copse_row_exchange *rows = owner->optimizer->buckets.at[bucket].rows;
     const bool is_gradient = is_in(&gradient, f, &byte);
     const bool is_rows = rows && copse__row_exchange_has(rows, f->result.buffer);
@@ -27,27 +31,30 @@ static bool is_variable(const struct copse_check_owner *owner, uint32_t replica,
     else if (!is_gradient && !is_in(&values, f, &byte))
         return false;
     snprintf(text, COPSE_FAULT_NAME, "%s of '%.128s', element %zu",
-             is_rows ? "rows of an update" : is_gradient ? "the gradient" : "the new values", v->name, byte / COPSE_WORD_BYTES);
+             is_rows       ? "rows of an update"
+             : is_gradient ? "the gradient"
+                           : "the new values",
+             v->name, byte / COPSE_WORD_BYTES);
     return true;
 }
 
 /* Where the newest step has gradients of rows. */
-static bool is_row_gradient(const struct copse_check_owner *owner, uint32_t replica, const struct copse_probe_fault *f,
-                            char text[COPSE_FAULT_NAME])
+static bool is_row_gradient(const struct copse_check_owner *owner, uint32_t replica,
+                            const struct copse_probe_fault *f, char text[COPSE_FAULT_NAME])
 {
     const struct copse_audit *a = owner->audit;
     size_t byte;
     for (size_t i = 0; a && i < a->count; i++)
         if (is_in(&a->ranges[replica * a->count + i].gradient, f, &byte)) {
-            snprintf(text, COPSE_FAULT_NAME, "the gradient of '%.128s', element %zu of its rows", a->variables[i].name,
-                     byte / COPSE_WORD_BYTES);
+            snprintf(text, COPSE_FAULT_NAME, "the gradient of '%.128s', element %zu of its rows",
+                     a->variables[i].name, byte / COPSE_WORD_BYTES);
             return true;
         }
     return false;
 }
 
-const char *copse__fault_name(const struct copse_check_owner *owner, uint32_t replica, const struct copse_probe_fault *f,
-                              char text[COPSE_FAULT_NAME])
+const char *copse__fault_name(const struct copse_check_owner *owner, uint32_t replica,
+                              const struct copse_probe_fault *f, char text[COPSE_FAULT_NAME])
 {
     const copse_strategy *st = owner->strategy;
     for (size_t i = 0; i < st->variables.count; i++)
@@ -56,8 +63,10 @@ const char *copse__fault_name(const struct copse_check_owner *owner, uint32_t re
     if (is_row_gradient(owner, replica, f, text))
         return text;
     if (owner->reports && f->result.buffer == owner->reports[replica])
-        snprintf(text, COPSE_FAULT_NAME, "%s", f->result.offset + f->element * COPSE_WORD_BYTES < COPSE_REPORT_STRIDE
-                                                   ? "the loss" : "a report of the loss function");
+        snprintf(text, COPSE_FAULT_NAME, "%s",
+                 f->result.offset + f->element * COPSE_WORD_BYTES < COPSE_REPORT_STRIDE
+                     ? "the loss"
+                     : "a report of the loss function");
     else
         snprintf(text, COPSE_FAULT_NAME, "element %zu of an intermediate result", f->element);
     return text;
@@ -69,17 +78,22 @@ static copse_status fail_launch(const struct copse_cross_check *k)
     const struct copse_device_info *info = &k->base.queue->dev->info;
     char name[COPSE_FAULT_NAME], numbers[COPSE_FAULT_NUMBERS];
     return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "%s: cross-check of step %llu: %s (driver %.64s) computes %s wrong: kernel %s returns %s. "
-                      COPSE_CHECK_ADVICE "; without this check: %s", k->owner->name, (unsigned long long)k->step, info->id,
-                      info->driver, copse__fault_name(k->owner, k->replica, f, name),
-                      copse__command_name(&k->base.chain.probe.command), copse__fault_numbers(f, numbers), info->id,
-                      k->owner->turn_off);
+                      "%s: cross-check of step %llu: %s (driver %.64s) computes %s wrong: kernel "
+                      "%s returns %s. " COPSE_CHECK_ADVICE "; without this check: %s",
+                      k->owner->name, (unsigned long long)k->step, info->id, info->driver,
+                      copse__fault_name(k->owner, k->replica, f, name),
+                      copse__command_name(&k->base.chain.probe.command),
+                      copse__fault_numbers(f, numbers), info->id, k->owner->turn_off);
 }
 
-struct copse_cross_check copse__cross_check_of(const struct copse_check_owner *owner, uint32_t replica, uint64_t step)
+struct copse_cross_check copse__cross_check_of(const struct copse_check_owner *owner,
+                                               uint32_t replica, uint64_t step)
 {
-    return (struct copse_cross_check){ .base = { .queue = owner->strategy->replicas[replica].queue }, .owner = owner,
-                                       .replica = replica, .step = step };
+    return (
+        struct copse_cross_check){ .base = { .queue = owner->strategy->replicas[replica].queue },
+                                   .owner = owner,
+                                   .replica = replica,
+                                   .step = step };
 }
 
 /* ---- a program ---- */
@@ -108,7 +122,8 @@ copse_status copse__cross_check_program(struct copse_cross_check *k, const char 
 
 /* ---- an update ---- */
 
-copse_status copse__visit_update(const struct copse_check_owner *owner, copse_replay_fn *visit, void *user)
+copse_status copse__visit_update(const struct copse_check_owner *owner, copse_replay_fn *visit,
+                                 void *user)
 {
     const struct copse_optimizer *o = owner->optimizer;
     for (uint32_t b = 0; b < o->buckets.count; b++)
@@ -134,7 +149,8 @@ static copse_status run_segment(void *user, uint32_t rank, const struct copse_se
     return k->base.chain.fault.is_found ? fail_launch(k) : COPSE_OK;
 }
 
-static copse_status visit_dense(const struct copse_check_owner *owner, copse_replay_fn *visit, void *user)
+static copse_status visit_dense(const struct copse_check_owner *owner, copse_replay_fn *visit,
+                                void *user)
 {
     const struct copse_optimizer *o = owner->optimizer;
     for (uint32_t b = 0; b < o->buckets.count; b++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The execution of one (micro-)batch: its segments are queued; all-reduces and buckets are exchanged while the devices
-   compute later segments; checks are done before the first update. */
+/* The execution of one (micro-)batch: its segments are queued; all-reduces and buckets are
+   exchanged while the devices compute later segments; checks are done before the first update. */
 #include <math.h>
 
 #include "core/train/execution.h"
@@ -12,8 +12,13 @@ struct copse_execution copse__execution_begin(copse_trainer *t, const struct cop
     slot->step = t->step + 1;
     if (s)
         copse__slot_note(t, slot, part, s);
-    return (struct copse_execution){ .t = t, .layout = &t->layouts[1], .shards = s, .slot = slot, .part = part,
-                                     .is_training = true, .is_updating = part + 1 == t->params.accumulate,
+    return (struct copse_execution){ .t = t,
+                                     .layout = &t->layouts[1],
+                                     .shards = s,
+                                     .slot = slot,
+                                     .part = part,
+                                     .is_training = true,
+                                     .is_updating = part + 1 == t->params.accumulate,
                                      .since = copse__group_sequence(&t->strategy->group) };
 }
 
@@ -29,28 +34,34 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
     copse_trainer *t = e->t;
     const size_t row = (size_t)e->part * t->strategy->replica_count + r;
     if (e->keeps_reports)
-        return copse_queue_copy(t->strategy->replicas[r].queue, t->reports.buffers[r], 0, t->ring.outfeed[r],
-                                (size_t)(copse__slot_row(e->slot, e->part * e->slot->replicas) -
-                                         t->ring.landing), (1 + t->reports.count) * COPSE_REPORT_STRIDE);
+        return copse_queue_copy(
+            t->strategy->replicas[r].queue, t->reports.buffers[r], 0, t->ring.outfeed[r],
+            (size_t)(copse__slot_row(e->slot, e->part * e->slot->replicas) - t->ring.landing),
+            (1 + t->reports.count) * COPSE_REPORT_STRIDE);
     return copse_queue_read(t->strategy->replicas[r].queue, t->reports.buffers[r], 0,
                             copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
 }
 
-/* A replica without examples adds nothing, but takes part in every exchange: zeros for the operand of the all-reduce
-   behind segment `i`, or for the gradients of the next bucket. A pass that adds to gradients leaves them as they are. */
-static copse_status queue_zeros(const struct copse_execution *e, const struct copse_step_recording *rec, uint32_t i)
+/* A replica without examples adds nothing, but takes part in every exchange: zeros for the operand
+   of the all-reduce behind segment `i`, or for the gradients of the next bucket. A pass that adds
+   to gradients leaves them as they are. */
+static copse_status queue_zeros(const struct copse_execution *e,
+                                const struct copse_step_recording *rec, uint32_t i)
 {
     const copse_trainer *t = e->t;
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const struct copse_layout *l = e->layout;
     if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {
         const struct copse_graph_all_reduce *c = &l->all_reduces.at[l->events.at[i]];
-        const struct copse_binding at = copse__exchange_gradients(t->strategy->store->exchange, c->piece, rec->replica);
+        const struct copse_binding at =
+            copse__exchange_gradients(t->strategy->store->exchange, c->piece, rec->replica);
         return copse_queue_fill(q, at.buffer, at.offset,
-                                (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32), 0);
+                                (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32),
+                                0);
     }
     for (size_t v = 0; rec->pass == COPSE_PASS_TRAIN && v < t->trained.count; v++) {
-        if (t->trained.at[v]->is_sparse || copse__optimizer_bucket(t->optimizer, t->trained.at[v]) != e->ended)
+        if (t->trained.at[v]->is_sparse ||
+            copse__optimizer_bucket(t->optimizer, t->trained.at[v]) != e->ended)
             continue;
         const struct copse_binding at = copse__variable_gradient(t->trained.at[v], rec->replica);
         COPSE_TRY(copse_queue_fill(q, at.buffer, at.offset, at.size, 0));
@@ -63,11 +74,13 @@ static copse_status queue_segment(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     const uint32_t i = e->queued;
-    const bool is_last = i + 1 == e->layout->events.count, is_bucket = e->layout->events.at[i] == COPSE_NO_ALL_REDUCE;
+    const bool is_last = i + 1 == e->layout->events.count,
+               is_bucket = e->layout->events.at[i] == COPSE_NO_ALL_REDUCE;
     const bool has_rows = is_bucket && e->is_training && t->optimizer->buckets.at[e->ended].rows;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_step_recording *rec = e->shards->recordings[r];
-        COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i) : queue_zeros(e, rec, i));
+        COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i)
+                                    : queue_zeros(e, rec, i));
         if (has_rows)
             COPSE_TRY(copse__rows_give(rec, e->ended));
         if (i == e->report && rec->base.program)
@@ -76,20 +89,23 @@ static copse_status queue_segment(struct copse_execution *e)
         if (is_last && e->is_training && copse__trainer_watches(t))
             COPSE_TRY(copse__watches_read(t, e->shards, r));
         if (!e->is_resident)
-            COPSE_TRY(copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
+            COPSE_TRY(
+                copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
     }
     e->queued++;
     e->ended += is_bucket;
     return COPSE_OK;
 }
 
-/* While the host waits for a bucket, the devices compute up to two later segments. None of these segments reads a weight
-   of the bucket. */
+/* While the host waits for a bucket, the devices compute up to two later segments. None of these
+   segments reads a weight of the bucket. */
 static copse_status keep_busy(void *user)
 {
     struct copse_execution *e = user;
-    return e->queued < e->layout->events.count && e->queued < e->exchanged + 3 && e->queued <= e->barrier
-               ? queue_segment(e) : COPSE_OK;
+    return e->queued < e->layout->events.count && e->queued < e->exchanged + 3 &&
+                   e->queued <= e->barrier
+               ? queue_segment(e)
+               : COPSE_OK;
 }
 
 /* A request to cancel ends the waits up to the first bucket. No parameter has changed then. */
@@ -121,8 +137,9 @@ static copse_status check_loss(struct copse_execution *e)
         const size_t row = (size_t)e->part * t->strategy->replica_count + r;
         const float loss = copse__slot_value(e->slot, row, 0);
         if (!isfinite(loss))
-            return copse_fail(COPSE_ERR_NONFINITE, "the loss of replica %u is %s; nothing was changed",
-                              r, isnan(loss) ? "NaN" : "infinite");
+            return copse_fail(COPSE_ERR_NONFINITE,
+                              "the loss of replica %u is %s; nothing was changed", r,
+                              isnan(loss) ? "NaN" : "infinite");
     }
     return COPSE_OK;
 }
@@ -135,7 +152,8 @@ static copse_status may_update(struct copse_execution *e)
         COPSE_TRY(check_loss(e));
     if (copse__trainer_watches(t) && e->queued == e->layout->events.count)
         COPSE_TRY(copse__watches_check(t));
-    return copse__is_cancelled(t) ? copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled") : COPSE_OK;
+    return copse__is_cancelled(t) ? copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled")
+                                  : COPSE_OK;
 }
 
 static copse_status begin_update(struct copse_execution *e)
@@ -154,16 +172,20 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     copse_trainer *t = e->t;
     struct copse_optimizer *o = t->optimizer;
     const uint32_t b = e->bucket++;
-    const struct copse_optimizer_ready ready = { copse__ready_of(t, i), keep_busy, e, stop_of(e, b == 0) };
+    const struct copse_optimizer_ready ready = { copse__ready_of(t, i), keep_busy, e,
+                                                 stop_of(e, b == 0) };
     const copse_status s = e->is_resident ? o->table->queue(o, b)
                                           : copse__note_cancelled(t, o->table->apply(o, b, &ready));
     const struct copse_group *g = &t->strategy->group;
-    if (s && b == 0 && (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
-        t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
+    if (s && b == 0 &&
+        (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
+        /* a worker refused, or the step was cancelled: no parameter has changed */
+        t->is_failed = false;
     return s;
 }
 
-/* All gradients are needed before the first bucket is exchanged. Until then only all-reduces are done. */
+/* All gradients are needed before the first bucket is exchanged. Until then only all-reduces are
+   done. */
 static bool is_gated(const struct copse_execution *e)
 {
     return !e->is_updating || e->t->params.gating == COPSE_GATE_GRAPH ||
@@ -206,15 +228,17 @@ copse_status copse__execute_update(copse_trainer *t)
     return COPSE_OK;
 }
 
-/* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function that all-reduces, which
-   takes part in exchanges. */
+/* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function
+   that all-reduces, which takes part in exchanges. */
 static copse_status verify(struct copse_execution *e)
 {
     struct copse_verifier *v = &e->t->watches.verifier;
     struct copse_verified *m = &e->verified;
-    *m = (struct copse_verified){ .step = e->slot->step, .seed = e->t->params.seed,
+    *m = (struct copse_verified){ .step = e->slot->step,
+                                  .seed = e->t->params.seed,
                                   .segments = (uint32_t)e->layout->events.count,
-                                  .report_names = e->t->reports.names, .report_count = e->t->reports.count };
+                                  .report_names = e->t->reports.names,
+                                  .report_count = e->t->reports.count };
     for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
         struct copse_step_recording *rec = e->shards->recordings[r];
         m->programs[r] = rec->base.program;
@@ -236,7 +260,8 @@ copse_status copse__execute(struct copse_execution *e)
         e->t->outputs.is_newest = false; /* it overwrites those of the step before */
     e->report = last;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
-        if (l->events.at[i] == COPSE_NO_ALL_REDUCE) { /* the loss is complete when the first bucket is */
+        /* the loss is complete when the first bucket is */
+        if (l->events.at[i] == COPSE_NO_ALL_REDUCE) {
             e->report = i;
             break;
         }
@@ -263,7 +288,8 @@ copse_status copse__execute(struct copse_execution *e)
     if (e->is_updating)
         COPSE_TRY(commit(e));
     if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
-        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shards), "while assigning to updated variables"));
+        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shards),
+                             "while assigning to updated variables"));
     if (e->is_updating)
         e->t->is_failed = false;
     if (e->is_training)

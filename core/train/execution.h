@@ -10,7 +10,7 @@ struct copse_execution {
     const struct copse_layout *layout;
     const struct copse_shards *shards;
     struct copse_step_slot *slot;
-    uint32_t part;      /* of the slot */
+    uint32_t part; /* of the slot */
     bool is_training, is_updating;
     bool is_resident;   /* all replicas have one queue: nothing is submitted, and nothing waits */
     bool keeps_reports; /* reports go to the outfeed, which is read behind the run */
@@ -19,9 +19,10 @@ struct copse_execution {
     uint32_t queued;    /* segments */
     uint32_t ended;     /* buckets whose gradients the queued segments complete */
     uint32_t exchanged; /* segments behind which the exchange is done */
-    uint32_t barrier;   /* segment before the first all-reduce that is not done: no later one is queued */
-    uint32_t report;    /* segment behind which loss and reports are read */
-    uint32_t bucket;    /* next one */
+    /* segment before the first all-reduce that is not done: no later one is queued */
+    uint32_t barrier;
+    uint32_t report;                /* segment behind which loss and reports are read */
+    uint32_t bucket;                /* next one */
     struct copse_verified verified; /* of a training step */
 };
 

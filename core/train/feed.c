@@ -8,16 +8,22 @@ static const struct copse_feed_table direct;
 
 copse_status copse__feed_init(copse_trainer *t)
 {
-    const uint32_t steps_per_run = t->strategy->accelerator.steps_per_run, prefetch = t->params.prefetch;
+    const uint32_t steps_per_run = t->strategy->accelerator.steps_per_run,
+                   prefetch = t->params.prefetch;
     struct copse_feed *f = &t->feed;
-    f->table = steps_per_run > 0 ? &copse__feed_run : prefetch > 0 ? &copse__feed_prefetch : &direct;
+    f->table = steps_per_run > 0 ? &copse__feed_run
+               : prefetch > 0    ? &copse__feed_prefetch
+                                 : &direct;
     if (steps_per_run > 0 && prefetch > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
-                                              "batches ahead: leave it 0", prefetch);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: prefetch is %u, and an accelerator takes whole runs of "
+                          "batches ahead: leave it 0",
+                          prefetch);
     f->depth = COPSE_MAX(steps_per_run, prefetch);
     f->slots = copse__alloc(&t->strategy->ctx->base.mem, f->depth, sizeof *f->slots);
     if (!f->slots)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory to take %u batches ahead", f->depth);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory to take %u batches ahead",
+                          f->depth);
     return f->table->init ? f->table->init(t) : COPSE_OK;
 }
 
@@ -35,9 +41,11 @@ static copse_status check_is_fed(const copse_trainer *t)
 {
     return t->feed.table->plan
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: runs of several steps need an accelerator strategy, "
-                                                   "its strategy is %s; to take batches ahead of its steps set "
-                                                   "`prefetch`", copse_strategy_name(t->strategy));
+               : copse_fail(COPSE_ERR_UNSUPPORTED,
+                            "trainer: runs of several steps need an accelerator strategy, "
+                            "its strategy is %s; to take batches ahead of its steps set "
+                            "`prefetch`",
+                            copse_strategy_name(t->strategy));
 }
 
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
@@ -50,7 +58,8 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     struct copse_feed *f = &t->feed;
     struct copse_shards s;
     if (f->count == f->depth)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: %s is %u",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: %u batches are fed, there is no room for one more: %s is %u",
                           f->count, f->table->depth, f->depth);
     COPSE_TRY(f->table->plan(t, batch, &s));
     COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed of a trainer: how batches reach the devices. It is a ring of batch slots in device memory and one of
-   three tables of functions:
+/* The feed of a trainer: how batches reach the devices. It is a ring of batch slots in device
+   memory and one of three tables of functions:
    - direct: no slot. A step writes its batch to where the recordings read it.
-   - prefetch: batches are uploaded to slots on the transfer queues while earlier steps compute; a step takes one slot.
-   - run (accelerator strategies): batches are uploaded to slots; one submission trains all of them, a step for each. */
+   - prefetch: batches are uploaded to slots on the transfer queues while earlier steps compute; a
+     step takes one slot.
+   - run (accelerator strategies): batches are uploaded to slots; one submission trains all of them,
+     a step for each. */
 #ifndef COPSE_FEED_H
 #define COPSE_FEED_H
 
@@ -16,8 +18,10 @@ struct copse_batch_slot {
     struct copse_host_batch batch; /* without data, of these columns */
     struct copse_column columns[COPSE_MAX_INPUTS];
     struct copse_binding at[COPSE_MAX_REPLICAS]; /* each replica's shard */
-    uint64_t written[COPSE_MAX_REPLICAS]; /* prefetch: ticket of the transfer queue behind the upload, */
-    uint64_t read[COPSE_MAX_REPLICAS];    /* and of the replica's queue behind the copy out of the slot */
+    /* prefetch: ticket of the transfer queue behind the upload, */
+    uint64_t written[COPSE_MAX_REPLICAS];
+    /* and of the replica's queue behind the copy out of the slot */
+    uint64_t read[COPSE_MAX_REPLICAS];
 };
 
 struct copse_feed_table {
@@ -25,16 +29,20 @@ struct copse_feed_table {
     bool has_transfers; /* uploads are on the replicas' transfer queues; else on their own */
     copse_status (*init)(copse_trainer *t); /* memory besides the slots; NULL: none */
     void (*fini)(copse_trainer *t);
-    /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not
-       fed. */
-    copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s);
-    /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the oldest that is fed.
-       *slot: the slot that the step takes; NULL: it writes the batch itself. NULL: each step does. */
-    copse_status (*prepare)(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                            struct copse_shards *s, struct copse_batch_slot **slot);
-    /* Queue the copy of a replica's shard from its slot to where the recording reads it. NULL: `prepare` gives no
-       slots. */
-    copse_status (*take)(copse_trainer *t, struct copse_batch_slot *slot, const struct copse_step_recording *rec);
+    /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL:
+       batches are not fed. */
+    copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch,
+                         struct copse_shards *s);
+    /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the
+     * oldest that is fed. slot: the slot that the step takes; NULL: it writes the batch itself.
+     * NULL: each step does. */
+    copse_status (*prepare)(copse_trainer *t, const struct copse_host_batch *batch,
+                            enum copse_pass pass, struct copse_shards *s,
+                            struct copse_batch_slot **slot);
+    /* Queue the copy of a replica's shard from its slot to where the recording reads it. NULL:
+       `prepare` gives no slots. */
+    copse_status (*take)(copse_trainer *t, struct copse_batch_slot *slot,
+                         const struct copse_step_recording *rec);
     /* Train on all batches that are fed. *done: how many steps were queued. */
     copse_status (*run)(copse_trainer *t, uint32_t *done);
 };
@@ -71,11 +79,13 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch);
 /* Queue the copy from a slot to where the recording reads it. */
-copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot);
+copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec,
+                              const struct copse_binding *slot);
 /* Queue the upload of a batch, with these shards, to a slot. Its memory grows where need be. */
 copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
                                 const struct copse_shards *s, struct copse_batch_slot *slot);
 /* Whether a batch has columns of these names, types and shapes. */
-bool copse__batch_has_columns(const struct copse_host_batch *batch, const struct copse_column *columns, size_t count);
+bool copse__batch_has_columns(const struct copse_host_batch *batch,
+                              const struct copse_column *columns, size_t count);
 
 #endif

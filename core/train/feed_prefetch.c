@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed of a trainer with `prefetch`: batches are uploaded to slots on each replica's transfer queue while its own
-   queue computes. A step begins with a copy on the device, from the slot to where the recordings read. */
+/* The feed of a trainer with `prefetch`: batches are uploaded to slots on each replica's transfer
+   queue while its own queue computes. A step begins with a copy on the device, from the slot to
+   where the recordings read. */
 #include "core/train/trainer.h"
 
 static copse_status init(copse_trainer *t)
@@ -11,7 +12,8 @@ static copse_status init(copse_trainer *t)
     return COPSE_OK;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s)
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
+                         struct copse_shards *s)
 {
     return copse__shards_prepare(t, batch, copse__feed_pass(t, t->feed.count), false, s);
 }
@@ -19,8 +21,8 @@ static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
 /* ---- the step's side ---- */
 
 /* What copse__shards_prepare does for a batch in host memory. */
-static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const struct copse_batch_slot *slot,
-                                struct copse_shards *s)
+static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass,
+                                const struct copse_batch_slot *slot, struct copse_shards *s)
 {
     COPSE_TRY(copse__accumulation_check(t));
     copse__recordings_begin(t);
@@ -31,8 +33,9 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     return copse__shards_record(t, &slot->batch, pass, s);
 }
 
-static copse_status prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                            struct copse_shards *s, struct copse_batch_slot **slot)
+static copse_status prepare(copse_trainer *t, const struct copse_host_batch *batch,
+                            enum copse_pass pass, struct copse_shards *s,
+                            struct copse_batch_slot **slot)
 {
     struct copse_feed *f = &t->feed;
     struct copse_batch_slot *oldest = copse__feed_slot(t, 0);
@@ -51,7 +54,8 @@ static copse_status prepare(copse_trainer *t, const struct copse_host_batch *bat
     return COPSE_OK;
 }
 
-static copse_status take(copse_trainer *t, struct copse_batch_slot *slot, const struct copse_step_recording *rec)
+static copse_status take(copse_trainer *t, struct copse_batch_slot *slot,
+                         const struct copse_step_recording *rec)
 {
     const uint32_t r = rec->replica;
     const struct copse_replica *rep = &t->strategy->replicas[r];
@@ -75,6 +79,11 @@ static copse_status run(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_prefetch = {
-    .depth = "prefetch", .has_transfers = true, .init = init,
-    .plan = plan, .prepare = prepare, .take = take, .run = run,
+    .depth = "prefetch",
+    .has_transfers = true,
+    .init = init,
+    .plan = plan,
+    .prepare = prepare,
+    .take = take,
+    .run = run,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed of an accelerator strategy: runs of several steps. Batches and step words are on the devices before the run
-   begins. Each step copies its own from there, and leaves its reports in the outfeed, which is read behind the last
-   step. Where all replicas have one queue a run is one submission. */
+/* The feed of an accelerator strategy: runs of several steps. Batches and step words are on the
+   devices before the run begins. Each step copies its own from there, and leaves its reports in the
+   outfeed, which is read behind the last step. Where all replicas have one queue a run is one
+   submission. */
 #include <stdio.h>
 
 #include "copse/distribute/accelerator.h"
@@ -14,9 +15,11 @@
 static copse_status init(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
-    t->feed.words = copse__alloc(&st->ctx->base.mem, (size_t)t->feed.depth * st->replica_count, WORD_BYTES);
+    t->feed.words =
+        copse__alloc(&st->ctx->base.mem, (size_t)t->feed.depth * st->replica_count, WORD_BYTES);
     if (!t->feed.words)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %u steps", t->feed.depth);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %u steps",
+                          t->feed.depth);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         COPSE_TRY(copse__trainer_buffer(t, r, t->feed.depth * WORD_BYTES, &t->feed.step_words[r]));
         COPSE_TRY(copse_note(copse__trainer_buffer(t, r, t->ring.at->stride, &t->ring.outfeed[r]),
@@ -43,18 +46,22 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
     const struct copse_batch_slot *first = &f->slots[0];
     COPSE_TRY(copse__batch_check(batch));
     if (f->count > 0 && batch->count != first->batch.count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of %zu examples in a run of batches of %zu; "
-                                              "shapes within a run are static: leave the last batch of "
-                                              "an epoch out (drop_last), or run it alone",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: a batch of %zu examples in a run of batches of %zu; "
+                          "shapes within a run are static: leave the last batch of "
+                          "an epoch out (drop_last), or run it alone",
                           batch->count, first->batch.count);
     if (f->count > 0 && !copse__batch_has_columns(batch, first->columns, first->batch.column_count))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of other inputs in a run; all batches of a run have the "
-                                              "same names, types and shapes");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "trainer: a batch of other inputs in a run; all batches of a run have the "
+            "same names, types and shapes");
     return COPSE_OK;
 }
 
 /* The shards of the first batch are those of all. */
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s)
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
+                         struct copse_shards *s)
 {
     const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
     COPSE_TRY(check_batch(t, batch));
@@ -69,7 +76,8 @@ static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
 
 struct run {
     copse_trainer *t;
-    struct copse_shards shards[2]; /* with the recordings of the first micro-batch of an update, and of others */
+    /* with the recordings of the first micro-batch of an update, and of others */
+    struct copse_shards shards[2];
     bool is_resident, keeps_reports;
     uint64_t first_step; /* updates before */
     size_t first_row;    /* of the outfeed */
@@ -81,7 +89,8 @@ static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
     return t->feed.words + ((size_t)r * t->feed.depth + i) * COPSE_STEP_WORDS;
 }
 
-/* Step words of `count` batches from number `first` on, the next to be trained, as single steps would have them. */
+/* Step words of `count` batches from number `first` on, the next to be trained, as single steps
+   would have them. */
 static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
 {
     const struct copse_feed *f = &t->feed;
@@ -104,8 +113,8 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->step_words[r], first * WORD_BYTES,
-                                    words_of(t, r, first), count * WORD_BYTES));
+        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->step_words[r],
+                                    first * WORD_BYTES, words_of(t, r, first), count * WORD_BYTES));
     return COPSE_OK;
 }
 
@@ -114,7 +123,8 @@ static copse_status copy_in(const copse_trainer *t, const struct copse_shards *s
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
+        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0,
+                                   WORD_BYTES));
         COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
     }
     return COPSE_OK;
@@ -148,7 +158,8 @@ static copse_status read_outfeed(const struct run *run, uint32_t r)
     unsigned char *to = t->ring.landing + r * t->ring.at->stride;
     copse_queue *q = t->strategy->replicas[r].queue;
     COPSE_TRY(copse_queue_read(q, t->ring.outfeed[r], run->first_row * COPSE_REPORT_BYTES,
-                               to + run->first_row * COPSE_REPORT_BYTES, ahead * COPSE_REPORT_BYTES));
+                               to + run->first_row * COPSE_REPORT_BYTES,
+                               ahead * COPSE_REPORT_BYTES));
     return copse_queue_read(q, t->ring.outfeed[r], 0, to, (run->done - ahead) * COPSE_REPORT_BYTES);
 }
 
@@ -178,21 +189,24 @@ static copse_status start(const struct run *run)
 static copse_status begin_run(struct run *run)
 {
     copse_trainer *t = run->t;
-    const uint64_t last = t->step + (t->accumulation.parts + t->feed.count - 1) / t->params.accumulate;
+    const uint64_t last =
+        t->step + (t->accumulation.parts + t->feed.count - 1) / t->params.accumulate;
     COPSE_TRY(copse__accumulation_check(t));
     copse__recordings_begin(t);
     COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
         copse__shards_copy(&t->feed.slots[0].shards, &run->shards[i]);
         if (i == 0 || t->params.accumulate > 1)
-            COPSE_TRY(copse__shards_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
+            COPSE_TRY(copse__shards_record(t, &t->feed.slots[0].batch,
+                                           i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
                                            &run->shards[i]));
     }
     run->keeps_reports = !t->params.check_numerics;
     run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&
                        !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     run->first_step = t->step;
-    run->first_row = (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
+    run->first_row =
+        (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
     return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, t->feed.count);
 }
 
@@ -222,12 +236,17 @@ static copse_status run_all(copse_trainer *t, uint32_t *done)
     COPSE_TRY(begin_run(&run));
     copse_status s = COPSE_OK;
     while (s == COPSE_OK && run.done < t->feed.count)
-        s = copse_note(run_batch(&run), "in step %llu, number %u of a run", (unsigned long long)t->step + 1, run.done);
+        s = copse_note(run_batch(&run), "in step %llu, number %u of a run",
+                       (unsigned long long)t->step + 1, run.done);
     s = end_run(&run, s);
     *done = run.done;
     return s;
 }
 
 const struct copse_feed_table copse__feed_run = {
-    .depth = "steps_per_run", .init = init, .fini = fini, .plan = plan, .run = run_all,
+    .depth = "steps_per_run",
+    .init = init,
+    .fini = fini,
+    .plan = plan,
+    .run = run_all,
 };

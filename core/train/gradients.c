@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes behind a loss: derivatives, the application's transform of them, watches, and their places in the flat
-   store. */
+/* The nodes behind a loss: derivatives, the application's transform of them, watches, and their
+   places in the flat store. */
 #include <math.h>
 
 #include "core/graph/type.h"
@@ -37,8 +37,9 @@ static copse_status differentiate(struct builder *b)
     return is_any || !t->trained.is_listed
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT,
-                               "trainer: the loss depends on none of the %zu variables to train "
-                               "('%s'%s)", count, t->trained.at[0]->name, count > 1 ? ", ..." : "");
+                            "trainer: the loss depends on none of the %zu variables to train "
+                            "('%s'%s)",
+                            count, t->trained.at[0]->name, count > 1 ? ", ..." : "");
 }
 
 static copse_status transform(struct builder *b)
@@ -54,14 +55,18 @@ static copse_status transform(struct builder *b)
         const copse_variable *v = b->t->trained.at[i];
         copse_tensor **dx = &b->pairs[i].gradient;
         if (b->pairs[i].variable != v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the transform of gradients must leave "
-                                                  "'%s' at its place in the list", v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "trainer: the transform of gradients must leave "
+                              "'%s' at its place in the list",
+                              v->name);
         if (*dx)
             COPSE_TRY(copse__own(b->g, *dx, dx));
-        if (*dx && ((*dx)->type != COPSE_F32 || !copse__shape_equal((*dx)->shape, v->tensor.shape))) {
-            return copse_fail(COPSE_ERR_SHAPE, "trainer: the transformed gradient of '%s' must be "
-                                               "f32 and have its shape, it has %s", v->name,
-                              COPSE_SHAPE_TEXT((*dx)->shape));
+        if (*dx &&
+            ((*dx)->type != COPSE_F32 || !copse__shape_equal((*dx)->shape, v->tensor.shape))) {
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "trainer: the transformed gradient of '%s' must be "
+                              "f32 and have its shape, it has %s",
+                              v->name, COPSE_SHAPE_TEXT((*dx)->shape));
         }
     }
     return COPSE_OK;
@@ -72,7 +77,8 @@ static copse_status transform(struct builder *b)
 static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
 {
     const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
-    const struct copse_binding to = { b->t->watches.buffers[b->r->replica], at, copse__type_bytes(COPSE_F32) };
+    const struct copse_binding to = { b->t->watches.buffers[b->r->replica], at,
+                                      copse__type_bytes(COPSE_F32) };
     return copse__recording_place(&b->r->base, scalar, to, 0);
 }
 
@@ -93,7 +99,8 @@ static copse_status watch_size(struct builder *b, size_t i)
     COPSE_TRY(copse_abs(b->g, x, &size));
     for (int k = 0; k < COPSE_GRADIENT_BINS; k++) {
         copse_tensor *edge;
-        COPSE_TRY(copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k), &edge));
+        COPSE_TRY(
+            copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k), &edge));
         COPSE_TRY(copse_greater_equal(b->g, size, edge, &y));
         COPSE_TRY(copse_sum(b->g, y, NULL, 0, false, &y));
         COPSE_TRY(watch(b, i, COPSE_WATCH_BINS + (uint32_t)k, y));
@@ -132,7 +139,8 @@ static copse_status place_all(struct builder *b)
         } else if (!dx) {
             COPSE_TRY(copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0, &dx));
         }
-        COPSE_TRY(copse__recording_place(&b->r->base, dx, copse__variable_gradient(v, b->r->replica),
+        COPSE_TRY(copse__recording_place(&b->r->base, dx,
+                                         copse__variable_gradient(v, b->r->replica),
                                          copse__optimizer_bucket(b->t->optimizer, v)));
     }
     return COPSE_OK;

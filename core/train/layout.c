@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The all-reduces inside a loss function: memory and exchange of each, and the check that all recordings have the same
-   ones. An all-reduce is a bucket of the exchange, in a piece of its own; its update is an assignment. */
+/* The all-reduces inside a loss function: memory and exchange of each, and the check that all
+   recordings have the same ones. An all-reduce is a bucket of the exchange, in a piece of its own;
+   its update is an assignment. */
 #include "core/graph/type.h"
 #include "core/train/trainer.h"
 
-static copse_status assign(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
+                           struct copse_command *out)
 {
     (void)user, (void)dev;
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
@@ -34,7 +36,7 @@ static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, cop
 }
 
 copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, uint32_t index,
-                                 struct copse_binding *operand, struct copse_binding *result)
+                                      struct copse_binding *operand, struct copse_binding *result)
 {
     const struct copse_step_recording *r = recording;
     copse_trainer *t = r->trainer;
@@ -48,11 +50,11 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
         COPSE_TRY(copse_note(add_all_reduce(t, l, y->shape), "while making all_reduce %u", index));
     const struct copse_graph_all_reduce *c = &l->all_reduces.at[index];
     if (!copse__shape_equal(c->shape, y->shape)) {
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "all_reduce %u: %s in replica %u's loss on %zu examples, %s elsewhere; the "
-                          "shape must be the same on all replicas, whatever their shards", index,
-                          COPSE_SHAPE_TEXT(y->shape), r->replica, r->examples,
-                          COPSE_SHAPE_TEXT(c->shape));
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "all_reduce %u: %s in replica %u's loss on %zu examples, %s elsewhere; the "
+            "shape must be the same on all replicas, whatever their shards",
+            index, COPSE_SHAPE_TEXT(y->shape), r->replica, r->examples, COPSE_SHAPE_TEXT(c->shape));
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
     copse__updates_all_reduce((struct copse_step_recording *)recording, y, index);
@@ -67,7 +69,8 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t segments = copse__program_segments(p);
     for (uint32_t i = 0; i < segments; i++)
-        COPSE_TRY(copse_need_memory(COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)), "trainer"));
+        COPSE_TRY(copse_need_memory(COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)),
+                                    "trainer"));
     if (!COPSE_RESERVE(mem, &t->ring.ready, (size_t)segments * t->strategy->replica_count))
         return copse_no_memory("trainer");
     l->is_known = true;
@@ -87,7 +90,8 @@ copse_status copse__layout_settle(struct copse_recording *recording)
                    : copse_fail(COPSE_ERR_ARGUMENT,
                                 "trainer: replica %u's loss on %zu examples has other sums over "
                                 "replicas (all_reduce) than the first one, or has them in another "
-                                "order", r->replica, r->examples);
+                                "order",
+                                r->replica, r->examples);
 }
 
 void copse__layout_fini(copse_trainer *t, struct copse_layout *l)

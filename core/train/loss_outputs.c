@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which holds what the
-   recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
+/* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which
+   holds what the recording computed last; the outputs of a step are read from the recordings of its
+   last micro-batch. */
 #include "core/graph/type.h"
-#include "core/value/cross_device.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
+#include "core/value/cross_device.h"
 
 /* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */
 
@@ -31,16 +32,20 @@ static copse_status check_list(const copse_trainer *t, const copse_graph *g)
     for (size_t i = 0; is_same && i < g->output_count; i++) {
         const struct copse_loss_output *o = &t->outputs.at[i];
         const copse_tensor *x = g->outputs[i].tensor;
-        is_same = strcmp(o->name, g->outputs[i].name) == 0 && o->reduction == g->outputs[i].reduction &&
-                  o->type == x->type && o->shape.rank == x->shape.rank;
+        is_same = strcmp(o->name, g->outputs[i].name) == 0 &&
+                  o->reduction == g->outputs[i].reduction && o->type == x->type &&
+                  o->shape.rank == x->shape.rank;
         if (is_same && o->reduction != COPSE_OUTPUT_NONE && !copse__shape_equal(o->shape, x->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "trainer: output '%s' is %s here and was %s before; an output that is "
-                                               "reduced has one shape, whatever the shard is", o->name,
-                              COPSE_SHAPE_TEXT(x->shape), COPSE_SHAPE_TEXT(o->shape));
+            return copse_fail(
+                COPSE_ERR_SHAPE,
+                "trainer: output '%s' is %s here and was %s before; an output that is "
+                "reduced has one shape, whatever the shard is",
+                o->name, COPSE_SHAPE_TEXT(x->shape), COPSE_SHAPE_TEXT(o->shape));
     }
     return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must set the same outputs on every "
-                                                    "call");
+                   : copse_fail(COPSE_ERR_ARGUMENT,
+                                "trainer: the loss function must set the same outputs on every "
+                                "call");
 }
 
 copse_status copse__loss_outputs_place(struct copse_step_recording *r)
@@ -51,10 +56,12 @@ copse_status copse__loss_outputs_place(struct copse_step_recording *r)
     COPSE_TRY(t->outputs.is_known ? check_list(t, g) : take_list(t, g));
     if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
         return COPSE_OK;
-    r->outputs = copse__arena_alloc(&r->base.graph->arena, g->output_count, sizeof(struct copse_block *));
+    r->outputs =
+        copse__arena_alloc(&r->base.graph->arena, g->output_count, sizeof(struct copse_block *));
     COPSE_TRY(copse_need_memory(r->outputs, "trainer"));
     for (size_t i = 0; i < g->output_count; i++)
-        COPSE_TRY(copse__loss_place(&r->base, g->outputs[i].tensor, COPSE_MAX(last, 1) - 1, &r->outputs[i]));
+        COPSE_TRY(copse__loss_place(&r->base, g->outputs[i].tensor, COPSE_MAX(last, 1) - 1,
+                                    &r->outputs[i]));
     return COPSE_OK;
 }
 
@@ -68,14 +75,16 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
 
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
-    memcpy((void *)t->outputs.newest, (void *)s->recordings, t->strategy->replica_count * sizeof *t->outputs.newest);
+    memcpy((void *)t->outputs.newest, (void *)s->recordings,
+           t->strategy->replica_count * sizeof *t->outputs.newest);
     t->outputs.is_newest = true;
 }
 
 /* ---- reading ---- */
 
 /* A replica without examples adds zeros, or has no rows. */
-static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_output *o, copse_value **out)
+static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_output *o,
+                               copse_value **out)
 {
     copse_shape shape = o->shape;
     if (o->reduction == COPSE_OUTPUT_NONE && shape.rank > 0)
@@ -105,5 +114,6 @@ copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_val
         return part_of(t, 0, i, out);
     for (uint32_t r = 0; r < replicas && !s; r++)
         s = part_of(t, r, i, &parts[r]);
-    return copse__value_distributed_of(s, t->strategy, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
+    return copse__value_distributed_of(s, t->strategy, COPSE_VALUE_PER_REPLICA, parts, NULL,
+                                       replicas, out);
 }

@@ -6,12 +6,17 @@
 #include "core/ops/ops.h"
 #include "core/variable/flat_store.h"
 
-void copse__loss_recordings_init(struct copse_recordings *lists, const struct copse_recording_table *table,
-                                 void *user, copse_strategy *st, uint32_t limit)
+void copse__loss_recordings_init(struct copse_recordings *lists,
+                                 const struct copse_recording_table *table, void *user,
+                                 copse_strategy *st, uint32_t limit)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
-        lists[r] = (struct copse_recordings){ .table = table, .user = user, .ctx = st->ctx, .strategy = st,
-                                              .replica = r, .limit = limit > 0 ? limit : COPSE_RECORDINGS };
+        lists[r] = (struct copse_recordings){ .table = table,
+                                              .user = user,
+                                              .ctx = st->ctx,
+                                              .strategy = st,
+                                              .replica = r,
+                                              .limit = limit > 0 ? limit : COPSE_RECORDINGS };
 }
 
 void copse__loss_recordings_fini(struct copse_recordings *lists)
@@ -20,9 +25,11 @@ void copse__loss_recordings_fini(struct copse_recordings *lists)
         copse__recordings_fini(&lists[r]);
 }
 
-void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_recording *r, const char *name)
+void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_recording *r,
+                             const char *name)
 {
-    c->callback = (struct copse_callback){ .name = name, .is_passive = true,
+    c->callback = (struct copse_callback){ .name = name,
+                                           .is_passive = true,
                                            .used = { r->list->user, r->graph } };
     copse__context_push_replica(&c->frame, r->list->strategy, r->list->replica);
     c->frame.is_graph = true;
@@ -34,8 +41,8 @@ copse_status copse__graph_call_leave(struct copse_graph_call *c, copse_status s)
     return copse__callback_leave(&c->callback, copse__context_pop(&c->frame, s));
 }
 
-copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool is_training, const char *name,
-                              copse_loss_fn *loss, void *user)
+copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool is_training,
+                              const char *name, copse_loss_fn *loss, void *user)
 {
     const struct copse_group *group = &r->list->strategy->group;
     struct copse_graph_call c;
@@ -69,8 +76,8 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
     };
 }
 
-copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x, size_t count,
-                                       copse_tensor **dx)
+copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x,
+                                       size_t count, copse_tensor **dx)
 {
     copse_tensor *seed;
     r->graph->is_backward = true;
@@ -86,7 +93,8 @@ copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint3
     const uint64_t count = copse__elements(t->shape);
     copse_queue *q = r->list->strategy->replicas[r->list->replica].queue;
     COPSE_TRY(copse__block_create(r->list->ctx, q, t->type, count, out));
-    const struct copse_binding at = { (*out)->buffer, 0, (size_t)count * copse__type_bytes(t->type) };
+    const struct copse_binding at = { (*out)->buffer, 0,
+                                      (size_t)count * copse__type_bytes(t->type) };
     return count > 0 ? copse__recording_place(r, t, at, bucket) : COPSE_OK;
 }
 
@@ -95,5 +103,6 @@ copse_status copse__loss_value(const struct copse_recording *r, const struct cop
 {
     struct copse_block *copy;
     COPSE_TRY(copse__block_copy(from, from->queue, &copy));
-    return copse__value_from_block(r->list->ctx, r->list->strategy, r->list->replica, shape, copy, out);
+    return copse__value_from_block(r->list->ctx, r->list->strategy, r->list->replica, shape, copy,
+                                   out);
 }

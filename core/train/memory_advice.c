@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a step that does not fit into device memory could do instead: the plans of smaller batches, of recomputation and of
-   products of 16 bits. */
+/* What a step that does not fit into device memory could do instead: the plans of smaller batches,
+   of recomputation and of products of 16 bits. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -24,8 +24,14 @@ static void add(struct advice *a, const char *fmt, ...)
 
 static const char *number(uint64_t bytes, char text[NUMBER])
 {
-    const uint64_t kib = 1u << 10, mib = kib << 10, gib = mib << 10, unit = bytes >= gib ? gib : bytes >= mib ? mib : kib;
-    snprintf(text, NUMBER, "%.1f %s", (double)bytes / (double)unit, unit == gib ? "GiB" : unit == mib ? "MiB" : "KiB");
+    const uint64_t kib = 1u << 10, mib = kib << 10, gib = mib << 10,
+                   unit = bytes >= gib   ? gib
+                          : bytes >= mib ? mib
+                                         : kib;
+    snprintf(text, NUMBER, "%.1f %s", (double)bytes / (double)unit,
+             unit == gib   ? "GiB"
+             : unit == mib ? "MiB"
+                           : "KiB");
     return text;
 }
 
@@ -33,12 +39,14 @@ static const char *number(uint64_t bytes, char text[NUMBER])
 static const char *option(uint64_t bytes, char text[NUMBER])
 {
     const bool is_large = bytes >= (uint64_t)64 << 20;
-    snprintf(text, NUMBER, "%llu%s", (unsigned long long)(bytes >> (is_large ? 20 : 10)), is_large ? "MiB" : "KiB");
+    snprintf(text, NUMBER, "%llu%s", (unsigned long long)(bytes >> (is_large ? 20 : 10)),
+             is_large ? "MiB" : "KiB");
     return text;
 }
 
 /* The largest of a half, a quarter, ... of the batch that fits. */
-static void add_batch(struct advice *a, copse_trainer *t, const struct copse_memory_shard *whole, uint64_t most)
+static void add_batch(struct advice *a, copse_trainer *t, const struct copse_memory_shard *whole,
+                      uint64_t most)
 {
     struct copse_value_memory m;
     char needs[NUMBER];
@@ -49,13 +57,15 @@ static void add_batch(struct advice *a, copse_trainer *t, const struct copse_mem
             return;
         if (m.bytes > most)
             continue;
-        add(a, "; a batch of %zu needs %s", (whole->batch->count + part - 1) / part, number(m.bytes, needs));
+        add(a, "; a batch of %zu needs %s", (whole->batch->count + part - 1) / part,
+            number(m.bytes, needs));
         return;
     }
     add(a, "; no smaller batch fits");
 }
 
-static void add_recomputation(struct advice *a, copse_trainer *t, const struct copse_memory_shard *s, uint64_t most)
+static void add_recomputation(struct advice *a, copse_trainer *t,
+                              const struct copse_memory_shard *s, uint64_t most)
 {
     const struct copse_memory_use use = copse__memory_use(t, s->replica);
     struct copse_value_memory m;
@@ -63,14 +73,16 @@ static void add_recomputation(struct advice *a, copse_trainer *t, const struct c
     if (copse__memory_plan_recomputed(t, s, 0, &m) != COPSE_OK)
         return;
     if (most == UINT64_MAX || m.bytes > most)
-        add(a, "; with recomputation (memory_budget, --memory) it needs %s", number(m.bytes, needs));
-    else if (m.bytes <= most / use.sharers)
-        add(a, "; memory_budget (--memory %s) recomputes, with at least %s", option(use.others + most, budget),
+        add(a, "; with recomputation (memory_budget, --memory) it needs %s",
             number(m.bytes, needs));
+    else if (m.bytes <= most / use.sharers)
+        add(a, "; memory_budget (--memory %s) recomputes, with at least %s",
+            option(use.others + most, budget), number(m.bytes, needs));
 }
 
 /* Products of bf16 need no scaling of the loss. */
-static void add_precision(struct advice *a, copse_trainer *t, const struct copse_memory_shard *s, uint64_t most)
+static void add_precision(struct advice *a, copse_trainer *t, const struct copse_memory_shard *s,
+                          uint64_t most)
 {
     struct copse_value_memory m;
     char needs[NUMBER];
@@ -97,7 +109,8 @@ static copse_status advise(copse_trainer *t, const struct copse_memory_shard *s)
     copse__log(&t->strategy->ctx->base.log, COPSE_LOG_DEBUG, "trainer: %s", before);
     const bool is_known = left > 0 && left < m.bytes;
     const uint64_t most = is_known ? left : m.bytes - 1;
-    add(&a, "%s: the values of a step with a batch of %zu need %s, ", dev->info.id, s->batch->count, number(m.bytes, needs));
+    add(&a, "%s: the values of a step with a batch of %zu need %s, ", dev->info.id, s->batch->count,
+        number(m.bytes, needs));
     add(&a, is_known ? "%s are free" : "more than the device has free", number(left, has));
     add_batch(&a, t, s, most);
     add_recomputation(&a, t, s, is_known ? most : UINT64_MAX);
@@ -105,7 +118,10 @@ static copse_status advise(copse_trainer *t, const struct copse_memory_shard *s)
     return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "%s", a.text);
 }
 
-copse_status copse__memory_advise(copse_trainer *t, const struct copse_memory_shard *s, copse_status why)
+copse_status copse__memory_advise(copse_trainer *t, const struct copse_memory_shard *s,
+                                  copse_status why)
 {
-    return why == COPSE_ERR_NO_DEVICE_MEMORY && t->params.memory_budget == 0 && s->examples > 0 ? advise(t, s) : why;
+    return why == COPSE_ERR_NO_DEVICE_MEMORY && t->params.memory_budget == 0 && s->examples > 0
+               ? advise(t, s)
+               : why;
 }

@@ -14,14 +14,16 @@ static size_t count_launched(const copse_graph *g)
     return count;
 }
 
-static copse_status measure(const struct copse_program_params *params, struct copse_value_memory *out)
+static copse_status measure(const struct copse_program_params *params,
+                            struct copse_value_memory *out)
 {
     struct copse_program_memory m;
     COPSE_TRY(copse__program_measure(params, SIZE_MAX, &m));
     *out = (struct copse_value_memory){ .bytes = m.bytes, .kept = m.kept, .peak = m.peak };
     if (m.at)
-        snprintf(out->op, sizeof out->op, "%s %s%s, %s pass", m.at->op->name, copse__type_name(m.at->type),
-                 COPSE_SHAPE_TEXT(m.at->shape), m.at->is_backward ? "backward" : "forward");
+        snprintf(out->op, sizeof out->op, "%s %s%s, %s pass", m.at->op->name,
+                 copse__type_name(m.at->type), COPSE_SHAPE_TEXT(m.at->shape),
+                 m.at->is_backward ? "backward" : "forward");
     return COPSE_OK;
 }
 
@@ -53,16 +55,19 @@ static copse_status plan_recomputed(void *user, struct copse_program_params *par
     return COPSE_OK;
 }
 
-copse_status copse__memory_plan_plain(copse_trainer *t, const struct copse_memory_shard *s, struct copse_value_memory *out)
+copse_status copse__memory_plan_plain(copse_trainer *t, const struct copse_memory_shard *s,
+                                      struct copse_value_memory *out)
 {
-    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN, plan_plain, out);
+    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN, plan_plain,
+                                 out);
 }
 
-copse_status copse__memory_plan_recomputed(copse_trainer *t, const struct copse_memory_shard *s, size_t budget,
-                                           struct copse_value_memory *out)
+copse_status copse__memory_plan_recomputed(copse_trainer *t, const struct copse_memory_shard *s,
+                                           size_t budget, struct copse_value_memory *out)
 {
     struct recomputed r = { out, budget };
-    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN, plan_recomputed, &r);
+    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN,
+                                 plan_recomputed, &r);
 }
 
 uint64_t copse__memory_free(copse_device *dev, const struct copse_memory_use *use)

@@ -9,9 +9,9 @@
 /* The recording of one replica for one shard. */
 struct copse_prediction {
     struct copse_recording base;
-    uint64_t used;        /* newest call that has asked for it */
+    uint64_t used; /* newest call that has asked for it */
     copse_buffer *result;
-    size_t bytes;         /* of the result */
+    size_t bytes; /* of the result */
 };
 
 static struct copse_prediction *of_base(const struct copse_recording *base)
@@ -36,7 +36,8 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     const struct copse_predictor *p = predictor_of(base);
     base->graph->takes_updates = COPSE_UPDATES_IGNORED;
     COPSE_TRY(copse__loss_call(base, in, false, "the function of a prediction", p->fn, p->user));
-    return base->result ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "predict: the function set no result");
+    return base->result ? COPSE_OK
+                        : copse_fail(COPSE_ERR_ARGUMENT, "predict: the function set no result");
 }
 
 static copse_status extend(struct copse_recording *base)
@@ -45,15 +46,20 @@ static copse_status extend(struct copse_recording *base)
     const copse_tensor *y = base->result;
     const uint32_t examples = base->inputs[0].is.shape.dims[0];
     if (y->type != COPSE_F32 && y->type != COPSE_I32)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "predict: the result is %s; convert it to f32 or i32 (copse_cast)",
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "predict: the result is %s; convert it to f32 or i32 (copse_cast)",
                           copse__type_name(y->type));
     if (y->shape.rank == 0 || y->shape.dims[0] != examples)
-        return copse_fail(COPSE_ERR_SHAPE, "predict: the result is %s for %u examples; its first axis must count them",
-                          COPSE_SHAPE_TEXT(y->shape), examples);
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "predict: the result is %s for %u examples; its first axis must count them",
+            COPSE_SHAPE_TEXT(y->shape), examples);
     p->bytes = (size_t)copse__elements(y->shape) * copse__type_bytes(y->type);
     const size_t room = copse__round_up(COPSE_MAX(p->bytes, 4), 16);
-    COPSE_TRY(copse_buffer_create(queue_of(base)->dev, &(struct copse_buffer_params){ .size = room }, &p->result));
-    return copse__recording_place(base, base->result, (struct copse_binding){ p->result, 0, room }, 0);
+    COPSE_TRY(copse_buffer_create(queue_of(base)->dev,
+                                  &(struct copse_buffer_params){ .size = room }, &p->result));
+    return copse__recording_place(base, base->result, (struct copse_binding){ p->result, 0, room },
+                                  0);
 }
 
 static void target(struct copse_recording *base, struct copse_program_params *params)
@@ -87,7 +93,8 @@ static const struct copse_recording_table table = {
 
 /* Recordings of all shards that are not empty; rows have one size. */
 static copse_status record(struct copse_predictor *p, const struct copse_host_batch *batch,
-                           const struct copse_shard *shards, size_t bytes, struct copse_prediction **out)
+                           const struct copse_shard *shards, size_t bytes,
+                           struct copse_prediction **out)
 {
     const uint64_t words[] = { (uint64_t)(uintptr_t)p->fn, (uint64_t)(uintptr_t)p->user };
     struct copse_recording_key key;
@@ -100,40 +107,50 @@ static copse_status record(struct copse_predictor *p, const struct copse_host_ba
         key.words = words;
         key.word_count = COPSE_COUNT(words);
         COPSE_TRY(copse__recording_inputs(table.name, batch, shards[i].count, &key));
-        COPSE_TRY(copse_note(copse__recordings_get(&p->of[i], &key, &r), "while recording %zu examples for replica %u",
-                             shards[i].count, i));
+        COPSE_TRY(copse_note(copse__recordings_get(&p->of[i], &key, &r),
+                             "while recording %zu examples for replica %u", shards[i].count, i));
         out[i] = of_base(r);
         out[i]->used = p->use;
         const size_t mine = out[i]->bytes / shards[i].count;
         if (row > 0 && mine != row)
-            return copse_fail(COPSE_ERR_SHAPE, "predict: a row of the result has %zu bytes on replica %u and %zu on "
-                                               "another", mine, i, row);
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "predict: a row of the result has %zu bytes on replica %u and %zu on "
+                              "another",
+                              mine, i, row);
         row = mine;
         COPSE_TRY(copse__shard_check(&out[i]->base, batch, &shards[i]));
     }
     return row * batch->count == bytes
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "predict: the result has %zu rows of %zu bytes, together %zu; the memory for "
-                                             "it has %zu bytes", batch->count, row, row * batch->count, bytes);
+               : copse_fail(
+                     COPSE_ERR_SHAPE,
+                     "predict: the result has %zu rows of %zu bytes, together %zu; the memory for "
+                     "it has %zu bytes",
+                     batch->count, row, row * batch->count, bytes);
 }
 
 /* Queue a replica's shard: its inputs, the program, the read of its rows. */
-static copse_status queue_shard(const struct copse_prediction *r, const struct copse_host_batch *batch,
+static copse_status queue_shard(const struct copse_prediction *r,
+                                const struct copse_host_batch *batch,
                                 const struct copse_shard *shard, char *values)
 {
     copse_queue *q = queue_of(&r->base);
     COPSE_TRY(copse__shard_write(q, &r->base, batch, shard, NULL));
     COPSE_TRY(copse__program_replay(r->base.program, 0));
-    COPSE_TRY(copse_queue_read(q, r->result, 0, values + shard->first * (r->bytes / shard->count), r->bytes));
+    COPSE_TRY(copse_queue_read(q, r->result, 0, values + shard->first * (r->bytes / shard->count),
+                               r->bytes));
     return copse_queue_submit(q, NULL);
 }
 
-/* Wait for all replicas, after a failure too: they write to the caller's memory. Returns the first failure. */
-static copse_status finish(const copse_strategy *st, struct copse_prediction *const *list, copse_status s)
+/* Wait for all replicas, after a failure too: they write to the caller's memory. Returns the first
+   failure. */
+static copse_status finish(const copse_strategy *st, struct copse_prediction *const *list,
+                           copse_status s)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
         if (list[r])
-            s = copse__queue_settle(st->replicas[r].queue, s ? s : copse_queue_finish(st->replicas[r].queue));
+            s = copse__queue_settle(st->replicas[r].queue,
+                                    s ? s : copse_queue_finish(st->replicas[r].queue));
     return s;
 }
 
@@ -152,16 +169,19 @@ copse_status copse__predict(struct copse_predictor *p, const struct copse_host_b
 
 /* ---- life ---- */
 
-copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, void *object, uint32_t limit)
+copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, void *object,
+                                   uint32_t limit)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     copse_status s = COPSE_OK;
-    words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = words[COPSE_STEP_PART] = 0x3f800000u; /* 1.0f */
+    /* 1.0f */
+    words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = words[COPSE_STEP_PART] = 0x3f800000u;
     p->strategy = st;
     copse__loss_recordings_init(p->of, &table, object, st, limit);
     for (uint32_t r = 0; r < st->replica_count && !s; r++) {
         copse_queue *q = st->replicas[r].queue;
-        s = copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = sizeof words }, &p->step[r]);
+        s = copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = sizeof words },
+                                &p->step[r]);
         if (!s)
             s = copse_queue_write(q, p->step[r], 0, words, sizeof words);
     }

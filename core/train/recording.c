@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a shard
-   of a batch, and its gradients are placed in the flat store. */
+/* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a
+   replica and a shard of a batch, and its gradients are placed in the flat store. */
 #include "core/graph/type.h"
 #include "core/train/loss_recording.h"
 #include "core/train/shard_inputs.h"
@@ -12,7 +12,8 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
     struct copse_reports *known = &t->reports;
     bool is_same = !known->is_known || known->count == g->report_count;
     for (size_t i = 0; !known->is_known && i < g->report_count; i++) {
-        COPSE_TRY(copse_need_memory(known->names[i] = copse__arena_strdup(&t->arena, g->reports[i].name), "trainer"));
+        COPSE_TRY(copse_need_memory(
+            known->names[i] = copse__arena_strdup(&t->arena, g->reports[i].name), "trainer"));
         known->is_loss[i] = g->reports[i].is_loss;
     }
     for (size_t i = 0; is_same && i < g->report_count; i++)
@@ -26,8 +27,8 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 
 static copse_status place_report(struct copse_step_recording *r, size_t index, copse_tensor *t)
 {
-    const struct copse_binding at = { r->trainer->reports.buffers[r->replica], index * COPSE_REPORT_STRIDE,
-                                      copse__type_bytes(COPSE_F32) };
+    const struct copse_binding at = { r->trainer->reports.buffers[r->replica],
+                                      index * COPSE_REPORT_STRIDE, copse__type_bytes(COPSE_F32) };
     return copse__recording_place(&r->base, t, at, 0);
 }
 
@@ -38,7 +39,8 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     const bool is_training = r->pass != COPSE_PASS_EVALUATE;
     base->graph->takes_updates = is_training ? COPSE_UPDATES_TAKEN : COPSE_UPDATES_IGNORED;
     base->graph->precision = p->precision;
-    const copse_status s = copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
+    const copse_status s =
+        copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
     base->graph->precision = COPSE_F32; /* of the transform of gradients */
     return s;
 }
@@ -69,7 +71,8 @@ struct copse_memory_use copse__memory_use(const copse_trainer *t, uint32_t repli
 {
     struct copse_memory_use u = { .sharers = 0 };
     copse_device *dev = t->strategy->replicas[replica].dev;
-    if (copse_queue_finish(t->strategy->replicas[replica].queue) == COPSE_OK) /* queued work keeps what was released */
+    /* queued work keeps what was released */
+    if (copse_queue_finish(t->strategy->replicas[replica].queue) == COPSE_OK)
         copse__buffers_purge(dev);
     u.others = atomic_load(&dev->bytes);
     for (uint32_t i = 0; i < t->strategy->replica_count; i++) {
@@ -144,7 +147,8 @@ static const struct copse_recording_table table = {
 };
 
 /* The key for a shard; it points to `words`. */
-static copse_status make_key(const struct copse_host_batch *batch, size_t examples, enum copse_pass pass, uint64_t words[2],
+static copse_status make_key(const struct copse_host_batch *batch, size_t examples,
+                             enum copse_pass pass, uint64_t words[2],
                              struct copse_recording_key *key)
 {
     words[0] = pass;
@@ -163,8 +167,9 @@ static copse_status drop_unknown(copse_trainer *t, enum copse_pass pass, copse_s
     return s;
 }
 
-copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
-                                  size_t examples, enum copse_pass pass, struct copse_step_recording **out)
+copse_status copse__recording_get(copse_trainer *t, uint32_t replica,
+                                  const struct copse_host_batch *batch, size_t examples,
+                                  enum copse_pass pass, struct copse_step_recording **out)
 {
     struct copse_recording_key key;
     struct copse_recording *r;
@@ -179,13 +184,15 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
     return COPSE_OK;
 }
 
-copse_status copse__recording_plan(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch, size_t examples,
+copse_status copse__recording_plan(copse_trainer *t, uint32_t replica,
+                                   const struct copse_host_batch *batch, size_t examples,
                                    enum copse_pass pass, copse_plan_fn *plan, void *user)
 {
     struct copse_recording_key key;
     uint64_t words[2];
     COPSE_TRY(make_key(batch, examples, pass, words, &key));
-    return drop_unknown(t, pass, copse__recordings_plan(&t->recordings.of[replica], &key, plan, user));
+    return drop_unknown(t, pass,
+                        copse__recordings_plan(&t->recordings.of[replica], &key, plan, user));
 }
 
 void copse__recordings_init(copse_trainer *t)

@@ -9,10 +9,10 @@ bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
     return (i == 0 || t->reports.is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
 }
 
-/* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means that weight
-   each row by its examples. Returns the number of examples. */
-static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot, size_t first, size_t step,
-                      double values[1 + COPSE_MAX_REPORTS])
+/* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means
+   that weight each row by its examples. Returns the number of examples. */
+static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot, size_t first,
+                      size_t step, double values[1 + COPSE_MAX_REPORTS])
 {
     const size_t rows = (size_t)slot->parts * t->strategy->group.ranks;
     size_t total = 0;
@@ -28,12 +28,16 @@ static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot
     return total;
 }
 
-void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot, struct copse_step_result *out)
+void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
+                        struct copse_step_result *out)
 {
     double values[1 + COPSE_MAX_REPORTS];
     (void)combine(t, slot, 0, 1, values);
-    *out = (struct copse_step_result){ .step = slot->step, .loss = values[0], .is_skipped = slot->is_skipped,
-                                       .loss_scale = slot->loss_scale, .report_count = t->reports.count };
+    *out = (struct copse_step_result){ .step = slot->step,
+                                       .loss = values[0],
+                                       .is_skipped = slot->is_skipped,
+                                       .loss_scale = slot->loss_scale,
+                                       .report_count = t->reports.count };
     for (uint32_t i = 0; i < t->reports.count; i++) {
         out->report_names[i] = t->reports.names[i];
         out->reports[i] = values[1 + i];
@@ -68,7 +72,8 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     *out = (struct copse_replica_result){ 0 };
     const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken + t->ring.count - 1);
     if (t->ring.taken == 0 || slot->step != t->ring.taken)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use again");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: there is no result, or its memory is in use again");
     double values[1 + COPSE_MAX_REPORTS], unused[1 + COPSE_MAX_REPORTS];
     const size_t own = combine(t, slot, rank, t->strategy->group.ranks, values);
     out->share = (double)own / (double)combine(t, slot, 0, 1, unused);
@@ -78,7 +83,8 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     return COPSE_OK;
 }
 
-copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica, struct copse_replica_result *out)
+copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
+                                          struct copse_replica_result *out)
 {
     COPSE_TRY(copse_need("trainer", t, out));
     if (replica >= t->strategy->replica_count)
@@ -90,11 +96,12 @@ copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica, st
 copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
 {
     struct copse_step_result oldest;
-    while (step - t->ring.taken > t->ring.count) { /* the application has not taken the oldest: drop it */
+    /* the application has not taken the oldest: drop it */
+    while (step - t->ring.taken > t->ring.count) {
         const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken);
         for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-            COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",
-                                 (unsigned long long)slot->step));
+            COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]),
+                                 "while waiting for step %llu", (unsigned long long)slot->step));
         COPSE_TRY(copse_trainer_result(t, true, &oldest));
     }
     return COPSE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is decided about a batch before anything of it is queued: the shard of each replica, and the recording that
-   computes it. */
+/* What is decided about a batch before anything of it is queued: the shard of each replica, and the
+   recording that computes it. */
 #include "core/train/step_memory.h"
 
 copse_status copse__batch_check(const struct copse_host_batch *batch)
@@ -11,15 +11,15 @@ copse_status copse__batch_check(const struct copse_host_batch *batch)
     return COPSE_OK;
 }
 
-copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
-                                 struct copse_shards *s)
+copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch *batch,
+                                 bool may_measure, struct copse_shards *s)
 {
     s->at = s->of_all + t->strategy->group.first;
     return copse__split(t, batch, may_measure, s->of_all);
 }
 
-static copse_status record(copse_trainer *t, uint32_t r, const struct copse_host_batch *batch, size_t examples,
-                           enum copse_pass pass, struct copse_step_recording **out)
+static copse_status record(copse_trainer *t, uint32_t r, const struct copse_host_batch *batch,
+                           size_t examples, enum copse_pass pass, struct copse_step_recording **out)
 {
     const struct copse_memory_shard shard = { r, batch, examples };
     const copse_status s = copse__recording_get(t, r, batch, examples, pass, out);
@@ -27,14 +27,15 @@ static copse_status record(copse_trainer *t, uint32_t r, const struct copse_host
 }
 
 /* Empty shards come last: they follow the layout of the others. */
-copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                  struct copse_shards *s)
+copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch,
+                                  enum copse_pass pass, struct copse_shards *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     bool is_known = copse__layout_of(t, pass)->is_known;
     for (uint32_t r = 0; r < replicas; r++)
         is_known |= s->at[r].count > 0;
-    if (!is_known) { /* other workers have the examples: this worker needs their reports and all-reduces, too */
+    /* other workers have the examples: this worker needs their reports and all-reduces, too */
+    if (!is_known) {
         struct copse_step_recording *unused;
         COPSE_TRY(record(t, 0, batch, 1, pass, &unused));
     }
@@ -45,8 +46,8 @@ copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batc
     return COPSE_OK;
 }
 
-copse_status copse__shards_prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                   bool is_next, struct copse_shards *s)
+copse_status copse__shards_prepare(copse_trainer *t, const struct copse_host_batch *batch,
+                                   enum copse_pass pass, bool is_next, struct copse_shards *s)
 {
     COPSE_TRY(copse__batch_check(batch));
     if (is_next)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The shards of a batch: which replica gets which examples, and by which recording it computes them. */
+/* The shards of a batch: which replica gets which examples, and by which recording it computes
+   them. */
 #ifndef COPSE_SHARDS_H
 #define COPSE_SHARDS_H
 
@@ -29,8 +30,8 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 /* Check, or set, the weights of all workers' replicas. */
 copse_status copse__split_check(const copse_trainer *t, const float *weights);
 void copse__split_set(copse_trainer *t, const float *weights);
-/* The shards of a batch. `may_measure`: first measure the weights where the params ask for that; else the shards are
-   even until the weights are known. */
+/* The shards of a batch. `may_measure`: first measure the weights where the params ask for that;
+   else the shards are even until the weights are known. */
 copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
                           struct copse_shard *out);
 
@@ -38,14 +39,15 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
 
 copse_status copse__batch_check(const struct copse_host_batch *batch);
 /* Fill the shards, without recordings. */
-copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
-                                 struct copse_shards *s);
-/* Fill the recordings of all shards, for a batch like this one. Does not read the data of the batch. */
-copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                  struct copse_shards *s);
-/* Check a batch, fill its shards and recordings. `is_next`: for the step that comes next, for which the variables are
-   brought up to date; else it involves no other worker and no step under way. */
-copse_status copse__shards_prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                   bool is_next, struct copse_shards *s);
+copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch *batch,
+                                 bool may_measure, struct copse_shards *s);
+/* Fill the recordings of all shards, for a batch like this one. Does not read the data of the
+   batch. */
+copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch,
+                                  enum copse_pass pass, struct copse_shards *s);
+/* Check a batch, fill its shards and recordings. `is_next`: for the step that comes next, for which
+   the variables are brought up to date; else it involves no other worker and no step under way. */
+copse_status copse__shards_prepare(copse_trainer *t, const struct copse_host_batch *batch,
+                                   enum copse_pass pass, bool is_next, struct copse_shards *s);
 
 #endif

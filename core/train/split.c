@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who gets which examples: the rules of core/data/shard.c, with weights that are given or measured. */
+/* Who gets which examples: the rules of core/data/shard.c, with weights that are given or
+   measured. */
 #include <math.h>
 
 #include "core/base/platform.h"
@@ -16,13 +17,16 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 {
     const uint32_t replicas = t->strategy->group.ranks;
     if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
-                                                 "those of all workers' replicas instead");
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "trainer: shares are measured within one process; give "
+                          "those of all workers' replicas instead");
     COPSE_TRY(copse_need_known("trainer", "split", p->sharing, COPSE_SHARD_MEASURED));
     if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
-                          "is %zu", replicas, p->batch_size);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
+            "is %zu",
+            replicas, p->batch_size);
     if ((p->sharing == COPSE_SHARD_WEIGHTED) != (p->shares != NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shares belong to a weighted split, and a "
                                               "weighted split needs them");
@@ -41,7 +45,8 @@ static copse_status run_alone(copse_trainer *t, const struct copse_step_recordin
 {
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const uint64_t begin = copse__now_ns();
-    COPSE_TRY(copse__shard_write(q, &rec->base, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
+    COPSE_TRY(
+        copse__shard_write(q, &rec->base, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
     for (uint32_t i = 0; i < copse__program_segments(rec->base.program); i++)
         COPSE_TRY(copse__program_replay(rec->base.program, i));
     COPSE_TRY(copse_queue_finish(q));
@@ -62,19 +67,23 @@ static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t example
             best = COPSE_MIN(best, ns);
     }
     t->split.weights[r] = 1.0 / (double)best;
-    copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO, "trainer: replica %u (%s) takes %.3f ms "
-               "for %zu examples", r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6, examples);
+    copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO,
+               "trainer: replica %u (%s) takes %.3f ms "
+               "for %zu examples",
+               r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6, examples);
     return COPSE_OK;
 }
 
-/* Time every replica alone with an even shard. Weights are rounded to f32, the type in which they are reported. */
+/* Time every replica alone with an even shard. Weights are rounded to f32, the type in which they
+   are reported. */
 static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
 {
     const uint32_t replicas = t->strategy->replica_count;
     const size_t examples = COPSE_MAX(batch->count / replicas, 1);
     double largest = 0.0;
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u", r));
+        COPSE_TRY(
+            copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u", r));
     for (uint32_t r = 0; r < replicas; r++)
         largest = COPSE_MAX(largest, t->split.weights[r]);
     for (uint32_t r = 0; r < replicas; r++)
@@ -83,8 +92,8 @@ static copse_status measure(copse_trainer *t, const struct copse_host_batch *bat
     return COPSE_OK;
 }
 
-copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch,
-                          bool may_measure, struct copse_shard *out)
+copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
+                          struct copse_shard *out)
 {
     const uint32_t replicas = t->strategy->group.ranks;
     if (is_weighted(t) && !t->split.is_known && may_measure)
@@ -92,8 +101,9 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
     if (is_weighted(t) && t->split.is_known)
         return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
     const copse_shard_rule rule = is_weighted(t) ? COPSE_SHARD_BALANCED : t->params.sharing;
-    return copse__shard(rule, batch->count, rule == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count,
-                        replicas, out);
+    return copse__shard(rule, batch->count,
+                        rule == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count, replicas,
+                        out);
 }
 
 copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Spot recomputation: in some audited steps one launch, of a replica's program or of the update, is computed again on
-   the host from the words that it read. */
+/* Spot recomputation: in some audited steps one launch, of a replica's program or of the update, is
+   computed again on the host from the words that it read. */
 #include "core/check/bound.h"
 #include "core/train/verifier.h"
 
@@ -17,7 +17,8 @@ struct draw {
 
 static bool may_choose(const struct copse_command *c)
 {
-    return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES && copse__bound_work(c) <= MOST_WORK;
+    return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES &&
+           copse__bound_work(c) <= MOST_WORK;
 }
 
 static copse_status visit(void *user, uint32_t r, const struct copse_segment *segment)
@@ -52,8 +53,8 @@ static copse_status visit_update(struct draw *d)
 }
 
 /* Choose one of the launches that `all` visits. */
-static copse_status choose(struct copse_verifier *v, const struct copse_verified *m, uint64_t random,
-                           copse_status (*all)(struct draw *d))
+static copse_status choose(struct copse_verifier *v, const struct copse_verified *m,
+                           uint64_t random, copse_status (*all)(struct draw *d))
 {
     struct draw d = { .v = v, .m = m, .wanted = SIZE_MAX };
     COPSE_TRY(all(&d));
@@ -112,11 +113,14 @@ static copse_status judge(struct copse_verifier *v)
         return COPSE_OK;
     v->audit.has_failed = true;
     return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "%s: audit of step %llu: %s (driver %.64s) computed %s wrong: kernel %s returned %s. The device or "
-                      "its driver makes errors; do not use the parameters. Check it: copse conformance --device %s",
+                      "%s: audit of step %llu: %s (driver %.64s) computed %s wrong: kernel %s "
+                      "returned %s. The device or "
+                      "its driver makes errors; do not use the parameters. Check it: copse "
+                      "conformance --device %s",
                       v->owner.name, (unsigned long long)s->step, info->id, info->driver,
-                      copse__fault_name(&v->owner, s->replica, &f, name), copse__command_name(&s->probe.command),
-                      copse__fault_numbers(&f, numbers), info->id);
+                      copse__fault_name(&v->owner, s->replica, &f, name),
+                      copse__command_name(&s->probe.command), copse__fault_numbers(&f, numbers),
+                      info->id);
 }
 
 copse_status copse__spot_end(struct copse_verifier *v, uint64_t step, bool wait)

@@ -31,16 +31,20 @@ static void find_others(const copse_trainer *t, uint32_t r, struct copse_step_me
     out->available = left > 0 ? left + use.recordings : 0;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_memory_shard *shard, uint64_t budget, struct copse_step_memory *out)
+static copse_status plan(copse_trainer *t, const struct copse_memory_shard *shard, uint64_t budget,
+                         struct copse_step_memory *out)
 {
     const size_t left = copse__memory_left(t, shard->replica, budget);
     COPSE_TRY(copse__memory_plan_plain(t, shard, &out->plain));
     const copse_status s = copse__memory_plan_recomputed(t, shard, left, &out->recomputed);
     out->fits = s == COPSE_OK;
-    return s == COPSE_ERR_NO_DEVICE_MEMORY && left > 0 ? copse__memory_plan_recomputed(t, shard, 0, &out->recomputed) : s;
+    return s == COPSE_ERR_NO_DEVICE_MEMORY && left > 0
+               ? copse__memory_plan_recomputed(t, shard, 0, &out->recomputed)
+               : s;
 }
 
-copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch, uint64_t budget,
+copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
+                                  const struct copse_host_batch *batch, uint64_t budget,
                                   struct copse_step_memory *out)
 {
     struct copse_shards shards;
@@ -52,9 +56,11 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica, const stru
     COPSE_TRY(copse__batch_check(batch));
     COPSE_TRY(copse__shards_split(t, batch, false, &shards));
     if (replica >= t->strategy->replica_count || shards.at[replica].count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u has no share of a batch of %zu", replica, batch->count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u has no share of a batch of %zu",
+                          replica, batch->count);
     const struct copse_memory_shard shard = { replica, batch, shards.at[replica].count };
     find_variables(t, replica, out);
     find_others(t, replica, out);
-    return copse_note(plan(t, &shard, budget, out), "while planning %zu examples for replica %u", shard.examples, replica);
+    return copse_note(plan(t, &shard, budget, out), "while planning %zu examples for replica %u",
+                      shard.examples, replica);
 }

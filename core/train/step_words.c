@@ -3,8 +3,8 @@
 #include "core/base/half.h"
 #include "core/train/trainer.h"
 
-/* A micro-batch weights its gradients by the examples of the first one, which are known while it is computed. The
-   scale of the update makes these the weights among all examples. */
+/* A micro-batch weights its gradients by the examples of the first one, which are known while it is
+   computed. The scale of the update makes these the weights among all examples. */
 static uint32_t scale_of(const copse_trainer *t, const struct copse_accumulation *a)
 {
     double scale = 1.0 / (double)copse__scaling_of(t->optimizer);
@@ -29,8 +29,8 @@ copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t ste
     return COPSE_OK;
 }
 
-void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *shard,
-                        size_t first_examples, uint32_t *words)
+void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch,
+                        const struct copse_shard *shard, size_t first_examples, uint32_t *words)
 {
     const double n = (double)shard->count;
     double scale = (double)copse__scaling_of(t->optimizer);
@@ -38,7 +38,8 @@ void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *b
         scale *= n / (double)first_examples;
     words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + shard->first);
     words[COPSE_STEP_SHARE] = copse__bits_of((float)scale);
-    words[COPSE_STEP_IS_FIRST] = copse__bits_of(shard->count > 0 && shard->first == 0 ? 1.0f : 0.0f);
+    words[COPSE_STEP_IS_FIRST] =
+        copse__bits_of(shard->count > 0 && shard->first == 0 ? 1.0f : 0.0f);
     words[COPSE_STEP_PART] = copse__bits_of((float)(n / (double)batch->count));
 }
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. */
+#include "core/train/trainer.h"
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
 #include "core/train/loss_recording.h"
-#include "core/train/trainer.h"
 #include "core/value/cross_device.h"
 
 /* ---- trained variables ---- */
 
 /* `list` by index of the variable. */
-static copse_status mark_trained(const copse_trainer *t, const struct copse_trainer_params *p, bool *list)
+static copse_status mark_trained(const copse_trainer *t, const struct copse_trainer_params *p,
+                                 bool *list)
 {
     const copse_strategy *st = t->strategy;
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
         if (!p->variables[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-        COPSE_TRY(copse_note(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"), "in variable %zu of %zu to train",
-                             i, p->variable_count));
+        COPSE_TRY(copse_note(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"),
+                             "in variable %zu of %zu to train", i, p->variable_count));
         if (list[p->variables[i]->index])
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "trainer: variable '%s' is twice in the list of those to train",
                               p->variables[i]->name);
         list[p->variables[i]->index] = true;
     }
@@ -37,8 +39,9 @@ static copse_status drop_frozen(copse_trainer *t)
         if (!copse__optimizer_freezes(t->optimizer, t->trained.at[i]))
             t->trained.at[t->trained.count++] = t->trained.at[i];
     return t->trained.count > 0 ? COPSE_OK
-                                : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the parameter groups freeze all variables: "
-                                                                 "leave one to train");
+                                : copse_fail(COPSE_ERR_ARGUMENT,
+                                             "trainer: the parameter groups freeze all variables: "
+                                             "leave one to train");
 }
 
 static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_params *p)
@@ -92,15 +95,21 @@ static copse_status check(const struct copse_trainer_params *p)
     COPSE_TRY(copse_need_known("trainer", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("trainer", "gating", p->gating, COPSE_GATE_GRAPH));
     if (p->variables && p->variable_count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the list of variables to train is empty; NULL means all");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: the list of variables to train is empty; NULL means all");
     if (p->accumulate > 1u << 16)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u micro-batches to a step, at most 65536 "
-                                              "are possible", p->accumulate);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: %u micro-batches to a step, at most 65536 "
+                          "are possible",
+                          p->accumulate);
     if (p->prefetch > COPSE_PREFETCH_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches to be uploaded ahead, at most %d are "
-                                              "possible", p->prefetch, COPSE_PREFETCH_MAX);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: %u batches to be uploaded ahead, at most %d are "
+                          "possible",
+                          p->prefetch, COPSE_PREFETCH_MAX);
     if (!copse__type_is_known(p->precision) || !copse__type_is_smooth(p->precision))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: precision is element type %d (%s): f32, f16 or bf16 is needed",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: precision is element type %d (%s): f32, f16 or bf16 is needed",
                           (int)p->precision, copse__type_name(p->precision));
     return COPSE_OK;
 }

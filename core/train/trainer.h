@@ -28,11 +28,12 @@ struct copse_reports {
     bool is_known; /* from the first recording on */
 };
 
-/* Scalars that a replica computes from its gradient of one variable, one COPSE_REPORT_STRIDE each. */
+/* Scalars that a replica computes from its gradient of one variable, one COPSE_REPORT_STRIDE
+   each. */
 enum copse_watch {
     COPSE_WATCH_FINITE, /* 0, or NaN when an element is not finite */
     COPSE_WATCH_NORM,
-    COPSE_WATCH_BINS,   /* elements of a magnitude of at least 10^(COPSE_GRADIENT_LOW + i) */
+    COPSE_WATCH_BINS, /* elements of a magnitude of at least 10^(COPSE_GRADIENT_LOW + i) */
     COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
@@ -54,7 +55,8 @@ struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shards */
     struct copse_optimizer *optimizer;  /* of what it trains */
-    struct copse_arena arena;           /* of what the first recording makes known: names, outputs */
+    /* of what the first recording makes known: names, outputs */
+    struct copse_arena arena;
     struct copse_trained trained;
     struct copse_layout layouts[2]; /* evaluation, training */
     struct copse_trainer_recordings recordings;
@@ -93,7 +95,8 @@ static inline uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment
     return t->ring.ready.at + (size_t)segment * t->strategy->replica_count;
 }
 
-/* A step, evaluation, feed or run begins. The recordings that it asks for stay until the next of these calls. */
+/* A step, evaluation, feed or run begins. The recordings that it asks for stay until the next of
+   these calls. */
 static inline void copse__recordings_begin(copse_trainer *t)
 {
     t->recordings.use++;
@@ -132,13 +135,14 @@ copse_status copse__average_refuse(const copse_trainer *t);
 
 /* ---- step_words.c ---- */
 
-/* The words of update number `step` that are the same on all replicas, for the micro-batch that was added last. For
-   the first one of an update the schedule is asked. */
+/* The words of update number `step` that are the same on all replicas, for the micro-batch that was
+   added last. For the first one of an update the schedule is asked. */
 copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t step,
-                                const struct copse_accumulation *a, uint32_t epoch, uint32_t *words);
+                                const struct copse_accumulation *a, uint32_t epoch,
+                                uint32_t *words);
 /* Those of one replica's shard of a batch; `first_examples` as in the accumulation. */
-void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *shard,
-                        size_t first_examples, uint32_t *words);
+void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch,
+                        const struct copse_shard *shard, size_t first_examples, uint32_t *words);
 /* The scale of an update that ends with the micro-batches so far. */
 void copse__words_scale(const copse_trainer *t, uint32_t *words);
 
@@ -163,10 +167,11 @@ copse_status copse__audit_settle(copse_trainer *t);
 copse_status copse__workers_agree(copse_trainer *t);
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
 copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
-/* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the others that
-   this worker cannot go on. */
+/* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the
+   others that this worker cannot go on. */
 copse_status copse__workers_report(copse_trainer *t, copse_status why);
-/* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this worker cannot go on. */
+/* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this
+   worker cannot go on. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
 /* The same; but where the step has not reached a barrier with the other workers, refuses it. */
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);

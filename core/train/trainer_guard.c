@@ -6,12 +6,14 @@ copse_status copse__trainer_check(copse_trainer *t)
 {
     COPSE_TRY(copse_need("trainer", t));
     if (t->watches.verifier.audit.has_failed)
-        return copse_fail(COPSE_ERR_UNRELIABLE, "trainer: an audit found wrong results; make a new trainer, on "
-                                                 "other devices, and load the last checkpoint");
+        return copse_fail(COPSE_ERR_UNRELIABLE,
+                          "trainer: an audit found wrong results; make a new trainer, on "
+                          "other devices, and load the last checkpoint");
     if (t->is_failed)
-        return copse_fail(COPSE_ERR_DEVICE_LOST, "trainer: an update was cut short by a failed "
-                                                 "device or worker; make a new trainer and load the last "
-                                                 "checkpoint");
+        return copse_fail(COPSE_ERR_DEVICE_LOST,
+                          "trainer: an update was cut short by a failed "
+                          "device or worker; make a new trainer and load the last "
+                          "checkpoint");
     return COPSE_OK;
 }
 

@@ -8,15 +8,19 @@ static copse_status match(copse_trainer *t, const char *path, const copse_checkp
                           const struct copse_load_params *params)
 {
     if (copse_trainer_gathered(t) > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %u micro-batches are gathered since the last update: finish it, or "
-                                              "call copse_trainer_flush", copse_trainer_gathered(t));
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "weights: %u micro-batches are gathered since the last update: finish it, or "
+            "call copse_trainer_flush",
+            copse_trainer_gathered(t));
     return copse__weights_match(&t->uses.weights, t->strategy, NULL, 0, path, file, params);
 }
 
 static copse_status write(copse_trainer *t)
 {
     t->is_failed = true; /* until all of it is written */
-    COPSE_TRY(copse_note(copse__weights_write(&t->uses.weights), "while loading %s; the trainer is not usable any more",
+    COPSE_TRY(copse_note(copse__weights_write(&t->uses.weights),
+                         "while loading %s; the trainer is not usable any more",
                          t->uses.weights.state.path));
     t->is_failed = false;
     return COPSE_OK;
@@ -25,13 +29,15 @@ static copse_status write(copse_trainer *t)
 static copse_status load(copse_trainer *t, const char *path, const copse_checkpoint *file,
                          const struct copse_load_params *params)
 {
-    COPSE_TRY(copse__state_settle(t->strategy, t->is_failed, match(t, path, file, params), "weights"));
+    COPSE_TRY(
+        copse__state_settle(t->strategy, t->is_failed, match(t, path, file, params), "weights"));
     const copse_status s = write(t);
     COPSE_TRY(copse__state_settle(t->strategy, t->is_failed, s, "writing weights"));
     return copse__progress_open(t->optimizer);
 }
 
-copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct copse_load_params *params,
+copse_status copse_trainer_load(copse_trainer *t, const char *path,
+                                const struct copse_load_params *params,
                                 struct copse_load_report *report)
 {
     struct copse_server_progress unused;

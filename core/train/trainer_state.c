@@ -47,9 +47,12 @@ static copse_status match_groups(const copse_trainer *t, const struct copse_stat
     copse__groups_text(&t->optimizer->rule.groups, text);
     return strcmp(stored ? stored : "", text) == 0
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the parameter groups \"%.200s\", the trainer "
-                                                "has \"%.200s\": give the trainer the same, or load the variables alone "
-                                                "with copse_trainer_load", s->path, stored ? stored : "", text);
+               : copse_fail(
+                     COPSE_ERR_ARGUMENT,
+                     "checkpoint: %s was made with the parameter groups \"%.200s\", the trainer "
+                     "has \"%.200s\": give the trainer the same, or load the variables alone "
+                     "with copse_trainer_load",
+                     s->path, stored ? stored : "", text);
 }
 
 static copse_status put(void *user, struct copse_state *s)
@@ -71,7 +74,8 @@ static copse_status match_weights(void *user, const struct copse_state *s)
         const uint32_t bits = (uint32_t)strtoul(c, &end, 16);
         memcpy(&job->weights[count++], &bits, sizeof bits);
         if (end == c)
-            return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
     }
     job->has_weights = count == job->t->strategy->group.ranks;
     const copse_status can = job->has_weights ? copse__split_check(job->t, job->weights) : COPSE_OK;
@@ -87,10 +91,13 @@ static copse_status match(void *user, const struct copse_state *s)
 static copse_status check_gathered(void *user)
 {
     const uint32_t parts = ((struct trainer_job *)user)->t->accumulation.parts;
-    return parts == 0 ? COPSE_OK
-                      : copse_fail(COPSE_ERR_ARGUMENT,
-                                   "checkpoint: %u micro-batches are gathered since the last update: finish "
-                                   "it, or call copse_trainer_flush", parts);
+    return parts == 0
+               ? COPSE_OK
+               : copse_fail(
+                     COPSE_ERR_ARGUMENT,
+                     "checkpoint: %u micro-batches are gathered since the last update: finish "
+                     "it, or call copse_trainer_flush",
+                     parts);
 }
 
 /* Drop the results, accumulated gradients and fed batches from before the restore. */
@@ -114,16 +121,25 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
 {
     *job = (struct trainer_job){
         .t = t,
-        .base = { .strategy = t->strategy, .optimizer = t->optimizer, .step = t->step, .seed = t->params.seed,
+        .base = { .strategy = t->strategy,
+                  .optimizer = t->optimizer,
+                  .step = t->step,
+                  .seed = t->params.seed,
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
-                  .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed || t->watches.verifier.audit.has_failed,
-                  .consequence = "; the trainer is not usable any more", .user = job, .check = check_gathered,
-                  .put = put, .match = match, .restored = restored },
+                  .sharing = copse_shard_rule_name(t->params.sharing),
+                  .is_torn = t->is_failed || t->watches.verifier.audit.has_failed,
+                  .consequence = "; the trainer is not usable any more",
+                  .user = job,
+                  .check = check_gathered,
+                  .put = put,
+                  .match = match,
+                  .restored = restored },
     };
     return &job->base;
 }
 
-copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path, const struct copse_state_params *params)
+copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
+                                      const struct copse_state_params *params)
 {
     struct trainer_job job;
     COPSE_TRY(copse__require_no_replica("copse_trainer_checkpoint", t));
@@ -142,8 +158,8 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     return copse__job_export(init(&job, t), path);
 }
 
-copse_status copse_trainer_restore(copse_trainer *t, const char *path, struct copse_position *position,
-                                   copse_checkpoint **file)
+copse_status copse_trainer_restore(copse_trainer *t, const char *path,
+                                   struct copse_position *position, copse_checkpoint **file)
 {
     struct trainer_job job;
     if (file)
@@ -155,7 +171,8 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path, struct co
     return s;
 }
 
-copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name, float *values)
+copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name,
+                                float *values)
 {
     struct copse_block *block;
     uint32_t slot;
@@ -167,8 +184,8 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
     if (!copse__slot_find(t->optimizer, name, &slot))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the rule '%s' has no slot '%s'",
                           copse__rule_name(&t->optimizer->rule), name);
-    COPSE_TRY(copse_note(copse__slot_read(t->optimizer, v, slot, &block), "while reading slot '%s' of '%s'",
-                         name, v->name));
+    COPSE_TRY(copse_note(copse__slot_read(t->optimizer, v, slot, &block),
+                         "while reading slot '%s' of '%s'", name, v->name));
     memcpy(values, block->host, (size_t)v->count * sizeof *values);
     copse__block_release(&block);
     return COPSE_OK;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a trainer: a batch is prepared, its inputs and step words are queued, and its recordings are executed. After
-   warm-up a step allocates nothing. */
+/* Steps of a trainer: a batch is prepared, its inputs and step words are queued, and its recordings
+   are executed. After warm-up a step allocates nothing. */
 #include "core/train/execution.h"
 
-/* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host memory, and its step
-   words. */
-static copse_status queue_inputs(copse_trainer *t, bool is_training, const struct copse_host_batch *batch,
+/* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host
+   memory, and its step words. */
+static copse_status queue_inputs(copse_trainer *t, bool is_training,
+                                 const struct copse_host_batch *batch,
                                  struct copse_batch_slot *slot, const struct copse_shards *s,
                                  const struct copse_accumulation *a)
 {
@@ -13,8 +14,9 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training, const struc
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
         copse__words_shard(t, batch, &s->at[r], a->first_examples, t->words);
-        COPSE_TRY(slot ? t->feed.table->take(t, slot, s->recordings[r])
-                       : copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
+        COPSE_TRY(
+            slot ? t->feed.table->take(t, slot, s->recordings[r])
+                 : copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
     }
     return COPSE_OK;
@@ -29,7 +31,8 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
     copse__accumulation_add(&t->accumulation, batch->count);
     COPSE_TRY(queue_inputs(t, true, batch, from, s, &t->accumulation));
-    copse__group_note(&t->strategy->group, (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
+    copse__group_note(&t->strategy->group,
+                      (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
     return copse__execute(&e);
 }
 
@@ -50,15 +53,17 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     if (copse__is_cancelled(t))
         return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
     const copse_status room = copse__trainer_make_room(t, t->step + 1);
-    if (room != COPSE_OK) /* a result that the application has not taken may be of a loss that is not finite */
+    /* a result that the application has not taken may be of a loss that is not finite */
+    if (room != COPSE_OK)
         return refuse(t, room);
     struct copse_shards s;
     struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
     const enum copse_pass pass = copse__feed_pass(t, 0);
-    const copse_status can = t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
-                                                    : copse__shards_prepare(t, batch, pass, true, &s);
+    const copse_status can = t->feed.table->prepare
+                                 ? t->feed.table->prepare(t, batch, pass, &s, &from)
+                                 : copse__shards_prepare(t, batch, pass, true, &s);
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
@@ -69,7 +74,8 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
         return copse_note(status, "in step %llu", (unsigned long long)t->step + 1);
     }
     copse__accumulation_next(t);
-    return is_last ? copse__workers_notify(t, since, copse__worker_results_send(t, slot)) : COPSE_OK;
+    return is_last ? copse__workers_notify(t, since, copse__worker_results_send(t, slot))
+                   : COPSE_OK;
 }
 
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
@@ -92,7 +98,8 @@ static copse_status flush(copse_trainer *t)
         for (uint32_t i = 0; i < last; i++)
             copse__ready_of(t, i)[r] = copse__ready_of(t, last)[r];
     }
-    COPSE_TRY(copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
+    COPSE_TRY(
+        copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
     copse__accumulation_drop(t);
     t->step++;
     return copse__worker_results_send(t, slot);
@@ -104,10 +111,13 @@ copse_status copse_trainer_flush(copse_trainer *t)
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
-    return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
+    return t->accumulation.parts > 0
+               ? copse__workers_report(t, copse__workers_notify(t, since, flush(t)))
+               : COPSE_OK;
 }
 
-static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch, struct copse_step_result *out)
+static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch,
+                             struct copse_step_result *out)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse_need("trainer", out));
@@ -116,23 +126,29 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     uint32_t words[COPSE_STEP_WORDS]; /* of the update that accumulates */
     copse__recordings_begin(t);
     COPSE_TRY(copse__shards_split(t, batch, false, &s));
-    if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
+    /* else an update accumulates, and keeps the values that it began with */
+    if (t->strategy->store->accumulators == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     copse_status status = copse__shards_record(t, batch, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_OK)
         status = copse__feed_check(t, &s, batch);
-    if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
+    /* this worker's alone, and the others wait */
+    if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT)
         return copse__workers_abort(t, since, status);
     COPSE_TRY(status);
-    struct copse_execution e = { .t = t, .layout = &t->layouts[0], .shards = &s, .slot = &t->ring.evaluation };
+    struct copse_execution e = {
+        .t = t, .layout = &t->layouts[0], .shards = &s, .slot = &t->ring.evaluation
+    };
     t->ring.evaluation.step = t->step;
     copse__slot_note(t, &t->ring.evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    const struct copse_accumulation alone = { .examples = batch->count, .first_examples = batch->count };
+    const struct copse_accumulation alone = { .examples = batch->count,
+                                              .first_examples = batch->count };
     status = queue_inputs(t, false, batch, NULL, &s, &alone);
     memcpy(t->words, words, sizeof words);
-    if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
+    /* the same on all workers; else they wait for this one's results */
+    if (status == COPSE_ERR_ARGUMENT)
         return status;
     if (!status)
         status = copse__execute(&e);

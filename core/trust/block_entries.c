@@ -10,7 +10,8 @@ struct copse_blocked_kernel *copse__blocked_find(struct copse_block_list *v, con
     return NULL;
 }
 
-struct copse_failed_case *copse__failed_find(struct copse_block_list *v, const char *kernel, uint64_t id)
+struct copse_failed_case *copse__failed_find(struct copse_block_list *v, const char *kernel,
+                                             uint64_t id)
 {
     for (size_t i = 0; i < v->failed.count; i++)
         if (v->failed.at[i].id == id && strcmp(v->failed.at[i].kernel, kernel) == 0)
@@ -41,7 +42,8 @@ static int strength(const struct copse_blocked_kernel *b)
     return b->is_lasting ? 2 : b->by_self_test;
 }
 
-copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_blocked_kernel *b)
+copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *v,
+                                const struct copse_blocked_kernel *b)
 {
     struct copse_blocked_kernel *old = copse__blocked_find(v, b->kernel);
     if (b->is_lasting)
@@ -51,11 +53,13 @@ copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *
     else if (old)
         old->passes = 0;
     else if (!COPSE_PUSH(mem, &v->blocked, *b))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "blocked kernels: no memory for the list of kernels");
+        return copse_fail(COPSE_ERR_NO_MEMORY,
+                          "blocked kernels: no memory for the list of kernels");
     return COPSE_OK;
 }
 
-copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_failed_case *c)
+copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v,
+                               const struct copse_failed_case *c)
 {
     struct copse_failed_case *old = copse__failed_find(v, c->kernel, c->id);
     if (old) {
@@ -86,7 +90,8 @@ void copse__blocked_count(struct copse_block_list *v)
         struct copse_blocked_kernel *b = &v->blocked.at[i];
         uint32_t fewest = UINT32_MAX;
         for (size_t k = 0; k < v->failed.count; k++)
-            if (v->failed.at[k].how != COPSE_FAILED_LATE && strcmp(v->failed.at[k].kernel, b->kernel) == 0)
+            if (v->failed.at[k].how != COPSE_FAILED_LATE &&
+                strcmp(v->failed.at[k].kernel, b->kernel) == 0)
                 fewest = COPSE_MIN(fewest, v->failed.at[k].passes);
         if (fewest < UINT32_MAX && !b->by_self_test)
             b->passes = fewest;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The entries of a block list in memory, without locks: blocked kernels, the cases that they failed, faults that came
-   and went, and the modes that were run. Shared by the files of the list only. */
+/* The entries of a block list in memory, without locks: blocked kernels, the cases that they
+   failed, faults that came and went, and the modes that were run. Shared by the files of the list
+   only. */
 #ifndef COPSE_BLOCK_ENTRIES_H
 #define COPSE_BLOCK_ENTRIES_H
 
@@ -49,19 +50,24 @@ struct copse_block_list {
     char flip_reason[160]; /* of the newest one */
     struct copse_run_mode modes[COPSE_MOST_MODES];
     size_t mode_count;
-    bool is_kept; /* the cache held exactly this when it was last read: a difference now is a change by others */
+    /* the cache held exactly this when it was last read: a difference now is a change by others */
+    bool is_kept;
 };
 
 /* NULL = none. */
 struct copse_blocked_kernel *copse__blocked_find(struct copse_block_list *v, const char *kernel);
-struct copse_failed_case *copse__failed_find(struct copse_block_list *v, const char *kernel, uint64_t id);
+struct copse_failed_case *copse__failed_find(struct copse_block_list *v, const char *kernel,
+                                             uint64_t id);
 /* Whether a failed case keeps the kernel blocked. */
 bool copse__failed_has(const struct copse_block_list *v, const char *kernel);
 
-/* Block a kernel. The newest reason replaces the old one of a block that is not stronger: cases are weaker than a
-   self-test, which is weaker than a lasting block. A lasting block removes the kernel's cases. */
-copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_blocked_kernel *b);
-copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_failed_case *c);
+/* Block a kernel. The newest reason replaces the old one of a block that is not stronger: cases are
+   weaker than a self-test, which is weaker than a lasting block. A lasting block removes the
+   kernel's cases. */
+copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *v,
+                                const struct copse_blocked_kernel *b);
+copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v,
+                               const struct copse_failed_case *c);
 /* Remove a kernel with its cases. `kernel` NULL: all kernels, and the faults that came and went. */
 void copse__blocked_remove(struct copse_block_list *v, const char *kernel);
 /* Set the number of passes of each block: the smallest of its cases. */
@@ -72,8 +78,8 @@ void copse__entries_free(struct copse_mem *mem, struct copse_block_list *v);
 
 /* ---- the stored form (block_lines.c): a line for each entry ---- */
 
-/* The stored list replaces the list in memory, so that removals by other contexts and processes take effect. If the
-   cache did not keep the list, the stored entries are added to it instead. */
+/* The stored list replaces the list in memory, so that removals by other contexts and processes
+   take effect. If the cache did not keep the list, the stored entries are added to it instead. */
 copse_status copse__block_list_load(struct copse_trust *t, struct copse_block_list *v);
 copse_status copse__block_list_store(struct copse_trust *t, struct copse_block_list *v);
 

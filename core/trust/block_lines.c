@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The stored form of a block list: a line for each kernel, then one for each failed case, the faults that came and
-   went, and each mode that was run. */
+/* The stored form of a block list: a line for each kernel, then one for each failed case, the
+   faults that came and went, and each mode that was run. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "core/trust/block_entries.h"
 
-static const char *const failures[] = { [COPSE_FAILED_LATE] = "late", [COPSE_FAILED] = "wrong",
-                                        [COPSE_FAILED_SHAKY] = "shaky" };
+static const char *const failures[] = {
+    [COPSE_FAILED_LATE] = "late", [COPSE_FAILED] = "wrong", [COPSE_FAILED_SHAKY] = "shaky"
+};
 
 struct taken {
     struct copse_trust *trust;
@@ -63,13 +64,15 @@ static const char *read_rest(const char *line, char *out, size_t room)
 /* ---- lines: each function returns the next line, or NULL when the line is damaged ---- */
 
 /* "block KERNEL REASON", "fail KERNEL REASON", "test KERNEL PASSES REASON" */
-static const char *read_blocked(struct taken *x, const char *line, const struct copse_blocked_kernel *kind, bool is_dry)
+static const char *read_blocked(struct taken *x, const char *line,
+                                const struct copse_blocked_kernel *kind, bool is_dry)
 {
     struct copse_blocked_kernel b = *kind;
     if (!read_kernel(x, &line, b.kernel) || (b.by_self_test && !read_number(&line, &b.passes)))
         return NULL;
     line = read_rest(line, b.reason, sizeof b.reason);
-    const struct copse_blocked_kernel *old = line && !is_dry ? copse__blocked_find(x->to, b.kernel) : NULL;
+    const struct copse_blocked_kernel *old =
+        line && !is_dry ? copse__blocked_find(x->to, b.kernel) : NULL;
     if (line && !is_dry && (!old || (b.is_lasting && !old->is_lasting)))
         x->status = copse__blocked_add(&x->trust->base->mem, x->to, &b);
     return line;
@@ -82,7 +85,8 @@ static const char *read_case(struct taken *x, const char *line, bool is_dry)
     struct copse_failed_case c = { .id = 0 };
     char how[8];
     unsigned i = 0;
-    if (!read_kernel(x, &line, c.kernel) || !read_number(&line, &c.tier) || !read_word(&line, how, sizeof how))
+    if (!read_kernel(x, &line, c.kernel) || !read_number(&line, &c.tier) ||
+        !read_word(&line, how, sizeof how))
         return NULL;
     while (i < COPSE_COUNT(failures) && strcmp(failures[i], how) != 0)
         i++;
@@ -129,7 +133,8 @@ static const char *read_mode(struct taken *x, const char *line, bool is_dry)
         !read_word(&line, extent, sizeof extent))
         return NULL;
     m.is_whole = strcmp(extent, "whole") == 0;
-    line = m.is_whole || strcmp(extent, "part") == 0 ? read_rest(line, m.date, sizeof m.date) : NULL;
+    line =
+        m.is_whole || strcmp(extent, "part") == 0 ? read_rest(line, m.date, sizeof m.date) : NULL;
     if (line && !is_dry)
         copse__mode_add(x->to, &m);
     return line;
@@ -137,7 +142,8 @@ static const char *read_mode(struct taken *x, const char *line, bool is_dry)
 
 static const char *read_line(struct taken *x, const char *line, bool is_dry)
 {
-    static const struct copse_blocked_kernel lasting = { .is_lasting = true }, tested = { .by_self_test = true }, failed;
+    static const struct copse_blocked_kernel lasting = { .is_lasting = true },
+                                             tested = { .by_self_test = true }, failed;
     char word[8];
     if (!read_word(&line, word, sizeof word))
         return NULL;
@@ -206,8 +212,8 @@ static void put_all(struct writer *w, const struct copse_block_list *v)
     }
     for (size_t i = 0; i < v->failed.count; i++) {
         const struct copse_failed_case *c = &v->failed.at[i];
-        put(w, "case %s %u %s %016" PRIx64 " %u\n", c->kernel, (unsigned)c->tier, failures[c->how], c->id,
-            (unsigned)c->passes);
+        put(w, "case %s %u %s %016" PRIx64 " %u\n", c->kernel, (unsigned)c->tier, failures[c->how],
+            c->id, (unsigned)c->passes);
     }
     if (v->flips > 0)
         put(w, "flips %u %s\n", (unsigned)v->flips, v->flip_reason);
@@ -218,8 +224,10 @@ static void put_all(struct writer *w, const struct copse_block_list *v)
 
 copse_status copse__block_list_store(struct copse_trust *t, struct copse_block_list *v)
 {
-    struct writer w = { .room = (v->blocked.count + 1) * (sizeof(struct copse_blocked_kernel) + 32) +
-                                v->failed.count * (sizeof(struct copse_failed_case) + 64) + v->mode_count * 96 + 1 };
+    struct writer w = { .room =
+                            (v->blocked.count + 1) * (sizeof(struct copse_blocked_kernel) + 32) +
+                            v->failed.count * (sizeof(struct copse_failed_case) + 64) +
+                            v->mode_count * 96 + 1 };
     v->is_kept = false;
     copse__blocked_count(v);
     w.lines = copse__alloc(&t->base->mem, w.room, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel block lists of a context: operations that read the stored list, change it, and store it again. */
+/* Kernel block lists of a context: operations that read the stored list, change it, and store it
+   again. */
 #include <stdio.h>
 
 #include "core/trust/block_entries.h"
@@ -30,7 +31,8 @@ static copse_status open_locked(struct copse_trust *t, const struct copse_device
     struct copse_block_list *v = copse__alloc(&t->base->mem, 1, sizeof *v), *old = t->block_lists;
     *out = NULL;
     if (!v)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "blocked kernels: no memory for the list of a device");
+        return copse_fail(COPSE_ERR_NO_MEMORY,
+                          "blocked kernels: no memory for the list of a device");
     copse__stored_id("blocked", info, NULL, &v->id);
     while (old && strcmp(old->id.lines, v->id.lines) != 0)
         old = old->next;
@@ -49,7 +51,7 @@ static copse_status open_locked(struct copse_trust *t, const struct copse_device
 }
 
 copse_status copse__block_list_open(struct copse_trust *t, const struct copse_device_info *info,
-                                  struct copse_block_list **out)
+                                    struct copse_block_list **out)
 {
     copse__mutex_lock(&t->lock);
     const copse_status s = open_locked(t, info, out);
@@ -121,10 +123,11 @@ static copse_status check_kernel(const struct copse_trust *t, const char *kernel
                : copse_fail(COPSE_ERR_ARGUMENT, "blocked kernels: there is no kernel '%s'", kernel);
 }
 
-static void log_blocked(struct copse_trust *t, const char *id, const char *kernel, const char *reason)
+static void log_blocked(struct copse_trust *t, const char *id, const char *kernel,
+                        const char *reason)
 {
-    copse__log(&t->base->log, COPSE_LOG_WARN, "blocked kernels: %s is not used on %s from now on: %s",
-               kernel, id, reason);
+    copse__log(&t->base->log, COPSE_LOG_WARN,
+               "blocked kernels: %s is not used on %s from now on: %s", kernel, id, reason);
 }
 
 static copse_status block(struct copse_trust *t, struct copse_block_list *v, const char *id,
@@ -132,13 +135,14 @@ static copse_status block(struct copse_trust *t, struct copse_block_list *v, con
 {
     bool was_blocked;
     COPSE_TRY(change(t, v, b->kernel, b, &was_blocked));
-    if (!was_blocked) /* threads that test specialisations of a kernel at the same time all come here */
+    /* threads that test specialisations of a kernel at the same time all come here */
+    if (!was_blocked)
         log_blocked(t, id, b->kernel, reason);
     return COPSE_OK;
 }
 
-copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                                     const char *kernel, const char *reason)
+copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_list *v,
+                                     const char *id, const char *kernel, const char *reason)
 {
     COPSE_TRY(check_kernel(t, kernel));
     struct copse_blocked_kernel b = entry(kernel, reason);
@@ -146,8 +150,8 @@ copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_l
     return block(t, v, id, &b, reason);
 }
 
-copse_status copse__block_list_fail_test(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                                         const char *kernel, const char *reason)
+copse_status copse__block_list_fail_test(struct copse_trust *t, struct copse_block_list *v,
+                                         const char *id, const char *kernel, const char *reason)
 {
     COPSE_TRY(check_kernel(t, kernel));
     struct copse_blocked_kernel b = entry(kernel, reason);
@@ -155,7 +159,8 @@ copse_status copse__block_list_fail_test(struct copse_trust *t, struct copse_blo
     return block(t, v, id, &b, reason);
 }
 
-copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v, const char *kernel)
+copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v,
+                                       const char *kernel)
 {
     bool was_blocked;
     if (kernel)
@@ -232,8 +237,9 @@ static copse_status note_failure(struct copse_trust *t, struct copse_block_list 
     return copse__block_list_store(t, v);
 }
 
-copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                                         const struct copse_kernel_case *c, bool is_late, const char *text)
+copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_block_list *v,
+                                         const char *id, const struct copse_kernel_case *c,
+                                         bool is_late, const char *text)
 {
     char reason[sizeof v->blocked.at->reason], date[COPSE_DATE];
     COPSE_TRY(check_kernel(t, c->kernel));
@@ -247,9 +253,10 @@ copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_blo
     if (!is_late)
         log_blocked(t, id, c->kernel, reason);
     else
-        copse__log(&t->base->log, COPSE_LOG_WARN,
-                   "blocked kernels: %s was late on %s, and is not used there when that happens again: %s",
-                   c->kernel, id, reason);
+        copse__log(
+            &t->base->log, COPSE_LOG_WARN,
+            "blocked kernels: %s was late on %s, and is not used there when that happens again: %s",
+            c->kernel, id, reason);
     return COPSE_OK;
 }
 
@@ -266,7 +273,8 @@ bool copse__block_list_has_failed(struct copse_trust *t, struct copse_block_list
     return is_covered;
 }
 
-bool copse__block_list_is_failed(struct copse_trust *t, struct copse_block_list *v, const struct copse_kernel_case *c)
+bool copse__block_list_is_failed(struct copse_trust *t, struct copse_block_list *v,
+                                 const struct copse_kernel_case *c)
 {
     const uint64_t id = case_id(c);
     copse__mutex_lock(&t->lock);
@@ -280,11 +288,14 @@ bool copse__block_list_is_failed(struct copse_trust *t, struct copse_block_list 
 
 static bool is_healed(const struct copse_block_list *v, const struct copse_blocked_kernel *b)
 {
-    return !b->is_lasting && !copse__failed_has(v, b->kernel) && (!b->by_self_test || b->passes >= PASSES_TO_HEAL);
+    return !b->is_lasting && !copse__failed_has(v, b->kernel) &&
+           (!b->by_self_test || b->passes >= PASSES_TO_HEAL);
 }
 
-/* Locked. *is_free: nothing keeps the kernel blocked any more. Cases that were late once stay noted. */
-static copse_status free_if_healed(struct copse_trust *t, struct copse_block_list *v, const char *kernel, bool *is_free)
+/* Locked. *is_free: nothing keeps the kernel blocked any more. Cases that were late once stay
+   noted. */
+static copse_status free_if_healed(struct copse_trust *t, struct copse_block_list *v,
+                                   const char *kernel, bool *is_free)
 {
     struct copse_blocked_kernel *b = copse__blocked_find(v, kernel);
     *is_free = b && is_healed(v, b);
@@ -309,12 +320,14 @@ static copse_status note_pass(struct copse_trust *t, struct copse_block_list *v,
 static void log_free(struct copse_trust *t, const char *id, const char *kernel)
 {
     copse__log(&t->base->log, COPSE_LOG_WARN,
-               "blocked kernels: %s is used on %s again: what it had failed has passed in %u runs in a row", kernel, id,
-               PASSES_TO_HEAL);
+               "blocked kernels: %s is used on %s again: what it had failed has passed in %u runs "
+               "in a row",
+               kernel, id, PASSES_TO_HEAL);
 }
 
-copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                                         const char *kernel, uint64_t failed, uint32_t tier)
+copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_block_list *v,
+                                         const char *id, const char *kernel, uint64_t failed,
+                                         uint32_t tier)
 {
     bool is_free = false;
     void *locked = begin_change(t, v);
@@ -326,8 +339,8 @@ copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_blo
 }
 
 /* Locked. */
-static copse_status note_run(struct copse_trust *t, struct copse_block_list *v, const char *kernel, bool is_good,
-                             bool *is_free)
+static copse_status note_run(struct copse_trust *t, struct copse_block_list *v, const char *kernel,
+                             bool is_good, bool *is_free)
 {
     COPSE_TRY(copse__block_list_load(t, v));
     struct copse_blocked_kernel *b = copse__blocked_find(v, kernel);
@@ -337,8 +350,8 @@ static copse_status note_run(struct copse_trust *t, struct copse_block_list *v, 
     return free_if_healed(t, v, kernel, is_free);
 }
 
-copse_status copse__block_list_pass_run(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                                        const char *kernel, bool is_good)
+copse_status copse__block_list_pass_run(struct copse_trust *t, struct copse_block_list *v,
+                                        const char *id, const char *kernel, bool is_good)
 {
     bool is_free = false;
     void *locked = begin_change(t, v);
@@ -349,8 +362,8 @@ copse_status copse__block_list_pass_run(struct copse_trust *t, struct copse_bloc
     return s;
 }
 
-copse_status copse__block_list_note_mode(struct copse_trust *t, struct copse_block_list *v, const char *mode,
-                                         uint32_t tier, bool is_whole)
+copse_status copse__block_list_note_mode(struct copse_trust *t, struct copse_block_list *v,
+                                         const char *mode, uint32_t tier, bool is_whole)
 {
     struct copse_run_mode m = { .tier = tier, .is_whole = is_whole };
     copse_status s;
@@ -368,8 +381,8 @@ copse_status copse__block_list_note_mode(struct copse_trust *t, struct copse_blo
 
 /* ---- reading ---- */
 
-bool copse__block_list_has(struct copse_trust *t, struct copse_block_list *v, const char *kernel, char *reason,
-                           size_t room)
+bool copse__block_list_has(struct copse_trust *t, struct copse_block_list *v, const char *kernel,
+                           char *reason, size_t room)
 {
     copse__mutex_lock(&t->lock);
     const struct copse_blocked_kernel *b = copse__blocked_find(v, kernel);
@@ -388,7 +401,8 @@ void copse__block_list_get(struct copse_trust *t, const struct copse_block_list 
     copse__mutex_unlock(&t->lock);
 }
 
-/* Cases that failed and passed since, or passed when they were repeated; *fewest is the smallest number of passes. */
+/* Cases that failed and passed since, or passed when they were repeated; *fewest is the smallest
+   number of passes. */
 static size_t count_unsteady(const struct copse_block_list *v, uint32_t *fewest)
 {
     size_t count = 0;
@@ -409,19 +423,25 @@ static void write_modes(const struct copse_block_list *v, char *out, size_t room
     size_t at = 0;
     *out = '\0';
     for (size_t i = 0; i < v->mode_count && at < room; i++) {
-        const struct copse_run_mode *m = &v->modes[i], *before = i > 0 ? m - 1 : NULL, *after = m + 1;
+        const struct copse_run_mode *m = &v->modes[i], *before = i > 0 ? m - 1 : NULL,
+                                    *after = m + 1;
         const bool joins = before && before->tier == m->tier && before->is_whole == m->is_whole &&
                            strcmp(before->date, m->date) == 0;
-        const bool is_last = i + 1 == v->mode_count || after->tier != m->tier || after->is_whole != m->is_whole ||
-                             strcmp(after->date, m->date) != 0;
-        at += (size_t)snprintf(out + at, room - at, "%s%s", i == 0 ? "" : joins ? " " : "; ", m->name);
+        const bool is_last = i + 1 == v->mode_count || after->tier != m->tier ||
+                             after->is_whole != m->is_whole || strcmp(after->date, m->date) != 0;
+        at += (size_t)snprintf(out + at, room - at, "%s%s",
+                               i == 0  ? ""
+                               : joins ? " "
+                                       : "; ",
+                               m->name);
         if (is_last && at < room)
-            at += (size_t)snprintf(out + at, room - at, " (%s, %s%s)", tier_name(m->tier), m->is_whole ? "" : "in part, ",
-                                   m->date);
+            at += (size_t)snprintf(out + at, room - at, " (%s, %s%s)", tier_name(m->tier),
+                                   m->is_whole ? "" : "in part, ", m->date);
     }
 }
 
-void copse__block_list_state(struct copse_trust *t, const struct copse_block_list *v, struct copse_device_state *out)
+void copse__block_list_state(struct copse_trust *t, const struct copse_block_list *v,
+                             struct copse_device_state *out)
 {
     uint32_t fewest;
     *out = (struct copse_device_state){ .is_unreliable = false };
@@ -430,10 +450,11 @@ void copse__block_list_state(struct copse_trust *t, const struct copse_block_lis
     out->flips = v->flips;
     out->is_unreliable = unsteady > 0 || v->flips >= MOST_FLIPS;
     if (v->flips > 0 && out->is_unreliable)
-        snprintf(out->reason, sizeof out->reason, "%u fault%s came and went, the last: %s", (unsigned)v->flips,
-                 v->flips == 1 ? "" : "s", v->flip_reason);
+        snprintf(out->reason, sizeof out->reason, "%u fault%s came and went, the last: %s",
+                 (unsigned)v->flips, v->flips == 1 ? "" : "s", v->flip_reason);
     else if (unsteady > 0)
-        snprintf(out->reason, sizeof out->reason, "%zu case%s failed and passed since, in %u of %u runs", unsteady,
+        snprintf(out->reason, sizeof out->reason,
+                 "%zu case%s failed and passed since, in %u of %u runs", unsteady,
                  unsteady == 1 ? "" : "s", (unsigned)fewest, PASSES_TO_HEAL);
     write_modes(v, out->modes, sizeof out->modes);
     copse__mutex_unlock(&t->lock);

@@ -100,8 +100,8 @@ static copse_status open_list(struct copse_trust *t, const struct copse_device_i
     return read_stored(t, l);
 }
 
-copse_status copse__checked_has(struct copse_trust *t, const struct copse_device_info *info, uint64_t program,
-                                bool *is_there)
+copse_status copse__checked_has(struct copse_trust *t, const struct copse_device_info *info,
+                                uint64_t program, bool *is_there)
 {
     struct copse_checked_list *l;
     copse__mutex_lock(&t->lock);
@@ -112,7 +112,8 @@ copse_status copse__checked_has(struct copse_trust *t, const struct copse_device
 }
 
 /* Other processes may have changed the stored list. NULL: forget all programs. */
-static copse_status change(struct copse_trust *t, struct copse_checked_list *l, const uint64_t *program)
+static copse_status change(struct copse_trust *t, struct copse_checked_list *l,
+                           const uint64_t *program)
 {
     void *locked = copse__stored_lock(t->base, &l->id);
     copse_status s = program ? read_stored(t, l) : COPSE_OK;
@@ -138,7 +139,8 @@ static copse_status open_and_change(struct copse_trust *t, const struct copse_de
     return s;
 }
 
-copse_status copse__checked_add(struct copse_trust *t, const struct copse_device_info *info, uint64_t program)
+copse_status copse__checked_add(struct copse_trust *t, const struct copse_device_info *info,
+                                uint64_t program)
 {
     return open_and_change(t, info, &program);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of the kernels of each device, driver and library version: which kernels are blocked, how fast variants
-   are, which programs passed their cross-check. It is kept in the context and, as small texts, in the kernel cache. This
-   room opens no device. */
+/* What is known of the kernels of each device, driver and library version: which kernels are
+   blocked, how fast variants are, which programs passed their cross-check. It is kept in the
+   context and, as small texts, in the kernel cache. This room opens no device. */
 #ifndef COPSE_TRUST_H
 #define COPSE_TRUST_H
 
@@ -11,8 +11,10 @@
 
 struct copse_trust {
     struct copse_base *base; /* of the context */
-    bool (*is_kernel)(const char *name, size_t length); /* whether the library has a kernel of this name */
-    copse_mutex lock; /* guards the lists; a caller that holds it may take the context's lock, never the reverse */
+    /* whether the library has a kernel of this name */
+    bool (*is_kernel)(const char *name, size_t length);
+    /* guards the lists; a caller that holds it may take the context's lock, never the reverse */
+    copse_mutex lock;
     struct copse_block_list *block_lists; /* by device and driver */
     struct copse_tunings *tunings;        /* likewise */
     struct copse_checked_list *checked;   /* likewise */

@@ -34,8 +34,8 @@ static bool is_entry(const struct copse_tuning_entry *e)
                           memchr(e->size_class, 0, sizeof e->size_class) &&
                           memchr(e->variant, 0, sizeof e->variant);
     return is_whole && is_name(e->family, sizeof e->family) &&
-           is_name(e->size_class, sizeof e->size_class) &&
-           is_name(e->variant, sizeof e->variant) && e->rate <= MAX_RATE;
+           is_name(e->size_class, sizeof e->size_class) && is_name(e->variant, sizeof e->variant) &&
+           e->rate <= MAX_RATE;
 }
 
 static bool is_same(const struct copse_tuning_entry *e, const char *family, const char *size_class,
@@ -45,7 +45,8 @@ static bool is_same(const struct copse_tuning_entry *e, const char *family, cons
            strcmp(e->family, family) == 0;
 }
 
-static struct copse_tuning_entry *find(const struct entries *list, const struct copse_tuning_entry *e)
+static struct copse_tuning_entry *find(const struct entries *list,
+                                       const struct copse_tuning_entry *e)
 {
     for (size_t i = 0; i < list->count; i++)
         if (is_same(&list->at[i], e->family, e->size_class, e->variant))
@@ -188,8 +189,8 @@ static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
 
 /* ---- of a context ---- */
 
-/* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes processors
-   there. */
+/* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes
+   processors there. */
 static copse_status open(struct copse_trust *t, const struct copse_device_info *info,
                          struct copse_tunings **out)
 {
@@ -248,8 +249,8 @@ copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device
     return s;
 }
 
-uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family, const char *size_class,
-                            const char *variant)
+uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family,
+                            const char *size_class, const char *variant)
 {
     for (size_t i = 0; i < list->count; i++)
         if (is_same(&list->at[i], family, size_class, variant))
@@ -303,7 +304,8 @@ copse_status copse__tunings_check(const struct copse_tuning_entry *list, size_t 
 {
     for (size_t i = 0; i < count; i++)
         if (!is_entry(&list[i]))
-            return copse_fail(COPSE_ERR_ARGUMENT, "tuning: a name or the rate of entry %zu is none", i);
+            return copse_fail(COPSE_ERR_ARGUMENT, "tuning: a name or the rate of entry %zu is none",
+                              i);
     return COPSE_OK;
 }
 
@@ -341,8 +343,8 @@ copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunin
     return s;
 }
 
-copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of, const char *device,
-                                 const char *text, size_t size)
+copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of,
+                                 const char *device, const char *text, size_t size)
 {
     struct entries fresh = { NULL, 0, 0 };
     struct reader r = { .mem = &t->base->mem, .to = &fresh };
@@ -352,8 +354,10 @@ copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of
     if (s == COPSE_OK)
         s = r.status;
     if (s == COPSE_OK && !is_ours)
-        s = copse_fail(COPSE_ERR_FORMAT, "tuning: the text is damaged, or not of %s with this driver "
-                                         "and this version of the library", device);
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "tuning: the text is damaged, or not of %s with this driver "
+                       "and this version of the library",
+                       device);
     if (s == COPSE_OK)
         s = merge(t, of, fresh.at, fresh.count);
     copse__free(&t->base->mem, fresh.at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning records: how fast kernel variants were measured to be, per device, driver and library version.
-   Functions that take the records of a context lock. */
+/* Tuning records: how fast kernel variants were measured to be, per device, driver and library
+   version. Functions that take the records of a context lock. */
 #ifndef COPSE_TRUST_TUNING_H
 #define COPSE_TRUST_TUNING_H
 
@@ -15,8 +15,8 @@ struct copse_tuning {
     size_t count;
 };
 
-/* The records of a device; read from the kernel cache when they are first asked for. They live as long as
-   `t`. */
+/* The records of a device; read from the kernel cache when they are first asked for. They live as
+   long as `t`. */
 copse_status copse__tunings_open(struct copse_trust *t, const struct copse_device_info *info,
                                  struct copse_tunings **out);
 void copse__tunings_free(struct copse_trust *t);
@@ -25,8 +25,8 @@ void copse__tunings_free(struct copse_trust *t);
 copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device_info *info,
                                 struct copse_tuning *out);
 /* Million operations per second; 0 = not measured. */
-uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family, const char *size_class,
-                            const char *variant);
+uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family,
+                            const char *size_class, const char *variant);
 
 /* The array is valid until the records change. */
 void copse__tunings_get(struct copse_trust *t, const struct copse_tunings *of,
@@ -40,9 +40,9 @@ copse_status copse__tunings_clear(struct copse_trust *t, struct copse_tunings *o
 /* All records as a text with an end; the caller frees it. */
 copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunings *of, char **text,
                                  size_t *size);
-/* Add the records of such a text. COPSE_ERR_FORMAT: it is damaged or another device's; texts name the device by
-   `device`. */
-copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of, const char *device,
-                                 const char *text, size_t size);
+/* Add the records of such a text. COPSE_ERR_FORMAT: it is damaged or another device's; texts name
+   the device by `device`. */
+copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of,
+                                 const char *device, const char *text, size_t size);
 
 #endif

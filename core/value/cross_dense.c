@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense leaves of a batch over the replicas of this worker: those of one type together, or one by one with the
-   application's own accumulation. */
+/* Dense leaves of a batch over the replicas of this worker: those of one type together, or one by
+   one with the application's own accumulation. */
 #include "core/value/cross_batch.h"
 
 #define SMALL_GROUP 10
@@ -24,7 +24,8 @@ static bool is_of(const copse_strategy *st, const copse_queue *queue)
     return is_found;
 }
 
-/* The block of a component: its own, a variable's read, or a copy in host memory of another strategy's. */
+/* The block of a component: its own, a variable's read, or a copy in host memory of another
+   strategy's. */
 static copse_status block_of(const copse_strategy *st, copse_value *c, struct copse_block **out)
 {
     copse_value *plain;
@@ -42,7 +43,8 @@ static copse_status collect(struct group *g)
 {
     for (size_t i = 0; i < g->count; i++)
         for (uint32_t r = 0; r < g->contributors; r++)
-            COPSE_TRY(block_of(g->b->st, g->leaves[i]->value->items[r], &g->from[r * g->count + i]));
+            COPSE_TRY(
+                block_of(g->b->st, g->leaves[i]->value->items[r], &g->from[r * g->count + i]));
     return COPSE_OK;
 }
 
@@ -50,7 +52,8 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
 {
     *root = b->params->has_root ? b->params->root : b->to.at[0];
     if (*root != COPSE_HOST && *root >= b->st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root, b->st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root,
+                          b->st->replica_count);
     return COPSE_OK;
 }
 
@@ -96,9 +99,11 @@ static copse_status wrap_result(struct group *g, size_t i)
     for (uint32_t d = 0; d < to->count && !s; d++) {
         struct copse_block *block = g->out[i * to->count + d];
         g->out[i * to->count + d] = NULL;
-        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_first(g->leaves[i])->shape, block, &at[d]);
+        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_first(g->leaves[i])->shape,
+                                    block, &at[d]);
     }
-    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, &g->leaves[i]->result);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count,
+                                       &g->leaves[i]->result);
 }
 
 /* What is in `from`, to all destinations. */
@@ -129,8 +134,8 @@ static copse_status reduce_blocks(struct group *g)
 
 /* ---- the application's own accumulation ---- */
 
-static copse_status call_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
-                                    copse_value **out)
+static copse_status call_accumulate(const struct copse_cross_batch *b, copse_value *const *parts,
+                                    size_t count, copse_value **out)
 {
     struct copse_callback here = { .name = "the accumulate function of cross-device operations",
                                    .is_passive = true };
@@ -141,12 +146,14 @@ static copse_status call_accumulate(const struct copse_cross_batch *b, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the accumulation returned nothing");
     if ((*out)->kind != COPSE_VALUE_ARRAY || (*out)->type != parts[0]->type ||
         !copse__shape_equal((*out)->shape, parts[0]->shape))
-        return copse_fail(COPSE_ERR_SHAPE, "reduce: the accumulation returned another shape or type than it was given");
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "reduce: the accumulation returned another shape or type than it was given");
     return COPSE_OK;
 }
 
-copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
-                                     copse_value **out)
+copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts,
+                                     size_t count, copse_value **out)
 {
     copse_value *there[COPSE_MAX_REPLICAS] = { NULL };
     uint32_t root;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reduction of batches of structures. Leaves are sorted by the reduction that they need, each sort is reduced as one
-   batch, and the results replace the leaves. */
+/* The reduction of batches of structures. Leaves are sorted by the reduction that they need, each
+   sort is reduced as one batch, and the results replace the leaves. */
 #include "core/value/cross_batch.h"
 
 /* ---- leaves ---- */
@@ -14,8 +14,10 @@ static copse_status check_plain(const struct copse_cross_batch *b, const copse_v
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: an object of the application has no %s",
                           b->op == COPSE_REDUCE_SUM ? "sum" : "mean");
     if (b->op == COPSE_REDUCE_SUM && b->st->group.ranks > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; "
-                                              "give a per-replica value, or use MEAN", b->st->group.ranks);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "reduce: SUM of one value that is the same on all %u replicas; "
+                          "give a per-replica value, or use MEAN",
+                          b->st->group.ranks);
     return COPSE_OK;
 }
 
@@ -26,14 +28,19 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
     for (size_t i = 0; i < v->count; i++) {
         const copse_value *c = v->items[i];
         if (c->kind == COPSE_VALUE_OBJECT)
-            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: replica %u has an object of the application, no "
-                                                  "numbers", v->ranks[i]);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "reduce: replica %u has an object of the application, no "
+                              "numbers",
+                              v->ranks[i]);
         if ((c->kind == COPSE_VALUE_SPARSE) != (first->kind == COPSE_VALUE_SPARSE))
-            return copse_fail(COPSE_ERR_SHAPE, "reduce: of replicas %u and %u one has a sparse value, the "
-                                               "other a dense one", v->ranks[0], v->ranks[i]);
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "reduce: of replicas %u and %u one has a sparse value, the "
+                              "other a dense one",
+                              v->ranks[0], v->ranks[i]);
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s", v->ranks[0],
-                              copse__type_name(first->type), COPSE_SHAPE_TEXT(first->shape), v->ranks[i],
+            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
+                              v->ranks[0], copse__type_name(first->type),
+                              COPSE_SHAPE_TEXT(first->shape), v->ranks[i],
                               copse__type_name(c->type), COPSE_SHAPE_TEXT(c->shape));
     }
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
@@ -55,7 +62,8 @@ static copse_status add_distributed(struct copse_cross_batch *b, copse_value *v)
 {
     enum copse_need need = COPSE_NEED_NOTHING;
     if (b->is_broadcast)
-        return copse_fail(COPSE_ERR_ARGUMENT, "broadcast: replicas may differ here; give a plain value");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "broadcast: replicas may differ here; give a plain value");
     COPSE_TRY(check_components(v, &need));
     if (need == COPSE_NEED_I32 && b->op == COPSE_REDUCE_MEAN && !b->params->accumulate)
         need = COPSE_NEED_WHOLE_MEAN;
@@ -64,22 +72,24 @@ static copse_status add_distributed(struct copse_cross_batch *b, copse_value *v)
     return push_leaf(b, copse_value_retain(v), need);
 }
 
-/* A variable that every replica keeps for itself is a per-replica value of its components. An array, or one component,
-   is what every replica of this worker gives; those of other workers may give something else. Any other value is the same
-   on all replicas. */
+/* A variable that every replica keeps for itself is a per-replica value of its components. An
+   array, or one component, is what every replica of this worker gives; those of other workers may
+   give something else. Any other value is the same on all replicas. */
 static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
 {
-    const bool is_variable = v->kind == COPSE_VALUE_VARIABLE && copse__variable_is_local(v->variable);
+    const bool is_variable =
+        v->kind == COPSE_VALUE_VARIABLE && copse__variable_is_local(v->variable);
     const bool is_whole = is_variable && v->rank == COPSE_ALL_RANKS;
-    const bool is_here = v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE || is_variable;
+    const bool is_here =
+        v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE || is_variable;
     const bool is_given = b->st->group.workers > 1 && !b->is_broadcast && is_here;
     copse_value *all;
     if (!is_whole && (!is_given || b->st->replica_count > 1))
         COPSE_TRY(check_plain(b, v));
     if (!is_whole && !is_given)
         return push_leaf(b, copse_value_retain(v), COPSE_NEED_NOTHING);
-    copse_status s = is_whole ? copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL,
-                                                         v->count, &all)
+    copse_status s = is_whole ? copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items,
+                                                         NULL, v->count, &all)
                               : copse__value_of_each(b->st, v, &all);
     if (!s)
         s = add_distributed(b, all);
@@ -124,14 +134,15 @@ static copse_status reduce_here(struct copse_cross_batch *b)
 {
     struct copse_leaf *leaf = NULL;
     while ((leaf = copse__leaf_next(b, COPSE_NEED_SPARSE, leaf)))
-        COPSE_TRY(copse__sparse_reduce(b->st, leaf->value->items, leaf->value->count, b->divisor, &b->to,
-                                       &leaf->result));
+        COPSE_TRY(copse__sparse_reduce(b->st, leaf->value->items, leaf->value->count, b->divisor,
+                                       &b->to, &leaf->result));
     COPSE_TRY(copse__whole_mean_reduce(b));
     COPSE_TRY(copse__dense_reduce(b, COPSE_NEED_F32));
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }
 
-static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count, copse_value **out)
+static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count,
+                        copse_value **out)
 {
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)
@@ -176,30 +187,35 @@ static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *v
 
 copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
                                      copse_reduce_op op, copse_value *const *values,
-                                     const struct copse_destinations *to, size_t count, copse_value **out)
+                                     const struct copse_destinations *to, size_t count,
+                                     copse_value **out)
 {
     COPSE_TRY(copse_need("reduce", st, values, out));
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the batch is empty");
     COPSE_TRY(copse_need_known("reduce", "operation", op, COPSE_REDUCE_MEAN));
-    struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .op = op,
-                                   .subject = subject };
-    copse_cross_device_retain(x); /* its accumulate function may release what the application holds */
+    struct copse_cross_batch b = {
+        .params = x ? &x->params : &copse__cross_defaults, .st = st, .op = op, .subject = subject
+    };
+    /* its accumulate function may release what the application holds */
+    copse_cross_device_retain(x);
     const copse_status s = run_batch(&b, values, to, count, out);
     copse_cross_device_release(&x);
     return s;
 }
 
 copse_status copse_cross_batch_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                      copse_value *const *values, const struct copse_destinations *to,
-                                      size_t count, copse_value **out)
+                                      copse_value *const *values,
+                                      const struct copse_destinations *to, size_t count,
+                                      copse_value **out)
 {
     COPSE_TRY(copse__callback_check("copse_cross_batch_reduce", st));
     return copse__cross_reduce_for(NULL, x, st, op, values, to, count, out);
 }
 
 copse_status copse_cross_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                copse_value *value, const struct copse_destinations *to, copse_value **out)
+                                copse_value *value, const struct copse_destinations *to,
+                                copse_value **out)
 {
     return copse_cross_batch_reduce(x, st, op, &value, to, 1, out);
 }
@@ -209,6 +225,8 @@ copse_status copse_cross_broadcast(copse_cross_device *x, copse_strategy *st, co
 {
     COPSE_TRY(copse__callback_check("copse_cross_broadcast", st));
     COPSE_TRY(copse_need("broadcast", st, out));
-    struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .is_broadcast = true };
+    struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults,
+                                   .st = st,
+                                   .is_broadcast = true };
     return run_batch(&b, &value, to, 1, out);
 }

@@ -30,18 +30,21 @@ static copse_status check_settings(const struct copse_cross_device_params *p)
     if (p->has_root && !is_one)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: a root belongs to TO_ONE");
     if (p->has_root && p->root >= COPSE_MAX_REPLICAS && p->root != COPSE_HOST)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: root %u; there are at most %d replicas",
-                          p->root, COPSE_MAX_REPLICAS);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cross-device: root %u; there are at most %d replicas", p->root,
+                          COPSE_MAX_REPLICAS);
     if (p->accumulate && !is_one)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: an accumulation belongs to TO_ONE");
     if (has_packing && is_one)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: TO_ONE reduces one by one, without packs");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cross-device: TO_ONE reduces one by one, without packs");
     if (p->small_group && !p->small_bytes)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: small_group needs small_bytes");
     return COPSE_OK;
 }
 
-copse_status copse_cross_device_create(copse_context *ctx, const struct copse_cross_device_params *params,
+copse_status copse_cross_device_create(copse_context *ctx,
+                                       const struct copse_cross_device_params *params,
                                        copse_cross_device **out)
 {
     COPSE_TRY(copse_need("cross-device", ctx, out));
@@ -89,17 +92,18 @@ const char *copse_cross_device_name(const copse_cross_device *x)
 
 copse_status copse__cross_refuse(const copse_strategy *st, const char *user)
 {
-    return st->cross ? copse_fail(COPSE_ERR_UNSUPPORTED, "%s: it sums by the library's exchange, and does not use the "
-                                                         "cross-device operations (%s) that the strategy was given: take "
-                                                         "them away by copse_strategy_set_cross_device with NULL",
+    return st->cross ? copse_fail(COPSE_ERR_UNSUPPORTED,
+                                  "%s: it sums by the library's exchange, and does not use the "
+                                  "cross-device operations (%s) that the strategy was given: take "
+                                  "them away by copse_strategy_set_cross_device with NULL",
                                   user, copse_cross_device_name(st->cross))
                      : COPSE_OK;
 }
 
 /* ---- links ---- */
 
-static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links,
-                                 copse_value_reducer **x)
+static copse_status find_reducer(copse_strategy *st, const char *call,
+                                 const struct copse_link *links, copse_value_reducer **x)
 {
     COPSE_TRY(copse_need("links", st, links));
     if (!st->ctx)
@@ -123,9 +127,11 @@ copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_lin
     copse_value_reducer *x;
     COPSE_TRY(find_reducer(st, "copse_strategy_set_links", links, &x));
     for (uint32_t i = 0; i <= st->replica_count; i++)
-        if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 && links[i].sum_rate > 0))
+        if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&
+              links[i].sum_rate > 0))
             return copse_fail(COPSE_ERR_ARGUMENT,
-                              "links: entry %u: rates must be positive, the latency not negative", i);
+                              "links: entry %u: rates must be positive, the latency not negative",
+                              i);
     copse__value_set_links(x, links);
     return COPSE_OK;
 }

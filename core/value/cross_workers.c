@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A batch over the replicas of all workers, as one collective:
  *
- *  1. Each worker sums the dense values of its own replicas, on its devices, into host memory: a partial sum of the
- *     canonical tree, because its ranks are an aligned block.
+ *  1. Each worker sums the dense values of its own replicas, on its devices, into host memory: a
+ *     partial sum of the canonical tree, because its ranks are an aligned block.
  *  2. A barrier. A worker that has failed votes so, and all workers return its status.
- *  3. Partial sums become sums of all workers. Sparse values, and the values of an accumulation, are gathered by all
- *     workers; the first worker calls the application's function.
+ *  3. Partial sums become sums of all workers. Sparse values, and the values of an accumulation,
+ *     are gathered by all workers; the first worker calls the application's function.
  *  4. MEAN divides, and each worker copies the results to its own destinations.
  */
 #include <stdio.h>
@@ -17,9 +17,10 @@
 struct workers_batch {
     struct copse_cross_batch *b;
     struct copse_group *g;
-    size_t floats, whole; /* words of the dense leaves: f32 ones first, then i32 ones, then means of i32, in the order of the
-                             batch */
-    uint32_t *words;      /* [floats + whole] */
+    /* words of the dense leaves: f32 ones first, then i32 ones, then means of i32, in the order of
+       the batch */
+    size_t floats, whole;
+    uint32_t *words; /* [floats + whole] */
     uint32_t *room;
 };
 
@@ -111,11 +112,14 @@ static void describe_form(const struct copse_cross_batch *b, char form[COPSE_FOR
         snprintf(form, COPSE_FORM_BYTES, "nothing");
         return;
     }
-    copse__form_text(first->need == COPSE_NEED_SPARSE ? "sparse" : copse__type_name(copse__leaf_first(first)->type),
+    copse__form_text(first->need == COPSE_NEED_SPARSE
+                         ? "sparse"
+                         : copse__type_name(copse__leaf_first(first)->type),
                      copse__leaf_first(first)->shape, form);
     const size_t used = strlen(form);
     if (count > 1)
-        snprintf(form + used, COPSE_FORM_BYTES - used, " and %zu more, %08x", count - 1, (unsigned)hash);
+        snprintf(form + used, COPSE_FORM_BYTES - used, " and %zu more, %08x", count - 1,
+                 (unsigned)hash);
 }
 
 /* ---- dense ---- */
@@ -137,7 +141,8 @@ static copse_status accumulate_leaf(struct workers_batch *a, const struct walk *
     copse_value_release(&all);
     copse_value_release(&sum);
     copse_value_release(&host);
-    return copse__group_broadcast(a->g, "what was accumulated", a->words + w->at, 4 * w->words, mine);
+    return copse__group_broadcast(a->g, "what was accumulated", a->words + w->at, 4 * w->words,
+                                  mine);
 }
 
 static copse_status sum_dense(struct workers_batch *a)
@@ -165,7 +170,8 @@ static copse_status give_dense(struct workers_batch *a)
             COPSE_TRY(copse__whole_mean_give(a->b, w.leaf, a->words + w.at));
             continue;
         }
-        COPSE_TRY(copse_value_create_on(a->b->st, COPSE_HOST, divisor ? COPSE_F32 : copse__leaf_first(w.leaf)->type,
+        COPSE_TRY(copse_value_create_on(a->b->st, COPSE_HOST,
+                                        divisor ? COPSE_F32 : copse__leaf_first(w.leaf)->type,
                                         copse__leaf_first(w.leaf)->shape, a->words + w.at, &host));
         const copse_status s = copse__value_spread(a->b->st, host, &a->b->to, &w.leaf->result);
         copse_value_release(&host);
@@ -196,7 +202,8 @@ copse_status copse__batch_workers(struct copse_cross_batch *b, copse_status mine
 {
     struct workers_batch a = { .b = b, .g = &b->st->group };
     char op[32], what[COPSE_WHAT_BYTES], form[COPSE_FORM_BYTES];
-    if (!mine && !copse__leaf_next(b, COPSE_NEED_DENSE | COPSE_NEED_SPARSE | COPSE_NEED_WHOLE_MEAN, NULL))
+    if (!mine &&
+        !copse__leaf_next(b, COPSE_NEED_DENSE | COPSE_NEED_SPARSE | COPSE_NEED_WHOLE_MEAN, NULL))
         return COPSE_OK;
     count_words(&a);
     const size_t words = a.floats + a.whole;

@@ -10,12 +10,14 @@ const struct copse_destinations copse__to_host = { .ranks = &host, .count = 1 };
 static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
 {
     if (rank != COPSE_HOST && rank >= st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank, st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank,
+                          st->replica_count);
     for (uint32_t i = 0; i < to->count; i++)
         if (to->at[i] == rank)
             return rank == COPSE_HOST
                        ? copse_fail(COPSE_ERR_ARGUMENT, "destinations: the host is listed twice")
-                       : copse_fail(COPSE_ERR_ARGUMENT, "destinations: replica %u is listed twice", rank);
+                       : copse_fail(COPSE_ERR_ARGUMENT, "destinations: replica %u is listed twice",
+                                    rank);
     to->at[to->count++] = rank;
     return COPSE_OK;
 }
@@ -27,13 +29,16 @@ void copse__destinations_all(const copse_strategy *st, struct copse_ranks *out)
         out->at[r] = r;
 }
 
-static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, struct copse_ranks *out)
+static copse_status ranks_of_value(copse_strategy *st, const copse_value *v,
+                                   struct copse_ranks *out)
 {
     if (v->strategy && v->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "destinations: the value whose ranks are taken belongs to another strategy");
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "destinations: the value whose ranks are taken belongs to another strategy");
     if (v->kind == COPSE_VALUE_OBJECT || copse__value_is_structure(v))
-        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: objects, lists and dictionaries are on no device");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "destinations: objects, lists and dictionaries are on no device");
     if (v->rank == COPSE_ALL_RANKS)
         copse__destinations_all(st, out);
     else if (!copse__value_is_distributed(v))
@@ -100,7 +105,8 @@ copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struc
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }
 
-copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
+copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v,
+                                   struct copse_binding to)
 {
     copse_queue *q = st->replicas[r].queue;
     struct copse_block *copy;

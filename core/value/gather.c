@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays and sparse values of replicas of other workers, in host memory. They may differ in type and shape: their forms
-   are sent before their elements. */
+/* Arrays and sparse values of replicas of other workers, in host memory. They may differ in type
+   and shape: their forms are sent before their elements. */
 #include "core/value/cross_device.h"
 
 struct form {
@@ -28,10 +28,12 @@ static uint64_t words_of(const struct form *f)
 
 static copse_status bring(copse_strategy *st, copse_value *v, struct form *f, copse_value **out)
 {
-    if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_VARIABLE && v->kind != COPSE_VALUE_SPARSE)
+    if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_VARIABLE &&
+        v->kind != COPSE_VALUE_SPARSE)
         return copse_fail(COPSE_ERR_ARGUMENT, "gather: a replica has no array");
     COPSE_TRY(copse__value_at(st, v, COPSE_HOST, out));
-    *f = (struct form){ (*out)->type, (*out)->kind == COPSE_VALUE_SPARSE, (*out)->slices, (*out)->shape };
+    *f = (struct form){ (*out)->type, (*out)->kind == COPSE_VALUE_SPARSE, (*out)->slices,
+                        (*out)->shape };
     return COPSE_OK;
 }
 
@@ -42,7 +44,8 @@ static copse_status read_words(const copse_value *v, uint32_t *to)
     return copse_value_read_sparse(v, (int32_t *)to, (float *)(void *)(to + v->slices));
 }
 
-static copse_status make(copse_strategy *st, const struct form *f, const uint32_t *words, copse_value **out)
+static copse_status make(copse_strategy *st, const struct form *f, const uint32_t *words,
+                         copse_value **out)
 {
     if (!f->is_sparse)
         return copse_value_create_on(st, COPSE_HOST, (copse_type)f->type, f->shape, words, out);
@@ -65,7 +68,8 @@ static copse_status bring_all(struct gather *g, copse_value *v)
     for (uint32_t r = 0; r < g->st->replica_count; r++) {
         forms[r].shape.rank = 1;
         if (g->st->group.first + r < g->count)
-            COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]), "on replica %u", r));
+            COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]),
+                                 "on replica %u", r));
     }
     return COPSE_OK;
 }
@@ -78,7 +82,8 @@ static copse_status make_room(struct gather *g)
         g->forms[r].shape.rank = COPSE_MIN(g->forms[r].shape.rank, COPSE_MAX_RANK);
         g->firsts[r + 1] = g->firsts[r] + words_of(&g->forms[r]);
     }
-    g->words = copse__alloc(&g->st->ctx->base.mem, (size_t)g->firsts[group->ranks], sizeof *g->words);
+    g->words =
+        copse__alloc(&g->st->ctx->base.mem, (size_t)g->firsts[group->ranks], sizeof *g->words);
     COPSE_TRY(copse_need_memory(g->words, "gather: the arrays of %u replicas", group->ranks));
     for (uint32_t r = 0; r < g->st->replica_count && g->own[r]; r++)
         COPSE_TRY(read_words(g->own[r], g->words + g->firsts[group->first + r]));
@@ -97,8 +102,8 @@ static copse_status exchange(struct gather *g, const char *what, copse_status mi
 }
 
 /* `items` receives their values. */
-static copse_status gather(copse_strategy *st, copse_value *v, uint32_t count, const char *what, copse_status mine,
-                           copse_value **items)
+static copse_status gather(copse_strategy *st, copse_value *v, uint32_t count, const char *what,
+                           copse_status mine, copse_value **items)
 {
     struct gather g = { .st = st, .count = count };
     copse_status s = exchange(&g, what, mine ? mine : bring_all(&g, v));
@@ -109,8 +114,8 @@ static copse_status gather(copse_strategy *st, copse_value *v, uint32_t count, c
     return s;
 }
 
-copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
-                                 copse_value **out)
+copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what,
+                                 copse_status mine, copse_value **out)
 {
     copse_value *items[COPSE_MAX_REPLICAS] = { NULL };
     *out = NULL;
@@ -121,8 +126,8 @@ copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char 
     return s;
 }
 
-copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
-                                   copse_value **out)
+copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what,
+                                   copse_status mine, copse_value **out)
 {
     *out = NULL;
     return gather(st, v, 1, what, mine, out);

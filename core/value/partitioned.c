@@ -71,7 +71,8 @@ static copse_status bind_parts(copse_partitioned *p, const struct copse_variable
     return COPSE_OK;
 }
 
-static copse_status make_parts(copse_partitioned *p, const struct copse_variable_params *whole, uint32_t shards)
+static copse_status make_parts(copse_partitioned *p, const struct copse_variable_params *whole,
+                               uint32_t shards)
 {
     uint32_t *values = NULL;
     COPSE_TRY(copse__variable_first_values(p->strategy, whole, (void **)&values));
@@ -85,16 +86,19 @@ static copse_status make_parts(copse_partitioned *p, const struct copse_variable
     return s;
 }
 
-copse_status copse_partitioned_create(copse_strategy *st, const struct copse_variable_params *params,
-                                      uint32_t shards, copse_partitioned **out)
+copse_status copse_partitioned_create(copse_strategy *st,
+                                      const struct copse_variable_params *params, uint32_t shards,
+                                      copse_partitioned **out)
 {
     COPSE_TRY(copse_need("partitioned variable", st, params, out));
     *out = NULL;
     COPSE_TRY(copse__name_check(params->name, "partitioned variable"));
     COPSE_TRY(copse_no_reserved(copse_variable_params, params));
     if (params->is_sparse)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "partitioned variable '%s': its parts are not sparse: make one sparse "
-                                                 "variable, or set is_sparse to false", params->name);
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "partitioned variable '%s': its parts are not sparse: make one sparse "
+                          "variable, or set is_sparse to false",
+                          params->name);
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
     COPSE_TRY(copse__require_device(st, "partitioned variable"));
@@ -105,7 +109,8 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
     p->strategy = copse_strategy_retain(st);
     p->shape = params->shape;
     p->type = params->type;
-    const copse_status s = make_parts(p, params, copse_partition_fixed_shards(params->shape, shards));
+    const copse_status s =
+        make_parts(p, params, copse_partition_fixed_shards(params->shape, shards));
     if (s) {
         copse_partitioned_release(&p);
         return copse_note(s, "while making the parts of variable '%s'", params->name);
@@ -126,7 +131,8 @@ void copse_partitioned_release(copse_partitioned **at)
     copse_strategy_release(&st);
 }
 
-void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const **list, size_t *count)
+void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const **list,
+                             size_t *count)
 {
     if (list)
         *list = p ? p->parts : NULL;
@@ -183,10 +189,12 @@ static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *val
 {
     void *values;
     COPSE_TRY(copse_need("partitioned variable", p, value));
-    if (copse_value_type(value) != p->type || !copse__shape_equal(copse_value_shape(value), p->shape))
+    if (copse_value_type(value) != p->type ||
+        !copse__shape_equal(copse_value_shape(value), p->shape))
         return copse_fail(COPSE_ERR_SHAPE, "partitioned variable: is %s %s, the value is %s %s",
                           copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
-                          copse__type_name(copse_value_type(value)), COPSE_SHAPE_TEXT(copse_value_shape(value)));
+                          copse__type_name(copse_value_type(value)),
+                          COPSE_SHAPE_TEXT(copse_value_shape(value)));
     COPSE_TRY(copse__value_to_host(value, &values));
     const copse_status s = change_parts(p, fn, values);
     copse__free(&value->ctx->base.mem, values);

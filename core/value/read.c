@@ -10,8 +10,9 @@ copse_status copse__require_strategy_of(const copse_variable *v)
     const struct copse_frame *f = copse__context_top();
     if (!f || f->strategy == v->strategy)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': belongs to another strategy; the thread is %s",
-                      v->name, copse__context_place());
+    return copse_fail(COPSE_ERR_CONTEXT,
+                      "variable '%s': belongs to another strategy; the thread is %s", v->name,
+                      copse__context_place());
 }
 
 /* All components as a per-replica value, aggregated. */
@@ -64,7 +65,8 @@ copse_status copse_value_read(const copse_value *v, void *values)
     COPSE_TRY(copse_need("value", v, values));
     if (v->kind == COPSE_VALUE_MIRRORED)
         v = v->items[0];
-    return v->kind == COPSE_VALUE_VARIABLE ? read_variable(v, values) : copse__array_read(v, values);
+    return v->kind == COPSE_VALUE_VARIABLE ? read_variable(v, values)
+                                           : copse__array_read(v, values);
 }
 
 copse_status copse__value_to_host(const copse_value *v, void **values)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reducing along an axis inside each replica's value first, then across the replicas of this worker, then across
-   workers, on the host. */
+/* Reducing along an axis inside each replica's value first, then across the replicas of this
+   worker, then across workers, on the host. */
 #include <stdio.h>
 
 #include "core/graph/type.h"
@@ -11,23 +11,26 @@
 
 struct parts {
     copse_context *ctx;
-    copse_value *const *at; /* arrays or variables of one type, of equal shape apart from the axis */
+    /* arrays or variables of one type, of equal shape apart from the axis */
+    copse_value *const *at;
     copse_value *same[COPSE_MAX_REPLICAS]; /* what `at` points to where all replicas give one */
     size_t count;
     struct copse_group *g; /* of the workers that give something */
     copse_type type;
     uint32_t axis;
-    size_t outer, inner; /* elements before and behind the axis */
-    uint64_t length;     /* of the axis, all parts together */
-    copse_shape shape;   /* of the result */
-    copse_type summed;   /* f32; i64 for i32 */
-    size_t row;          /* bytes of outer * inner sums */
-    unsigned char *sums; /* [count][row] */
+    size_t outer, inner;       /* elements before and behind the axis */
+    uint64_t length;           /* of the axis, all parts together */
+    copse_shape shape;         /* of the result */
+    copse_type summed;         /* f32; i64 for i32 */
+    size_t row;                /* bytes of outer * inner sums */
+    unsigned char *sums;       /* [count][row] */
     unsigned char *of_workers; /* [workers][row + 8]: their sums, and then their length */
 };
 
-/* An array is what each replica of this worker gives; what is mirrored is the same on all workers. */
-static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value, struct parts *p)
+/* An array is what each replica of this worker gives; what is mirrored is the same on all
+   workers. */
+static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value,
+                               struct parts *p)
 {
     const copse_value *v = *value;
     const bool is_given = v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_ARRAY;
@@ -36,8 +39,9 @@ static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_val
     p->count = v->kind == COPSE_VALUE_PER_REPLICA ? v->count : 1;
     const uint32_t copies = p->g->workers > 1 ? st->replica_count : st->group.ranks;
     if (v->kind != COPSE_VALUE_PER_REPLICA && copies > 1 && op == COPSE_REDUCE_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; "
-                                              "give a per-replica value, or use MEAN",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "reduce: SUM of one value that is the same on all %u replicas; "
+                          "give a per-replica value, or use MEAN",
                           copies);
     if (p->g->workers > 1 && v->kind == COPSE_VALUE_ARRAY) {
         p->at = p->same;
@@ -56,7 +60,8 @@ static copse_status find_axis(int axis, struct parts *p)
     const copse_shape first = copse_value_shape(p->at[0]);
     const int rank = (int)first.rank;
     if (axis < -rank || axis >= rank)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: axis %d of a value with %d axes", axis, rank);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: axis %d of a value with %d axes", axis,
+                          rank);
     p->axis = (uint32_t)(axis < 0 ? axis + rank : axis);
     p->type = copse_value_type(p->at[0]);
     p->summed = p->type == COPSE_I32 ? COPSE_I64 : COPSE_F32;
@@ -78,8 +83,9 @@ static copse_status check_parts(struct parts *p)
         copse_shape like = first;
         like.dims[p->axis] = own.rank == first.rank ? own.dims[p->axis] : 0;
         if (!copse__shape_equal(own, like) || copse_value_type(p->at[i]) != p->type)
-            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica 0 has %s, replica %zu %s; they may only "
-                                               "differ along axis %u",
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "reduce: replica 0 has %s, replica %zu %s; they may only "
+                              "differ along axis %u",
                               COPSE_SHAPE_TEXT(first), i, COPSE_SHAPE_TEXT(own), p->axis);
         p->length += own.dims[p->axis];
     }
@@ -142,10 +148,11 @@ static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduc
 /* This worker's sums become those of all, its length that of all. */
 static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_status mine)
 {
-    char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
+    char what[sizeof((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
     const size_t row = p->row + sizeof p->length;
     unsigned char *own = mine ? NULL : p->of_workers + p->g->worker * row;
-    snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum", p->axis);
+    snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum",
+             p->axis);
     copse__form_text(copse__type_name(p->type), p->shape, form);
     COPSE_TRY(copse__group_barrier_on(p->g, what, form, row, mine));
     memcpy(own, p->sums, p->row);
@@ -162,14 +169,15 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
     return COPSE_OK;
 }
 
-copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value, int axis,
-                                copse_value **out)
+copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value,
+                                int axis, copse_value **out)
 {
     struct parts p = { .ctx = value->ctx, .g = &copse__group_of_one };
     copse_status s = reduce_here(&p, st, op, &value, axis);
     s = add_workers(&p, op, s);
     if (s == COPSE_OK && p.length == 0)
-        s = copse_fail(COPSE_ERR_ARGUMENT, "reduce: no replica has an element along axis %u", p.axis);
+        s = copse_fail(COPSE_ERR_ARGUMENT, "reduce: no replica has an element along axis %u",
+                       p.axis);
     if (s == COPSE_OK)
         s = make_result(&p, op, out);
     copse__free(&p.ctx->base.mem, p.sums);

@@ -14,13 +14,14 @@ copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m)
 /* ---- reductions from the inside ---- */
 
 /* Reduce to host memory with the strategy's operations, in any context (strategy_values.c). */
-copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op, copse_value *value,
-                                            copse_value **out);
-/* What a variable's replicas give or hold, a per-replica value, by its aggregation, over all workers. `mine`: why
-   this worker has none, or COPSE_OK; all workers return it. (aggregate.c) */
-copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine, copse_value **out);
+copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op,
+                                            copse_value *value, copse_value **out);
+/* What a variable's replicas give or hold, a per-replica value, by its aggregation, over all
+   workers. `mine`: why this worker has none, or COPSE_OK; all workers return it. (aggregate.c) */
+copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine,
+                                       copse_value **out);
 /* copse_strategy_reduce along an axis (reduce_axis.c). */
-copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value, int axis,
-                                copse_value **out);
+copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value,
+                                int axis, copse_value **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums of sparse values, on the host: slices of all replicas one behind another, summed by row. Never as large as the
-   dense array. */
+/* Sums of sparse values, on the host: slices of all replicas one behind another, summed by row.
+   Never as large as the dense array. */
 #include "core/reduce/host_sum.h"
 #include "core/reduce/tree.h"
 #include "core/value/cross_device.h"
@@ -11,7 +11,8 @@ struct gathered {
     struct copse_slice_at *order;
 };
 
-static bool make_slices(struct copse_mem *mem, uint32_t count, size_t width, struct copse_slices *out)
+static bool make_slices(struct copse_mem *mem, uint32_t count, size_t width,
+                        struct copse_slices *out)
 {
     *out = (struct copse_slices){ count, width, copse__alloc(mem, count, sizeof *out->rows),
                                   copse__alloc(mem, count, width * sizeof *out->values) };
@@ -37,7 +38,8 @@ static copse_status gather(struct gathered *g, copse_value *const *components, s
     COPSE_TRY(copse_need_memory(g->order && is_made, "reduce: %u slices", (unsigned)slices));
     uint32_t at = 0;
     for (size_t c = 0; c < count; at += components[c++]->slices)
-        COPSE_TRY(copse_value_read_sparse(components[c], g->all.rows + at, g->all.values + width * at));
+        COPSE_TRY(
+            copse_value_read_sparse(components[c], g->all.rows + at, g->all.values + width * at));
     return COPSE_OK;
 }
 
@@ -49,8 +51,9 @@ static copse_status reduce(struct gathered *g, copse_shape dense, uint32_t divis
     copse__slices_sum(&g->all, g->order, sums);
     if (divisor)
         copse__mean_values(sums->values, sums->values, sums->count * sums->width, divisor, false);
-    const struct copse_sparse_params p = { .dense_shape = dense, .count = sums->count, .indices = sums->rows,
-                                           .values = sums->values };
+    const struct copse_sparse_params p = {
+        .dense_shape = dense, .count = sums->count, .indices = sums->rows, .values = sums->values
+    };
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < to->count && !s; i++)
         s = copse__value_sparse(g->st->ctx, g->st, to->at[i], &p, &at[i]);

@@ -4,8 +4,8 @@
 
 /* ---- reduce ---- */
 
-copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op, copse_value *value,
-                                            copse_value **out)
+copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op,
+                                            copse_value *value, copse_value **out)
 {
     copse_value *all;
     COPSE_TRY(copse_cross_reduce(st->cross, st, op, value, &copse__to_host, &all));
@@ -19,9 +19,10 @@ copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_dev
     COPSE_TRY(copse__require_cross(st, "set cross-device operations"));
     COPSE_TRY(copse__require_device(st, "strategy"));
     if (x && st->dependants)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "set cross-device operations: the strategy has a trainer or a tower "
-                                                 "optimizer, which does not use them: release it first, or give the "
-                                                 "operations to copse_cross_reduce");
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "set cross-device operations: the strategy has a trainer or a tower "
+                          "optimizer, which does not use them: release it first, or give the "
+                          "operations to copse_cross_reduce");
     copse_cross_device_retain(x);
     copse_cross_device_release(&st->cross);
     st->cross = x;
@@ -60,7 +61,8 @@ static copse_status reduce_batch(copse_strategy *st, const char *what, copse_red
     COPSE_TRY(check_reduce(st, what, op, values, count, out));
     if (st->ctx)
         return copse_cross_batch_reduce(st->cross, st, op, values, to, count, out);
-    for (size_t i = 0; i < count; i++) /* the default strategy: nothing to reduce, and no device to bring anything to */
+    /* the default strategy: nothing to reduce, and no device to bring anything to */
+    for (size_t i = 0; i < count; i++)
         out[i] = copse_value_retain(values[i]);
     return COPSE_OK;
 }
@@ -72,8 +74,9 @@ copse_status copse_strategy_reduce_to(copse_strategy *st, copse_reduce_op op, co
 }
 
 copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op op,
-                                            copse_value *const *values, const struct copse_destinations *to,
-                                            size_t count, copse_value **out)
+                                            copse_value *const *values,
+                                            const struct copse_destinations *to, size_t count,
+                                            copse_value **out)
 {
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch");
@@ -96,23 +99,26 @@ copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
 static copse_status check_single(const copse_value *v)
 {
     if (copse__value_is_distributed(v) && v->count > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "an update of a variable with one copy runs once: the value "
-                                              "has %zu components, reduce it to one", v->count);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "an update of a variable with one copy runs once: the value "
+                          "has %zu components, reduce it to one",
+                          v->count);
     for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
         COPSE_TRY(check_single(v->items[i]));
     return COPSE_OK;
 }
 
 /* One call for one rank, in its own frame. `is_partial`: some replicas of this worker get none. */
-static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t rank, bool is_partial,
-                               copse_update_fn *fn, copse_value *const *args, size_t count,
-                               void *user, copse_value **result)
+static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t rank,
+                               bool is_partial, copse_update_fn *fn, copse_value *const *args,
+                               size_t count, void *user, copse_value **result)
 {
     copse_value *own[COPSE_MAX_ARGUMENTS] = { 0 }, *target = NULL;
     copse_status s = v ? copse__value_of_variable(v, rank, &target) : COPSE_OK;
     for (size_t i = 0; i < count && s == COPSE_OK; i++)
         if (args[i])
-            s = copse_note(copse__select_update(args[i], rank, &own[i]), "in argument %zu of an update", i);
+            s = copse_note(copse__select_update(args[i], rank, &own[i]),
+                           "in argument %zu of an update", i);
     if (s == COPSE_OK) {
         struct copse_frame frame;
         copse__context_push_cross(&frame, st, rank);
@@ -134,7 +140,8 @@ static copse_status update_all(copse_strategy *st, copse_variable *v, const uint
     copse_status s = COPSE_OK;
     copse_strategy_retain(st);
     for (size_t i = 0; i < rank_count && s == COPSE_OK; i++)
-        s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, is_partial, fn, args, count, user, &results[i]);
+        s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, is_partial, fn, args, count, user,
+                       &results[i]);
     if (s == COPSE_OK && result && !st->ctx) {
         *result = results[0];
         results[0] = NULL;
@@ -157,7 +164,8 @@ static copse_status check_update(copse_strategy *st, copse_update_fn *fn, copse_
 }
 
 copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_update_fn *fn,
-                                   copse_value *const *args, size_t count, void *user, copse_value **result)
+                                   copse_value *const *args, size_t count, void *user,
+                                   copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse__variable_of(v, st, "update"));
@@ -167,19 +175,22 @@ copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_
     return update_all(st, v, NULL, copse__strategy_copies(st), fn, args, count, user, result);
 }
 
-copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks, size_t rank_count,
-                                            copse_update_fn *fn, copse_value *const *args, size_t count,
-                                            void *user, copse_value **result)
+copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks,
+                                            size_t rank_count, copse_update_fn *fn,
+                                            copse_value *const *args, size_t count, void *user,
+                                            copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse_need("update", ranks));
     if (rank_count == 0 || rank_count > st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible", rank_count, st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible", rank_count,
+                          st->replica_count);
     for (size_t i = 0; i < rank_count; i++)
         for (size_t k = 0; k <= i; k++)
             if (ranks[i] >= st->replica_count || (k < i && ranks[k] == ranks[i]))
-                return copse_fail(COPSE_ERR_ARGUMENT, "update: rank %u is twice there, or not below %u",
-                                  ranks[i], st->replica_count);
+                return copse_fail(COPSE_ERR_ARGUMENT,
+                                  "update: rank %u is twice there, or not below %u", ranks[i],
+                                  st->replica_count);
     return update_all(st, NULL, ranks, rank_count, fn, args, count, user, result);
 }
 
@@ -201,7 +212,10 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
     COPSE_TRY(copse_need_known("all-reduce", "operation", op, COPSE_REDUCE_MEAN));
     struct copse_merge m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
-        .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,
+        .fn = all_reduce_merge,
+        .user = &op,
+        .args = &value,
+        .count = 1,
     };
     const copse_status s = copse__merge_call(rc, &m);
     *result = m.result;

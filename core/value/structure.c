@@ -33,7 +33,8 @@ static uint32_t rank_of(const struct regroup *g, size_t i)
 static void describe(const copse_value *v, char *text, size_t room)
 {
     if (copse__value_is_structure(v))
-        snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary", v->count);
+        snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary",
+                 v->count);
     else
         snprintf(text, room, "a single value");
 }
@@ -43,8 +44,10 @@ static copse_status mismatch(const struct regroup *g, copse_value *const *values
     char a[48], b[48];
     describe(values[0], a, sizeof a);
     describe(values[i], b, sizeof b);
-    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on replica "
-                                       "%u, %s on replica %u", g->path, a, rank_of(g, 0), b, rank_of(g, i));
+    return copse_fail(COPSE_ERR_SHAPE,
+                      "replicas returned different structures: result%s is %s on replica "
+                      "%u, %s on replica %u",
+                      g->path, a, rank_of(g, 0), b, rank_of(g, i));
 }
 
 static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, copse_value **out)
@@ -69,7 +72,8 @@ static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, 
 static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out);
 
 /* Item `at` of the first replica's value and its counterparts. */
-static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at, copse_value **out)
+static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at,
+                                 copse_value **out)
 {
     copse_value *items[COPSE_MAX_REPLICAS];
     const size_t length = strlen(g->path);
@@ -77,9 +81,10 @@ static copse_status regroup_item(struct regroup *g, copse_value *const *values, 
     for (size_t i = 0; i < g->count; i++) {
         items[i] = name ? copse_value_find(values[i], name) : values[i]->items[at];
         if (!items[i])
-            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s has an item "
-                                               "'%s' on replica %u, none on replica %u", g->path, name,
-                              rank_of(g, 0), rank_of(g, i));
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "replicas returned different structures: result%s has an item "
+                              "'%s' on replica %u, none on replica %u",
+                              g->path, name, rank_of(g, 0), rank_of(g, i));
     }
     if (name)
         snprintf(g->path + length, sizeof g->path - length, ".%s", name);
@@ -95,7 +100,8 @@ static copse_status regroup(struct regroup *g, copse_value *const *values, copse
     const bool is_structure = copse__value_is_structure(values[0]);
     for (size_t i = 1; i < g->count; i++)
         if (copse__value_is_structure(values[i]) != is_structure ||
-            (is_structure && (values[i]->kind != values[0]->kind || values[i]->count != values[0]->count)))
+            (is_structure &&
+             (values[i]->kind != values[0]->kind || values[i]->count != values[0]->count)))
             return mismatch(g, values, i);
     if (!is_structure)
         return regroup_leaf(g, values, out);
@@ -115,9 +121,10 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu results to regroup", count);
     for (size_t i = 1; i < count; i++)
         if (!values[i] != !values[0])
-            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned "
-                                               "%s, replica %u %s", rank_of(&g, 0),
-                              values[0] ? "a value" : "nothing", rank_of(&g, i),
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "replicas returned different structures: replica %u returned "
+                              "%s, replica %u %s",
+                              rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
                               values[i] ? "a value" : "nothing");
     return values[0] ? regroup(&g, values, out) : COPSE_OK;
 }
@@ -142,14 +149,16 @@ static copse_status select_leaf(void *user, copse_value *v, copse_value **out)
     const struct selection *x = user;
     const bool is_whole = v->kind == COPSE_VALUE_VARIABLE && v->rank == COPSE_ALL_RANKS;
     if (x->is_update && v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or "
-                                              "mirrored value, such as a reduced one");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "update: replicas may differ in an argument; give a plain or "
+                          "mirrored value, such as a reduced one");
     if (copse__value_is_distributed(v))
         v = copse__component_at(v, x->rank);
     else if (x->is_update && is_whole && x->rank < v->count)
         v = v->items[x->rank];
     *out = copse_value_retain(v);
-    return v ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", x->rank);
+    return v ? COPSE_OK
+             : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", x->rank);
 }
 
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out)
@@ -167,8 +176,10 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
     for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
         COPSE_TRY(copse__check_components(v->items[i], replicas));
     if (v->kind == COPSE_VALUE_PER_REPLICA && v->count != replicas)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components, one for each replica of another "
-                                              "strategy; there are %u replicas here", v->count, replicas);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: %zu components, one for each replica of another "
+                          "strategy; there are %u replicas here",
+                          v->count, replicas);
     return COPSE_OK;
 }
 

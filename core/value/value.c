@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Values: creation, references, properties. */
+#include "core/value/value.h"
 #include "core/replica/context.h"
 #include "core/variable/storage.h"
-#include "core/value/value.h"
 
 /* ---- references ---- */
 
-static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind, copse_value **out)
+static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
+                         copse_value **out)
 {
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
@@ -70,8 +71,8 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
     if (type != COPSE_F32 && type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
     if (shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions", shape.rank,
-                          COPSE_MAX_RANK);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
+                          shape.rank, COPSE_MAX_RANK);
     *count = 1;
     for (uint32_t i = 0; i < shape.rank; i++)
         if (shape.dims[i] == 0)
@@ -82,8 +83,8 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
     return COPSE_OK;
 }
 
-/* Where values that the thread makes go: to the replica that it is in, whose strategy must be of the same context, or to
-   the host (NULL and COPSE_HOST). */
+/* Where values that the thread makes go: to the replica that it is in, whose strategy must be of
+   the same context, or to the host (NULL and COPSE_HOST). */
 static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
 {
     const struct copse_frame *f = copse__context_top();
@@ -91,12 +92,14 @@ static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t
     *st = has_device ? f->strategy : NULL;
     *rank = has_device ? f->rank : COPSE_HOST;
     if (*st && (*st)->ctx != ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: the current replica's strategy was made from another context");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: the current replica's strategy was made from another context");
     return COPSE_OK;
 }
 
-static copse_status make_block(copse_context *ctx, const copse_strategy *st, uint32_t rank, copse_type type,
-                               uint64_t count, const void *values, struct copse_block **out)
+static copse_status make_block(copse_context *ctx, const copse_strategy *st, uint32_t rank,
+                               copse_type type, uint64_t count, const void *values,
+                               struct copse_block **out)
 {
     COPSE_TRY(copse__block_create(ctx, copse__queue_of(st, rank), type, count, out));
     const copse_status s = copse__block_write(*out, values);
@@ -106,8 +109,9 @@ static copse_status make_block(copse_context *ctx, const copse_strategy *st, uin
 }
 
 /* An array, or with `indices` a sparse value. Takes over the references to both, on failure too. */
-static copse_status from_blocks(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
-                                struct copse_block *block, struct copse_block *indices, copse_value **out)
+static copse_status from_blocks(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                copse_shape shape, struct copse_block *block,
+                                struct copse_block *indices, copse_value **out)
 {
     const copse_status s = make(ctx, st, indices ? COPSE_VALUE_SPARSE : COPSE_VALUE_ARRAY, out);
     if (s) {
@@ -124,13 +128,15 @@ static copse_status from_blocks(copse_context *ctx, copse_strategy *st, uint32_t
     return COPSE_OK;
 }
 
-copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
-                                     struct copse_block *block, copse_value **out)
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                     copse_shape shape, struct copse_block *block,
+                                     copse_value **out)
 {
     return from_blocks(ctx, st, rank, shape, block, NULL, out);
 }
 
-copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank, copse_value **out)
+copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank,
+                               copse_value **out)
 {
     struct copse_block *block, *indices = NULL;
     COPSE_TRY(copse__block_copy(v->block, copse__queue_of(st, rank), &block));
@@ -143,14 +149,16 @@ copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_
     return s;
 }
 
-static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_type type,
-                               copse_shape shape, const void *values, copse_value **out)
+static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                               copse_type type, copse_shape shape, const void *values,
+                               copse_value **out)
 {
     struct copse_block *block;
     uint64_t count;
     COPSE_TRY(check_array(type, shape, &count));
     if (rank != COPSE_HOST && (!st || rank >= st->replica_count))
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank, st ? st->replica_count : 0);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank,
+                          st ? st->replica_count : 0);
     if (count > 0)
         COPSE_TRY(copse_need("value", values));
     COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
@@ -211,7 +219,8 @@ copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_
     return s;
 }
 
-copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params, copse_value **out)
+copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params,
+                                copse_value **out)
 {
     copse_strategy *st;
     uint32_t rank;
@@ -260,7 +269,8 @@ copse_status copse_value_densify(const copse_value *v, copse_value **out)
     COPSE_TRY(copse__slices_read(v, &indices, &rows));
     const copse_status s = copse__block_create(v->ctx, NULL, COPSE_F32, count, &dense);
     if (!s)
-        copse__change_rows(COPSE_SCATTER_ADD, rows.row, rows.count, rows.indices, rows.values, dense->host);
+        copse__change_rows(COPSE_SCATTER_ADD, rows.row, rows.count, rows.indices, rows.values,
+                           dense->host);
     copse__free(&v->ctx->base.mem, indices);
     return s ? s : copse__value_from_block(v->ctx, v->strategy, COPSE_HOST, v->shape, dense, out);
 }
@@ -296,7 +306,8 @@ static copse_status check_items(copse_value *const *items, size_t count)
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
         if (items[i]->depth >= COPSE_MAX_DEPTH)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i, COPSE_MAX_DEPTH);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
+                              COPSE_MAX_DEPTH);
     }
     return COPSE_OK;
 }
@@ -317,8 +328,8 @@ static copse_status set_names(copse_value *v, const char *const *names)
 }
 
 /* A dictionary with `names`, else a list. */
-static copse_status make_structure(copse_context *ctx, const char *const *names, copse_value *const *items,
-                                   size_t count, copse_value **out)
+static copse_status make_structure(copse_context *ctx, const char *const *names,
+                                   copse_value *const *items, size_t count, copse_value **out)
 {
     copse_value *v;
     COPSE_TRY(copse_need("value", ctx, out));
@@ -331,13 +342,14 @@ static copse_status make_structure(copse_context *ctx, const char *const *names,
     return give(s, v, out);
 }
 
-copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count, copse_value **out)
+copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count,
+                              copse_value **out)
 {
     return make_structure(ctx, NULL, items, count, out);
 }
 
-copse_status copse_value_dict(copse_context *ctx, const char *const *names, copse_value *const *items,
-                              size_t count, copse_value **out)
+copse_status copse_value_dict(copse_context *ctx, const char *const *names,
+                              copse_value *const *items, size_t count, copse_value **out)
 {
     static const char *const none[1];
     if (count > 0)
@@ -345,7 +357,8 @@ copse_status copse_value_dict(copse_context *ctx, const char *const *names, cops
     return make_structure(ctx, names ? names : none, items, count, out);
 }
 
-copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items, copse_value **out)
+copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items,
+                               copse_value **out)
 {
     bool is_changed = false;
     for (size_t i = 0; i < like->count && !s; i++)
@@ -385,9 +398,11 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
         return copse_fail(COPSE_ERR_ARGUMENT, "value: a distributed value needs components");
     for (size_t i = 0; i < count; i++)
         if (copse__value_is_distributed(components[i]) || components[i]->depth > 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: component %zu is a list, a dictionary or "
-                                                  "distributed itself; make a list of distributed values "
-                                                  "instead", i);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "value: component %zu is a list, a dictionary or "
+                              "distributed itself; make a list of distributed values "
+                              "instead",
+                              i);
     COPSE_TRY(make(components[0]->ctx, st, kind, &v));
     copse_status s = set_items(v, components, count);
     v->depth = 0;
@@ -400,8 +415,8 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
 }
 
 copse_status copse__value_distributed_of(copse_status s, copse_strategy *st, copse_value_kind kind,
-                                         copse_value **components, const uint32_t *ranks, size_t count,
-                                         copse_value **out)
+                                         copse_value **components, const uint32_t *ranks,
+                                         size_t count, copse_value **out)
 {
     *out = NULL;
     if (!s)
@@ -415,7 +430,8 @@ copse_status copse__value_of_each(copse_strategy *st, copse_value *v, copse_valu
     copse_value *components[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < st->replica_count; r++)
         components[r] = v;
-    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, st->replica_count, out);
+    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL,
+                                    st->replica_count, out);
 }
 
 copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *components,
@@ -424,7 +440,8 @@ copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *com
     COPSE_TRY(copse_need("value", st, components, out));
     *out = NULL;
     if (count != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count, st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
+                          st->replica_count);
     COPSE_TRY(copse__require_device(st, "value"));
     return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, count, out);
 }
@@ -477,7 +494,8 @@ copse_status copse__components_read(copse_variable *v, copse_value **out)
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count && !s; r++)
         s = copse__component_read(v, r, &parts[r]);
-    return copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, out);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL,
+                                       st->replica_count, out);
 }
 
 /* ---- properties ---- */
@@ -491,8 +509,10 @@ static const copse_value *representative(const copse_value *v)
 COPSE_PROPERTY(copse_value_kind, copse_value_kind_of, copse_value, x->kind, COPSE_VALUE_ARRAY)
 COPSE_PROPERTY(copse_type, copse_value_type, copse_value, representative(x)->type, COPSE_F32)
 COPSE_PROPERTY(copse_shape, copse_value_shape, copse_value, representative(x)->shape, COPSE_SCALAR)
-COPSE_PROPERTY(uint32_t, copse_value_rank, copse_value, x->rank == COPSE_ALL_RANKS ? COPSE_HOST : x->rank, COPSE_HOST)
-COPSE_PROPERTY(size_t, copse_value_count, copse_value, x->kind == COPSE_VALUE_SPARSE ? x->slices : x->count, 0)
+COPSE_PROPERTY(uint32_t, copse_value_rank, copse_value,
+               x->rank == COPSE_ALL_RANKS ? COPSE_HOST : x->rank, COPSE_HOST)
+COPSE_PROPERTY(size_t, copse_value_count, copse_value,
+               x->kind == COPSE_VALUE_SPARSE ? x->slices : x->count, 0)
 COPSE_PROPERTY(void *, copse_value_pointer, copse_value, x->object, NULL)
 COPSE_PROPERTY(copse_variable *, copse_value_variable, copse_value, x->variable, NULL)
 
@@ -518,8 +538,10 @@ copse_status copse__array_read(const copse_value *v, void *values)
 {
     v = representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: replicas may differ here; read one of the %zu "
-                                              "components", v->count);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: replicas may differ here; read one of the %zu "
+                          "components",
+                          v->count);
     if (v->kind != COPSE_VALUE_ARRAY)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: only arrays and variables can be read");
     return copse__block_read(v->block, values);

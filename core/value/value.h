@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Values from the inside, and how the values of replicas become one value and are taken apart again. */
+/* Values from the inside, and how the values of replicas become one value and are taken apart
+   again. */
 #ifndef COPSE_CORE_VALUE_H
 #define COPSE_CORE_VALUE_H
 
@@ -25,11 +26,12 @@ struct copse_value {
     void *object;
     copse_variable *variable; /* not a reference: its strategy is retained instead */
     copse_strategy *strategy; /* VARIABLE, PER_REPLICA, MIRRORED, arrays on a replica; retained */
-    copse_value **items;      /* references: items, or components; VARIABLE: those of the whole one */
+    /* references: items, or components; VARIABLE: those of the whole one */
+    copse_value **items;
     size_t count;
-    char **names;             /* DICT */
-    uint32_t *ranks;          /* distributed: rank of each component, or COPSE_HOST */
-    uint32_t depth;           /* of lists and dictionaries below */
+    char **names;    /* DICT */
+    uint32_t *ranks; /* distributed: rank of each component, or COPSE_HOST */
+    uint32_t depth;  /* of lists and dictionaries below */
 };
 
 #define COPSE_ALL_RANKS (UINT32_MAX - 1)
@@ -58,10 +60,12 @@ void copse__values_release(copse_value **list, size_t count);
 
 /* An array; takes a reference to `block` over, on failure too. `st` is NULL on the host outside of
    every strategy. */
-copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
-                                     struct copse_block *block, copse_value **out);
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                     copse_shape shape, struct copse_block *block,
+                                     copse_value **out);
 /* A copy of an array or a sparse value on replica `rank`, or on the host (COPSE_HOST). */
-copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank, copse_value **out);
+copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank,
+                               copse_value **out);
 /* A sparse value on replica `rank`, or on the host (COPSE_HOST). */
 copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_t rank,
                                  const struct copse_sparse_params *params, copse_value **out);
@@ -79,10 +83,13 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
 copse_status copse__components_read(copse_variable *v, copse_value **out);
 /* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
 copse_status copse__require_strategy_of(const copse_variable *v);
-/* A list or dictionary like `like` of these items, which with their memory (or NULL) are taken over; `like` itself where
-   they are its own. `s`: why they are not complete, or COPSE_OK; an error is returned. */
-copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items, copse_value **out);
-/* A structure like `v` of what `fn` makes of each of its leaves, in order; `v` itself where nothing changes. */
+/* A list or dictionary like `like` of these items, which with their memory (or NULL) are taken
+   over; `like` itself where they are its own. `s`: why they are not complete, or COPSE_OK; an error
+   is returned. */
+copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items,
+                               copse_value **out);
+/* A structure like `v` of what `fn` makes of each of its leaves, in order; `v` itself where nothing
+   changes. */
 typedef copse_status copse_map_fn(void *user, copse_value *leaf, copse_value **out);
 copse_status copse__value_map(copse_value *v, copse_map_fn *fn, void *user, copse_value **out);
 /* One component per rank, none of them distributed, a list or a dictionary; retained. `ranks` NULL:
@@ -90,11 +97,11 @@ copse_status copse__value_map(copse_value *v, copse_map_fn *fn, void *user, cops
 copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
                                       copse_value *const *components, const uint32_t *ranks,
                                       size_t count, copse_value **out);
-/* The same of components whose references are taken over. `s`: why they are not complete, or COPSE_OK; an error is
-   returned. */
+/* The same of components whose references are taken over. `s`: why they are not complete, or
+   COPSE_OK; an error is returned. */
 copse_status copse__value_distributed_of(copse_status s, copse_strategy *st, copse_value_kind kind,
-                                         copse_value **components, const uint32_t *ranks, size_t count,
-                                         copse_value **out);
+                                         copse_value **components, const uint32_t *ranks,
+                                         size_t count, copse_value **out);
 /* A per-replica value with `v` for each replica of this worker. */
 copse_status copse__value_of_each(copse_strategy *st, copse_value *v, copse_value **out);
 /* Whether two values are the same object: the same value, or wrapping the same pointer, variable or
@@ -103,13 +110,16 @@ bool copse__value_same(const copse_value *a, const copse_value *b);
 
 /* What the function that ran for each of `ranks` (NULL: 0 .. count-1) returned becomes one value;
    `kind` of the leaves that differ: PER_REPLICA, or MIRRORED for results of updates. Entries may be
-   NULL, all or none: then the result is NULL. The text of COPSE_ERR_SHAPE names where structures differ. */
+   NULL, all or none: then the result is NULL. The text of COPSE_ERR_SHAPE names where structures
+   differ. */
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
                             const uint32_t *ranks, size_t count, copse_value **out);
-/* The component of a distributed value on a rank; of a mirrored value the first where that rank has none; else NULL. */
+/* The component of a distributed value on a rank; of a mirrored value the first where that rank has
+   none; else NULL. */
 copse_value *copse__component_at(const copse_value *v, uint32_t rank);
-/* A new reference to what replica `rank` sees of a structure: components of distributed values, everything
-   else unchanged, whole variables too. A mirrored value without a component there gives its first. */
+/* A new reference to what replica `rank` sees of a structure: components of distributed values,
+   everything else unchanged, whole variables too. A mirrored value without a component there gives
+   its first. */
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out);
 /* The same for update functions: COPSE_ERR_ARGUMENT for per-replica values; variables become the
    rank's component. */

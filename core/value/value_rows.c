@@ -22,15 +22,16 @@ static copse_status bring(void *strategy, copse_value *v, copse_value **out)
     if (v->shape.rank == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "split: a scalar has no axis 0 to split along");
     if (v->kind == COPSE_VALUE_ARRAY && v->shape.dims[0] % n != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "split: %u rows cannot be split evenly over %u "
-                                              "replicas; leave out %u, or fill the batch",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "split: %u rows cannot be split evenly over %u "
+                          "replicas; leave out %u, or fill the batch",
                           v->shape.dims[0], n, v->shape.dims[0] % n);
     return copse__value_at(st, v, COPSE_HOST, out);
 }
 
 /* The slices of rows [first, first + rows), counted from `first`. */
-static copse_status cut_slices(const struct part *w, const copse_value *v, uint32_t first, uint32_t rows,
-                               copse_value **out)
+static copse_status cut_slices(const struct part *w, const copse_value *v, uint32_t first,
+                               uint32_t rows, copse_value **out)
 {
     struct copse_mem *mem = &w->st->ctx->base.mem;
     const size_t width = copse__row_elements(v->shape);
@@ -64,7 +65,8 @@ static copse_status cut(void *user, copse_value *v, copse_value **out)
     if (v->kind == COPSE_VALUE_SPARSE)
         return cut_slices(w, v, first, shape.dims[0], out);
     const size_t before = first * copse__row_elements(shape) * copse__type_bytes(v->type);
-    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + before, out);
+    return copse_value_create_on(w->st, w->rank, v->type, shape,
+                                 (const char *)v->block->host + before, out);
 }
 
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts)
@@ -95,13 +97,16 @@ static copse_status add_rows(const copse_strategy *st, copse_value *const *parts
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_value *part = parts[r];
         if (part->kind != COPSE_VALUE_ARRAY || part->shape.rank == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "join: the values are arrays with an axis 0, that "
-                                                  "of replica %u is none", r);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "join: the values are arrays with an axis 0, that "
+                              "of replica %u is none",
+                              r);
         rows += part->shape.dims[0];
         all->dims[0] = part->shape.dims[0];
         if (!copse__shape_equal(part->shape, *all) || part->type != first->type)
-            return copse_fail(COPSE_ERR_SHAPE, "join: replica 0 has %s, replica %u %s; they "
-                                               "may only differ along axis 0",
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "join: replica 0 has %s, replica %u %s; they "
+                              "may only differ along axis 0",
                               COPSE_SHAPE_TEXT(first->shape), r, COPSE_SHAPE_TEXT(part->shape));
     }
     all->dims[0] = (uint32_t)rows;

@@ -3,7 +3,8 @@
 #include "core/value/cross_batch.h"
 
 /* Sums over this worker's replicas. The caller frees them. */
-static copse_status sum_here(const struct copse_cross_batch *b, const struct copse_leaf *leaf, int64_t **out)
+static copse_status sum_here(const struct copse_cross_batch *b, const struct copse_leaf *leaf,
+                             int64_t **out)
 {
     const size_t count = (size_t)copse__elements(copse__leaf_first(leaf)->shape);
     int64_t *sums = copse__alloc(b->mem, count, sizeof *sums);
@@ -21,9 +22,10 @@ static copse_status sum_here(const struct copse_cross_batch *b, const struct cop
     return s;
 }
 
-/* A sum of at most 2^16 i32, divided by at most 2^16, is a float, the middle of two floats, or 2^-41 of itself away
-   from such a middle: rounding to double first gives the same float. */
-static copse_status give(const struct copse_cross_batch *b, struct copse_leaf *leaf, const int64_t *sums)
+/* A sum of at most 2^16 i32, divided by at most 2^16, is a float, the middle of two floats, or
+   2^-41 of itself away from such a middle: rounding to double first gives the same float. */
+static copse_status give(const struct copse_cross_batch *b, struct copse_leaf *leaf,
+                         const int64_t *sums)
 {
     const copse_shape shape = copse__leaf_first(leaf)->shape;
     const size_t count = (size_t)copse__elements(shape);
@@ -54,9 +56,11 @@ copse_status copse__whole_mean_reduce(struct copse_cross_batch *b)
     return s;
 }
 
-/* ---- several workers: a sum is two words, whose sums over 2^16 replicas do not wrap around ---- */
+/* ---- several workers: a sum is two words, whose sums over 2^16 replicas do not wrap around
+   ---- */
 
-copse_status copse__whole_mean_put(const struct copse_cross_batch *b, const struct copse_leaf *leaf, uint32_t *words)
+copse_status copse__whole_mean_put(const struct copse_cross_batch *b, const struct copse_leaf *leaf,
+                                   uint32_t *words)
 {
     const size_t count = (size_t)copse__elements(copse__leaf_first(leaf)->shape);
     int64_t *sums;
@@ -70,7 +74,8 @@ copse_status copse__whole_mean_put(const struct copse_cross_batch *b, const stru
     return COPSE_OK;
 }
 
-copse_status copse__whole_mean_give(const struct copse_cross_batch *b, struct copse_leaf *leaf, const uint32_t *words)
+copse_status copse__whole_mean_give(const struct copse_cross_batch *b, struct copse_leaf *leaf,
+                                    const uint32_t *words)
 {
     const size_t count = (size_t)copse__elements(copse__leaf_first(leaf)->shape);
     int64_t *sums = copse__alloc(b->mem, count, sizeof *sums);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a variable holds on each replica: in the store when it is trained, else in memory of its own. */
+/* What a variable holds on each replica: in the store when it is trained, else in memory of its
+   own. */
 #include <stdio.h>
 
 #include "core/variable/storage.h"
@@ -67,18 +68,23 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
     if (!v->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the "
-                                              "variable with it", what, v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: the strategy of variable '%s' was released, and the "
+                          "variable with it",
+                          what, v->name);
     return COPSE_OK;
 }
 
 copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what)
 {
     if (v && !copse__variable_is(st->ctx, v))
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a variable is none: does the list have as many as were counted?", what);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: a variable is none: does the list have as many as were counted?",
+                          what);
     COPSE_TRY(copse__variable_check(v, what));
     if (v->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' belongs to another strategy", what, v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' belongs to another strategy", what,
+                          v->name);
     return COPSE_OK;
 }
 
@@ -101,8 +107,8 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
     if (v->initial)
         return copse__block_write(to, v->initial);
     const struct copse_binding at = copse__variable_values(v, replica);
-    return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer, 0,
-                            copse__variable_bytes(v));
+    return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer,
+                            0, copse__variable_bytes(v));
 }
 
 static copse_status set(copse_variable *v, uint32_t replica, const void *values)
@@ -115,12 +121,13 @@ static copse_status set(copse_variable *v, uint32_t replica, const void *values)
 /* Until the first store is built, workers may have different initial values. */
 static copse_status begin_change(copse_variable *v)
 {
-    return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy) : COPSE_OK;
+    return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy)
+                                                        : COPSE_OK;
 }
 
 /* Read the component, change it on the host by values or by rows, write it. */
-static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how, const void *by,
-                            const struct copse_rows *rows)
+static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const void *by, const struct copse_rows *rows)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *now = copse__alloc(mem, (size_t)v->count, 4);
@@ -138,7 +145,8 @@ static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_chan
     return s;
 }
 
-static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *by)
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how,
+                           const void *by)
 {
     if (how == COPSE_CHANGE_SET)
         return set(v, replica, by);
@@ -166,7 +174,8 @@ static copse_status assign(copse_variable *v, const void *values)
 
 static struct copse_binding target(const copse_variable *v, uint32_t replica)
 {
-    return v->initial ? (struct copse_binding){ .buffer = NULL } : copse__variable_values(v, replica);
+    return v->initial ? (struct copse_binding){ .buffer = NULL }
+                      : copse__variable_values(v, replica);
 }
 
 static const struct copse_storage_table table = {
@@ -182,8 +191,8 @@ struct copse_storage copse__on_replicas = { .table = &table };
 
 /* ---- sums over replicas ---- */
 
-/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones take the
-   remainder. */
+/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones
+   take the remainder. */
 static void take_part(const copse_variable *v, uint32_t rank, const void *total, void *part)
 {
     const int32_t count = (int32_t)v->strategy->group.ranks;
@@ -217,8 +226,8 @@ copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *valu
     COPSE_TRY(copse__variable_check(v, "copse_variable_read"));
     COPSE_TRY(copse_need("variable", values));
     if (replica >= v->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': there is no replica %u of %u", v->name, replica,
-                          v->strategy->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': there is no replica %u of %u",
+                          v->name, replica, v->strategy->replica_count);
     return copse__storage(v)->read(v, replica, values);
 }
 

@@ -12,7 +12,8 @@ static uint64_t padded(const copse_variable *v)
 static uint64_t piece_limit(const copse_strategy *st)
 {
     /* all workers cut the same pieces */
-    const uint64_t bytes = copse__group_binding_bytes(&st->group, copse__replicas_binding_bytes(st));
+    const uint64_t bytes =
+        copse__group_binding_bytes(&st->group, copse__replicas_binding_bytes(st));
     return bytes / 4 / st->group.ranks / COPSE_UNIT * COPSE_UNIT;
 }
 
@@ -45,7 +46,8 @@ static copse_status fill(copse_strategy *st, size_t begin)
         for (size_t i = begin; i < store->order.count; i++) {
             const copse_variable *v = store->order.at[i];
             const struct copse_binding to = copse__variable_values(v, r);
-            COPSE_TRY(copse_queue_write(q, to.buffer, to.offset, v->initial, (size_t)v->count * sizeof(float)));
+            COPSE_TRY(copse_queue_write(q, to.buffer, to.offset, v->initial,
+                                        (size_t)v->count * sizeof(float)));
         }
         COPSE_TRY(copse_queue_finish(q));
     }
@@ -95,11 +97,13 @@ copse_status copse__store_build(copse_strategy *st)
     const size_t begin = store->order.count;
     copse_status s = COPSE_OK;
     for (size_t i = st->variables.count; s == COPSE_OK && i-- > 0;)
-        if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_sparse && !st->variables.at[i]->is_placed &&
+        if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_sparse &&
+            !st->variables.at[i]->is_placed &&
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
             s = copse_no_memory("store");
     if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
-        s = copse__initial_values_broadcast(st, store->order.at + begin, store->order.count - begin);
+        s = copse__initial_values_broadcast(st, store->order.at + begin,
+                                            store->order.count - begin);
     if (s == COPSE_OK && !store->exchange)
         s = make_exchange(st);
     if (s == COPSE_OK && begin < store->order.count)

@@ -5,7 +5,8 @@
 #include "core/variable/flat_store.h"
 
 /* Names and shapes, in order of creation. */
-static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count, char **out)
+static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
+                             char **out)
 {
     size_t room = 64, used = 0;
     for (size_t i = 0; i < count; i++)
@@ -20,7 +21,8 @@ static copse_status describe(const copse_strategy *st, copse_variable *const *li
     return COPSE_OK;
 }
 
-copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list, size_t count)
+copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list,
+                                             size_t count)
 {
     char *text = NULL;
     COPSE_TRY(describe(st, list, count, &text));
@@ -32,15 +34,16 @@ copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable 
     return s;
 }
 
-copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
-                                     void *values, copse_status mine)
+copse_status copse__initial_value_broadcast(copse_strategy *st,
+                                            const struct copse_variable_params *p, void *values,
+                                            copse_status mine)
 {
     char what[COPSE_WHAT_BYTES];
     uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
     const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
     hash = copse__hash(hash, kind, sizeof kind);
-    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name, copse__type_name(p->type),
-             mine ? "" : COPSE_SHAPE_TEXT(p->shape), (unsigned)hash);
+    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
+             copse__type_name(p->type), mine ? "" : COPSE_SHAPE_TEXT(p->shape), (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
     return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

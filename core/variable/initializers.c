@@ -76,7 +76,8 @@ static double dot(const double *a, const double *b, size_t n)
             part[k] += a[i + k] * b[i + k];
     for (size_t k = 0; i < n; i++, k++)
         part[k] += a[i] * b[i];
-    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+    return ((part[0] + part[1]) + (part[2] + part[3])) +
+           ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
 /* v without its parts along the unit vectors before it. */
@@ -89,9 +90,10 @@ static void remove_parts(const double *before, size_t count, double *v, size_t n
     }
 }
 
-/* The next unit vector: a normal one, orthogonal to those before it. Twice is enough (Giraud, Langou, Rozloznik, 2005).
-   A vector that nearly depends on the others is drawn again. */
-static void next_vector(struct copse_stream *stream, const double *before, size_t count, double *v, size_t n)
+/* The next unit vector: a normal one, orthogonal to those before it. Twice is enough (Giraud,
+   Langou, Rozloznik, 2005). A vector that nearly depends on the others is drawn again. */
+static void next_vector(struct copse_stream *stream, const double *before, size_t count, double *v,
+                        size_t n)
 {
     double start, length;
     do {
@@ -106,7 +108,8 @@ static void next_vector(struct copse_stream *stream, const double *before, size_
         v[i] /= length;
 }
 
-/* Orthonormal columns, or rows where these are fewer, of the matrix [all axes but the last, last]. */
+/* Orthonormal columns, or rows where these are fewer, of the matrix [all axes but the last,
+   last]. */
 static copse_status orthogonal(struct start *s)
 {
     const copse_shape shape = s->p->shape;
@@ -118,7 +121,8 @@ static copse_status orthogonal(struct start *s)
         next_vector(&s->stream, v, i, v + i * many, many);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
-            s->to[i * cols + j] = (float)((double)s->scale * (rows < cols ? v[i * many + j] : v[j * many + i]));
+            s->to[i * cols + j] =
+                (float)((double)s->scale * (rows < cols ? v[i * many + j] : v[j * many + i]));
     copse__free(s->mem, v);
     return COPSE_OK;
 }
@@ -135,7 +139,8 @@ static copse_status (*const rows[])(struct start *s) = {
     [COPSE_INIT_TRUNCATED_NORMAL] = truncated_normal,
 };
 
-/* The product of all dimensions but the last two, the taps of a convolution; 1 where there are no others. */
+/* The product of all dimensions but the last two, the taps of a convolution; 1 where there are no
+   others. */
 static double taps_of(copse_shape s)
 {
     double taps = 1;
@@ -144,20 +149,27 @@ static double taps_of(copse_shape s)
     return taps;
 }
 
-copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values)
+copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p,
+                               void *values)
 {
     const copse_shape shape = p->shape;
     struct start s = {
-        .p = p, .mem = mem, .scale = p->scale == 0.0f ? 1.0f : p->scale,
-        .fan_in = shape.rank > 1 ? taps_of(shape) * shape.dims[shape.rank - 2] : shape.rank ? shape.dims[0] : 1,
+        .p = p,
+        .mem = mem,
+        .scale = p->scale == 0.0f ? 1.0f : p->scale,
+        .fan_in = shape.rank > 1 ? taps_of(shape) * shape.dims[shape.rank - 2]
+                  : shape.rank   ? shape.dims[0]
+                                 : 1,
         .fan_out = shape.rank ? taps_of(shape) * shape.dims[shape.rank - 1] : 1,
-        .to = values, .count = copse__elements(shape),
+        .to = values,
+        .count = copse__elements(shape),
     };
     if (p->type == COPSE_I32) { /* zeros or ones */
         for (uint64_t i = 0; i < s.count; i++)
             ((int32_t *)values)[i] = p->initializer == COPSE_INIT_ONES;
         return COPSE_OK;
     }
-    copse__stream_init(&s.stream, p->seed ^ copse__hash(COPSE_HASH_START, p->name, strlen(p->name)), 0);
+    copse__stream_init(&s.stream, p->seed ^ copse__hash(COPSE_HASH_START, p->name, strlen(p->name)),
+                       0);
     return rows[p->initializer](&s);
 }

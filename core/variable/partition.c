@@ -32,7 +32,8 @@ uint32_t copse_partition_fixed_shards(copse_shape shape, uint32_t shards)
 /* The smallest part has rows / n rows, rounded down: enough exactly when n <= rows / enough. */
 uint32_t copse_partition_min_size(copse_shape shape, uint64_t min_bytes, uint32_t max_shards)
 {
-    const uint64_t row = row_bytes(shape), enough = COPSE_MAX(min_bytes / row + (min_bytes % row > 0), 1);
+    const uint64_t row = row_bytes(shape),
+                   enough = COPSE_MAX(min_bytes / row + (min_bytes % row > 0), 1);
     return limited(rows_of(shape) / enough, shape, max_shards);
 }
 

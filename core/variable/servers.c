@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables with servers: which server keeps each, and the working copies that replicas have for graphs. */
-#include "core/variable/storage.h"
+/* Variables with servers: which server keeps each, and the working copies that replicas have for
+   graphs. */
 #include "core/variable/servers.h"
+#include "core/variable/storage.h"
 
 static struct copse_server_store *store_of(const copse_variable *v)
 {
@@ -27,11 +28,14 @@ static void release(copse_strategy *st)
 
 /* ---- variables ---- */
 
-static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v, uint32_t id)
+static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v,
+                        uint32_t id)
 {
     const size_t want = s->ids.count + 1;
-    COPSE_TRY(copse_need_memory(COPSE_RESERVE(mem, &s->ids, want) && COPSE_RESERVE(mem, &s->seen, want) &&
-                                COPSE_RESERVE(mem, &s->pulled, want), "strategy"));
+    COPSE_TRY(copse_need_memory(COPSE_RESERVE(mem, &s->ids, want) &&
+                                    COPSE_RESERVE(mem, &s->seen, want) &&
+                                    COPSE_RESERVE(mem, &s->pulled, want),
+                                "strategy"));
     v->server_index = (uint32_t)s->ids.count;
     s->ids.at[s->ids.count++] = id;
     s->seen.at[s->seen.count++] = 0;
@@ -80,12 +84,14 @@ static copse_status read(copse_variable *v, uint32_t replica, void *values)
                       "while reading variable '%s'", v->name);
 }
 
-static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *values)
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how,
+                           const void *values)
 {
     (void)replica;
     struct copse_server_store *s = store_of(v);
-    return copse_note(s->server->table->change(s->server, s->ids.at[v->server_index], how, v->count, values),
-                      "while changing variable '%s'", v->name);
+    return copse_note(
+        s->server->table->change(s->server, s->ids.at[v->server_index], how, v->count, values),
+        "while changing variable '%s'", v->name);
 }
 
 static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
@@ -105,13 +111,14 @@ static copse_status write_copies(const copse_variable *v, const void *values)
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const struct copse_binding to = copse__variable_values(v, r);
         COPSE_TRY(copse_note(copse_queue_write(st->replicas[r].queue, to.buffer, to.offset, values,
-                             (size_t)v->count * 4), "while bringing variable '%s' to replica %u", v->name, r));
+                                               (size_t)v->count * 4),
+                             "while bringing variable '%s' to replica %u", v->name, r));
     }
     return COPSE_OK;
 }
 
-/* A one-sided read that has timed out may still write to its memory. That memory is not used again, and all values are
-   read once more, into new memory. */
+/* A one-sided read that has timed out may still write to its memory. That memory is not used again,
+   and all values are read once more, into new memory. */
 static void set_aside(const copse_strategy *st, struct copse_server_store *s)
 {
     for (size_t i = 0; i < s->pulled.count; i++) {
@@ -130,8 +137,8 @@ static uint64_t stuck(const copse_strategy *st)
 static copse_status pull_store(const copse_strategy *st, struct copse_server_store *s)
 {
     const uint64_t before = stuck(st);
-    const copse_status status =
-        s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count, s->seen.at, s->pulled.at);
+    const copse_status status = s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count,
+                                                       s->seen.at, s->pulled.at);
     if (stuck(st) != before)
         set_aside(st, s);
     return status;

@@ -9,9 +9,12 @@
 static copse_status check_known(const struct copse_variable_params *p)
 {
     COPSE_TRY(copse_need_known("variable", "type", p->type, COPSE_I32));
-    COPSE_TRY(copse_need_known("variable", "initializer", p->initializer, COPSE_INIT_TRUNCATED_NORMAL));
-    COPSE_TRY(copse_need_known("variable", "synchronization", p->synchronization, COPSE_SYNC_ON_READ));
-    return copse_need_known("variable", "aggregation", p->aggregation, COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
+    COPSE_TRY(
+        copse_need_known("variable", "initializer", p->initializer, COPSE_INIT_TRUNCATED_NORMAL));
+    COPSE_TRY(
+        copse_need_known("variable", "synchronization", p->synchronization, COPSE_SYNC_ON_READ));
+    return copse_need_known("variable", "aggregation", p->aggregation,
+                            COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
 }
 
 static copse_status check(const copse_strategy *st, const struct copse_variable_params *p)
@@ -21,20 +24,27 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
     COPSE_TRY(copse_note(check_known(p), "for variable '%s'", p->name));
     if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
-                                              "given values, without a scale", p->name);
-    if (p->is_sparse && (p->type != COPSE_F32 || p->shape.rank < 2))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a sparse variable is f32 of rank 2 or more, a table of rows",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "variable '%s': an i32 variable starts from zeros, ones or "
+                          "given values, without a scale",
                           p->name);
+    if (p->is_sparse && (p->type != COPSE_F32 || p->shape.rank < 2))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "variable '%s': a sparse variable is f32 of rank 2 or more, a table of rows", p->name);
     if (!isfinite(p->scale))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed",
-                          p->name, (double)p->scale);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "variable '%s': its scale is %g: a finite number is needed", p->name,
+                          (double)p->scale);
     if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
-                                              "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
-                                              "to each replica", p->name, st->table->name);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "variable '%s': the %s strategy has no variables without "
+                          "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
+                          "to each replica",
+                          p->name, st->table->name);
     if (p->colocate_with)
-        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'", p->name));
+        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"),
+                             "of variable '%s'", p->name));
     return COPSE_OK;
 }
 
@@ -44,13 +54,17 @@ copse_status copse__name_check(const char *name, const char *what)
     if (size == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: needs a name", what);
     if (valid < size)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: its name is not UTF-8 at byte %zu, and no checkpoint could hold it",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: its name is not UTF-8 at byte %zu, and no checkpoint could hold it",
                           what, valid);
     if (size > COPSE_VARIABLE_NAME)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: its name has %zu bytes, and may have at most %d bytes", what, size,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: its name has %zu bytes, and may have at most %d bytes", what, size,
                           COPSE_VARIABLE_NAME);
-    if (strcmp(name, "__metadata__") == 0 || strncmp(name, "application/", strlen("application/")) == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the name '%s' is reserved in checkpoints: choose another one", what,
+    if (strcmp(name, "__metadata__") == 0 ||
+        strncmp(name, "application/", strlen("application/")) == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: the name '%s' is reserved in checkpoints: choose another one", what,
                           name);
     return COPSE_OK;
 }
@@ -59,21 +73,27 @@ copse_status copse__name_check(const char *name, const char *what)
 static bool is_component_name(const char *name, const char *variable)
 {
     const size_t length = strlen(variable), suffix = strlen("/replica_");
-    return strncmp(name, variable, length) == 0 && strncmp(name + length, "/replica_", suffix) == 0 &&
+    return strncmp(name, variable, length) == 0 &&
+           strncmp(name + length, "/replica_", suffix) == 0 &&
            strspn(name + length + suffix, "0123456789") == strlen(name + length + suffix);
 }
 
 /* No variable has the name of a component of another one. */
-static copse_status check_components(const copse_strategy *st, const struct copse_variable_params *p)
+static copse_status check_components(const copse_strategy *st,
+                                     const struct copse_variable_params *p)
 {
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
         if (v->synchronization == COPSE_SYNC_ON_READ && is_component_name(p->name, v->name))
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a component of the replica-local variable '%s' has "
-                                                  "this name in checkpoints: choose another one", p->name, v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "variable '%s': a component of the replica-local variable '%s' has "
+                              "this name in checkpoints: choose another one",
+                              p->name, v->name);
         if (p->synchronization == COPSE_SYNC_ON_READ && is_component_name(v->name, p->name))
-            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its component has the name of variable '%s' in "
-                                                  "checkpoints: choose another one", p->name, v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "variable '%s': its component has the name of variable '%s' in "
+                              "checkpoints: choose another one",
+                              p->name, v->name);
     }
     return COPSE_OK;
 }
@@ -88,7 +108,8 @@ copse_status copse__name_is_free(const copse_strategy *st, const char *name)
     return st->check_name ? st->check_name(st, name) : COPSE_OK;
 }
 
-static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
+static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p,
+                                 void **out)
 {
     const uint64_t count = copse__elements(p->shape);
     void *values = copse__alloc(mem, (size_t)count, 4);
@@ -130,8 +151,8 @@ static bool will_be_placed(const copse_strategy *st, const struct copse_variable
     return will_be_trained(p) && !will_be_sparse(st, p);
 }
 
-/* A variable of the store keeps its values until it has a place; the others have theirs at once, and a server
-   takes a copy of either. */
+/* A variable of the store keeps its values until it has a place; the others have theirs at once,
+   and a server takes a copy of either. */
 static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
 {
     const bool is_placed = will_be_placed(v->strategy, p);
@@ -156,7 +177,8 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
         return NULL;
     v->strategy = st;
     v->count = copse__elements(p->shape);
-    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE : p->synchronization;
+    v->synchronization =
+        p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE : p->synchronization;
     v->aggregation = p->aggregation;
     v->is_trained = will_be_trained(p);
     v->is_sparse = will_be_sparse(st, p);
@@ -170,7 +192,8 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
     return v;
 }
 
-static copse_status make(copse_strategy *st, const struct copse_variable_params *p, copse_variable **out)
+static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
+                         copse_variable **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     void *values = NULL;
@@ -186,7 +209,8 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
                 ? first_values(mem, p, &values)
                 : copse_no_memory("variable '%s'", p->name);
     }
-    if (!will_be_placed(st, p)) /* synchronised with the other workers at once, which learn of an error */
+    /* synchronised with the other workers at once, which learn of an error */
+    if (!will_be_placed(st, p))
         s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
         s = place(v, p, &values);
@@ -204,32 +228,38 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 
 /* ---- made by replicas ---- */
 
-/* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
+/* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which
+   makes it. */
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p,
+                              copse_variable **out)
 {
     if (f->rank == 0)
         return COPSE_OK;
     const struct copse_run *run = f->run;
     const uint32_t at = f->created;
     if (at >= run->created.count)
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for its variable number %u, "
-                                             "but replica 0 has made %zu",
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "variable '%s': replica %u asks for its variable number %u, "
+                          "but replica 0 has made %zu",
                           p->name, f->rank, at + 1, run->created.count);
     copse_variable *v = run->created.at[at];
     if (strcmp(v->name, p->name) != 0)
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for this name where replica "
-                                             "0 made '%s'; all replicas make the same ones in one order",
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "variable '%s': replica %u asks for this name where replica "
+                          "0 made '%s'; all replicas make the same ones in one order",
                           p->name, f->rank, v->name);
     f->created++;
     if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
-        return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
-                          v->name, f->rank, copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "variable '%s': replica %u asks for %s %s, replica 0 made %s %s", v->name,
+                          f->rank, copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
                           copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
     *out = v;
     return COPSE_OK;
 }
 
-copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p, copse_variable **out)
+copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
+                                   copse_variable **out)
 {
     COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
@@ -238,9 +268,11 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     COPSE_TRY(copse_note(copse__require_device(st, "variable"), "for variable '%s'", p->name));
     struct copse_frame *f = copse__context_top();
     if (f && f->strategy != st)
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
-                          p->name, copse__context_place());
-    COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
+        return copse_fail(COPSE_ERR_CONTEXT,
+                          "variable '%s': made for another strategy; the thread is %s", p->name,
+                          copse__context_place());
+    COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'",
+                         p->name));
     if (f && f->handle)
         COPSE_TRY(find_made(f, p, out));
     if (*out)
@@ -263,11 +295,14 @@ copse_tensor *copse_variable_tensor(copse_variable *v)
 COPSE_PROPERTY(const char *, copse_variable_name, copse_variable, x->name, "")
 COPSE_PROPERTY(copse_shape, copse_variable_shape, copse_variable, x->tensor.shape, COPSE_SCALAR)
 COPSE_PROPERTY(copse_type, copse_variable_type, copse_variable, x->tensor.type, COPSE_F32)
-COPSE_PROPERTY(copse_synchronization, copse_variable_synchronization, copse_variable, x->synchronization, COPSE_SYNC_AUTO)
-COPSE_PROPERTY(copse_aggregation, copse_variable_aggregation, copse_variable, x->aggregation, COPSE_AGGREGATION_NONE)
+COPSE_PROPERTY(copse_synchronization, copse_variable_synchronization, copse_variable,
+               x->synchronization, COPSE_SYNC_AUTO)
+COPSE_PROPERTY(copse_aggregation, copse_variable_aggregation, copse_variable, x->aggregation,
+               COPSE_AGGREGATION_NONE)
 COPSE_PROPERTY(bool, copse_variable_is_trained, copse_variable, x->is_trained, false)
 
-void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
+void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text,
+                                   size_t room)
 {
     if (!text)
         return;

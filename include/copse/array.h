@@ -48,7 +48,7 @@ COPSE_API const char *copse_element_name(copse_element type);
 
 /** An array: C order (the last axis is contiguous), the machine's byte order. */
 struct copse_array_view {
-    copse_element type;                 
+    copse_element type;
     uint32_t rank;                      /**< axes; 0 = a single element */
     size_t shape[COPSE_ARRAY_MAX_RANK]; /**< length of each axis; 0 is legal */
     const void *data;                   /**< the elements; may be NULL when there are none */

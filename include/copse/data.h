@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Data: datasets, read from files or made from arrays, and batches in a reproducible order. data/readers.h reads single
- * files.
+/** @file Data: datasets, read from files or made from arrays, and batches in a reproducible order.
+ * data/readers.h reads single files.
  *
- * gzip (one member) is detected by content. A file is read whole or not at all. The text of COPSE_ERR_FORMAT says where it
- * is damaged.
+ * gzip (one member) is detected by content. A file is read whole or not at all. The text of
+ * COPSE_ERR_FORMAT says where it is damaged.
  */
 #ifndef COPSE_PUBLIC_DATA_H
 #define COPSE_PUBLIC_DATA_H
@@ -23,14 +22,16 @@ typedef enum copse_csv_header {
     COPSE_CSV_HEADER_NO,
 } copse_csv_header;
 
-/** How to read a CSV file; data/readers.h describes the format. Error texts count rows and columns from 1, header included. */
+/** How to read a CSV file; data/readers.h describes the format. Error texts count rows and columns
+    from 1, header included. */
 struct copse_csv_params {
-    const char *label_name;  /**< label column by its name in the header        [NULL] */
-    uint32_t label_column;   /**< label column by position, from 1              [0 = the last] */
+    const char *label_name; /**< label column by its name in the header        [NULL] */
+    uint32_t label_column;  /**< label column by position, from 1              [0 = the last] */
     copse_csv_header header;
-    char delimiter;          /**< ',' ';' '|' or a tab                          [0 = that of the first line] */
-    uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
-    uint64_t max_bytes;      /**< most bytes after decompression                [0 = 8 GiB] */
+    /* *< ',' ';' '|' or a tab [0 = that of the first line] */
+    char delimiter;
+    uint32_t classes;     /**< labels are 0..classes-1                       [0 = not checked] */
+    uint64_t max_bytes;   /**< most bytes after decompression                [0 = 8 GiB] */
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -42,7 +43,8 @@ typedef struct copse_schema copse_schema;
 
 /** Scaling of features when a dataset is made. */
 typedef enum copse_feature_scale {
-    COPSE_SCALE_AUTO,     /**< tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    /* *< tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    COPSE_SCALE_AUTO,
     COPSE_SCALE_NONE,     /**< leave them and regression targets unchanged */
     COPSE_SCALE_STANDARD, /**< each number of a row: mean 0, standard deviation 1 over all rows */
     COPSE_SCALE_MAX,      /**< divide all by the largest magnitude in the set */
@@ -78,14 +80,15 @@ struct copse_dataset_params {
 };
 
 /**
- * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
- * detected by content. `params->labels` names the labels of other IDX and .npy files. data/schema.h: how the columns of a
- * table (CSV) become "x" and "y". Pictures: data/pictures.h.
+ * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and
+ * `*labels*idx1*`. The type is detected by content. `params->labels` names the labels of other IDX
+ * and .npy files. data/schema.h: how the columns of a table (CSV) become "x" and "y". Pictures:
+ * data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
- * @retval COPSE_ERR_FORMAT    A file is damaged, a value is missing or not finite, or a label is not a class; the text
- *                             names file, row and column.
+ * @retval COPSE_ERR_FORMAT    A file is damaged, a value is missing or not finite, or a label is
+ *                             not a class; the text names file, row and column.
  * @retval COPSE_ERR_SHAPE     Labels and features differ in number, or rows do not fit the schema.
  * Any thread. Blocks while files are read.
  */
@@ -94,13 +97,17 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
                                                         copse_dataset **out);
 
 /**
- * Make a dataset of features and labels in memory: columns "x", f32, and "y". Rows of more than 5 axes become rank 1.
- * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. By default they are not scaled.
- * @param labels    Classes from 0, or values: any element type, [rows] or [rows, targets]; NULL for none.
+ * Make a dataset of features and labels in memory: columns "x", f32, and "y". Rows of more than 5
+ * axes become rank 1.
+ * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. By default they
+ *                  are not scaled.
+ * @param labels    Classes from 0, or values: any element type, [rows] or [rows, targets]; NULL for
+ *                  none.
  * @param params    `classes`, `scale`, `schema` and `task` are used; NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  An array is missing, or `params` breaks a rule.
  * @retval COPSE_ERR_SHAPE     Shapes do not fit together, or there is no row.
- * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class; the text names the row.
+ * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class; the text names the
+ *                             row.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
                                                           const struct copse_array_view *features,
@@ -113,11 +120,14 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
  * @param columns  `data` holds [rows, shape...].
  * @param count    1 to COPSE_MAX_INPUTS.
  * @param rows     1 to 2^32-1.
- * @retval COPSE_ERR_ARGUMENT  A column has no name, no data or an unknown type, two have one name, or there is none.
+ * @retval COPSE_ERR_ARGUMENT  A column has no name, no data or an unknown type, two have one name,
+ *                             or there is none.
  * @retval COPSE_ERR_SHAPE     There is no row, or a row has too many axes.
  */
-COPSE_API COPSE_CHECKED copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns,
-                                                           size_t count, size_t rows, copse_dataset **out);
+COPSE_API COPSE_CHECKED copse_status copse_dataset_columns(copse_context *ctx,
+                                                           const struct copse_column *columns,
+                                                           size_t count, size_t rows,
+                                                           copse_dataset **out);
 
 /** Its schema, borrowed: of copse_dataset_open and copse_dataset_create. NULL: made otherwise. */
 COPSE_API const copse_schema *copse_dataset_schema(const copse_dataset *data);
@@ -134,7 +144,7 @@ struct copse_dataset_info {
     bool has_labels;                    /**< it was made with labels */
     uint32_t classes;                   /**< labels are 0..classes-1; 0: there are none */
     float scale;                        /**< divisor of COPSE_SCALE_MAX, otherwise 1 */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];               /**< 0 */
 };
 
 /** Describe a dataset. */
@@ -150,19 +160,20 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_column(const copse_dataset *d
  * @retval COPSE_ERR_ARGUMENT  The dataset has no such column or row.
  * @retval COPSE_ERR_IO, COPSE_ERR_FORMAT  A file.
  */
-COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
-                                                          const uint32_t *rows, size_t count, void *out);
+COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *data,
+                                                          const char *column, const uint32_t *rows,
+                                                          size_t count, void *out);
 
 /** How to split a dataset. */
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];  /**< 0 */
 };
 
 /**
- * Shuffle the rows, then cut them into a training part and a held-out part. Seed and number of rows alone decide the
- * cut. The parts share the features.
+ * Shuffle the rows, then cut them into a training part and a held-out part. Seed and number of rows
+ * alone decide the cut. The parts share the features.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
@@ -180,17 +191,19 @@ typedef struct copse_batches copse_batches;
 
 /** How to make batches. */
 struct copse_batches_params {
-    size_t batch;      /**< examples in a batch, 1 to the rows of the dataset; required */
-    uint64_t seed;     /**< of the order                                            [0] */
-    bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
-    bool drop_last;    /**< leave out a last batch that is not full                 [false] */
-    uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
-    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    size_t batch;    /**< examples in a batch, 1 to the rows of the dataset; required */
+    uint64_t seed;   /**< of the order                                            [0] */
+    bool no_shuffle; /**< keep the order of the dataset in every epoch            [false] */
+    bool drop_last;  /**< leave out a last batch that is not full                 [false] */
+    /* *< batches that a thread prepares ahead, at most 64 [0 = no thread] */
+    uint32_t prefetch;
+    const char *augment;  /**< random changes of pictures: data/pictures.h           [NULL] */
     uint64_t reserved[3]; /**< 0 */
 };
 
 /**
- * Make an iterator at the start of epoch 0. The order depends on seed, epoch and number of rows alone.
+ * Make an iterator at the start of epoch 0. The order depends on seed, epoch and number of rows
+ * alone.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, such as a batch larger than the dataset.
  */
 COPSE_API COPSE_CHECKED copse_status copse_batches_create(copse_dataset *data,
@@ -214,9 +227,10 @@ COPSE_API COPSE_CHECKED copse_status copse_batches_start(copse_batches *batches,
 COPSE_API void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index);
 /**
  * Take the next batch.
- * @param out  One input for each column, valid until the next call on `batches`; zeroed on failure. Only the last batch
- *             may have fewer than `params.batch` examples.
- * @retval COPSE_ERR_END      The epoch is over, until copse_batches_start. The text of the last error stays.
+ * @param out  One input for each column, valid until the next call on `batches`; zeroed on failure.
+ *             Only the last batch may have fewer than `params.batch` examples.
+ * @retval COPSE_ERR_END      The epoch is over, until copse_batches_start. The text of the last
+ *                            error stays.
  * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s. Or as copse_dataset_gather.
  * Blocks while the batch is prepared.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Models: a network with the schema of its data. A trainer trains it; a file keeps it (docs/model-file.md); another process
- * loads it and predicts (examples/predict.c).
+/** @file Models: a network with the schema of its data. A trainer trains it; a file keeps it
+ * (docs/model-file.md); another process loads it and predicts (examples/predict.c).
  */
 #ifndef COPSE_PUBLIC_MODEL_H
 #define COPSE_PUBLIC_MODEL_H
@@ -18,10 +17,10 @@ typedef struct copse_model copse_model;
 
 /** How to make a model. */
 struct copse_model_params {
-    const char *network; /**< description, see nn.h; it ends with `dense out` */
-    copse_layer *layer;  /**< instead: layers that are not built; retained   [NULL] */
-    const char *scope;   /**< of the variables' names                        [NULL] */
-    uint64_t seed;       /**< of the initial values */
+    const char *network;  /**< description, see nn.h; it ends with `dense out` */
+    copse_layer *layer;   /**< instead: layers that are not built; retained   [NULL] */
+    const char *scope;    /**< of the variables' names                        [NULL] */
+    uint64_t seed;        /**< of the initial values */
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -30,14 +29,17 @@ struct copse_model_params {
  * @param schema  Of labelled data.
  * Errors as copse_layer_build.
  */
-COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
-                                                        const struct copse_model_params *params, copse_model **out);
+COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st,
+                                                        const copse_schema *schema,
+                                                        const struct copse_model_params *params,
+                                                        copse_model **out);
 COPSE_API copse_model *copse_model_retain(copse_model *m);
 COPSE_API void copse_model_release(copse_model **m);
 
-/** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Texts: data/text.h.
-    Regression: mean squared error; reports "mae", of a single target in its unit. */
-COPSE_API COPSE_CHECKED copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model, copse_tensor **loss);
+/** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Texts:
+    data/text.h. Regression: mean squared error; reports "mae", of a single target in its unit. */
+COPSE_API COPSE_CHECKED copse_status copse_model_loss(copse_graph *g, const copse_batch *in,
+                                                      void *model, copse_tensor **loss);
 
 /** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */
 struct copse_model_save_params;
@@ -48,14 +50,16 @@ COPSE_API COPSE_CHECKED copse_status copse_model_save(copse_model *m, const char
  * @retval COPSE_ERR_FORMAT       It is damaged, or no model file.
  * @retval COPSE_ERR_UNSUPPORTED  It is of a newer version.
  */
-COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const char *path, copse_model **out);
+COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const char *path,
+                                                      copse_model **out);
 
 /**
  * Predict for every row, on this process's replicas.
  * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not.
  * @param values  [rows, outputs]: probabilities of classes, or values in the target's unit.
  */
-COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data, float *values);
+COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data,
+                                                         float *values);
 
 /** Its schema, borrowed. */
 COPSE_API const copse_schema *copse_model_schema(const copse_model *m);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Layers of a network, from text or calls (docs/layers.md). copse_layer_build makes variables; copse_layer_apply is called in a
- * loss function.
+/** @file Layers of a network, from text or calls (docs/layers.md). copse_layer_build makes
+ * variables; copse_layer_apply is called in a loss function.
  */
 #ifndef COPSE_PUBLIC_NN_H
 #define COPSE_PUBLIC_NN_H
@@ -22,19 +21,23 @@ typedef struct copse_layer copse_layer;
  * @param text  "dense 64 relu; residual { layer_norm; dense 64 gelu }; dense out"
  * @retval COPSE_ERR_ARGUMENT  The text is wrong; the error text names line and layer.
  */
-COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const char *text, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const char *text,
+                                                    copse_layer **out);
 
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
-                                                    copse_layer **out);
-/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. `rows` 0: `in`. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
-                                                        copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units,
+                                                    copse_activation activation, copse_layer **out);
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. `rows` 0:
+    `in`. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows,
+                                                        uint32_t width, copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, copse_activation activation,
+COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx,
+                                                         copse_activation activation,
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate,
+                                                      copse_layer **out);
 /** Layer norm and RMS norm over the last axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
 COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
@@ -45,31 +48,35 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_
 /** x + inner(x). @param inner  Copied. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_residual(const copse_layer *inner, copse_layer **out);
 /** Layers in a row, at least one. @param layers  Copied. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_sequential(copse_layer *const *layers, size_t count,
+                                                         copse_layer **out);
 /** Perceptron: flatten, hidden dense layers, dense out. @param widths  [count], or NULL. */
-COPSE_API COPSE_CHECKED copse_status copse_nn_mlp(copse_context *ctx, const uint32_t *widths, size_t count,
-                                                  copse_activation activation, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_mlp(copse_context *ctx, const uint32_t *widths,
+                                                  size_t count, copse_activation activation,
+                                                  copse_layer **out);
 
 COPSE_API copse_layer *copse_layer_retain(copse_layer *l);
 COPSE_API void copse_layer_release(copse_layer **l);
 
 /** What layers are built for. */
 struct copse_build_params {
-    copse_type type;     /**< of the input                               [COPSE_F32] */
-    copse_shape shape;   /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
-    uint32_t outputs;    /**< units of `dense out`: classes or targets   [0 = none] */
-    uint32_t tokens;     /**< of `embedding in 32` */
-    const char *scope;   /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
-    uint64_t seed;       /**< of the initial values; mixed with names */
+    copse_type type;      /**< of the input                               [COPSE_F32] */
+    copse_shape shape;    /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
+    uint32_t outputs;     /**< units of `dense out`: classes or targets   [0 = none] */
+    uint32_t tokens;      /**< of `embedding in 32` */
+    const char *scope;    /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
+    uint64_t seed;        /**< of the initial values; mixed with names */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Make the variables of layers, named by kind and number of the kind in the whole tree: "dense1.weight", "dense2.weight".
- * Layers are built once, not in a loss function or a replica, and retain the strategy.
+ * Make the variables of layers, named by kind and number of the kind in the whole tree:
+ * "dense1.weight", "dense2.weight". Layers are built once, not in a loss function or a replica, and
+ * retain the strategy.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing.
- * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes.
+ * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and
+ *                             shapes.
  * These make no variable. Otherwise as copse_variable_create.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
@@ -83,8 +90,9 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_str
  * @retval COPSE_ERR_ARGUMENT  The layers are not built.
  * @retval COPSE_ERR_SHAPE     `x` has another shape or type.
  */
-COPSE_API COPSE_CHECKED copse_status copse_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                                       copse_tensor *x, copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_status copse_layer_apply(const copse_layer *l, copse_graph *g,
+                                                       const copse_batch *in, copse_tensor *x,
+                                                       copse_tensor **y);
 
 /** Shape of the output for one example. COPSE_ERR_ARGUMENT: not built. */
 COPSE_API COPSE_CHECKED copse_status copse_layer_output(const copse_layer *l, copse_shape *out);
@@ -97,10 +105,11 @@ COPSE_API uint64_t copse_layer_parameters(const copse_layer *l);
  * @param needed  Receives the bytes with the final NUL.
  * @retval COPSE_ERR_ARGUMENT  `room` is above 0 and too small.
  */
-COPSE_API COPSE_CHECKED copse_status copse_layer_text(const copse_layer *l, char *text, size_t room, size_t *needed);
+COPSE_API COPSE_CHECKED copse_status copse_layer_text(const copse_layer *l, char *text, size_t room,
+                                                      size_t *needed);
 /** A table of built layers: layer, output, parameters; as copse_layer_text. */
-COPSE_API COPSE_CHECKED copse_status copse_layer_summary(const copse_layer *l, char *text, size_t room,
-                                                         size_t *needed);
+COPSE_API COPSE_CHECKED copse_status copse_layer_summary(const copse_layer *l, char *text,
+                                                         size_t room, size_t *needed);
 
 #if defined(__cplusplus)
 }

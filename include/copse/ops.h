@@ -2,24 +2,27 @@
 /** @file
  * The operations of graphs. Each adds a node (or a few) and computes nothing yet. Rules:
  *
- *  - Operands are tensors of `g` or variables' tensors. `*out` receives the result, which lives as long as the graph; NULL
- *    on failure.
- *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names operation, operands and what was expected.
- *    COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a number out of its range.
+ *  - Operands are tensors of `g` or variables' tensors. `*out` receives the result, which lives as
+ *    long as the graph; NULL on failure.
+ *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names operation, operands and
+ *    what was expected. COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a number out of
+ *    its range.
  *  - A dimension may be 0; the result is then empty, unless the description says otherwise.
- *  - Operands and results are f32 and the operation has a derivative, unless the description says otherwise.
+ *  - Operands and results are f32 and the operation has a derivative, unless the description says
+ *    otherwise.
  *  - Special values are those of IEEE 754 on every device: NaN gives NaN.
  *
- * `copse/elementwise.h` (generated) has the functions without settings. Of one tensor: neg, abs, square, sqrt, rsqrt,
- * exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)), gelu (x (1 + erf(x / sqrt 2)) / 2;
- * Hendrycks and Gimpel, 2016), erf. The derivatives of abs and relu at 0 are 0. Of two tensors, with NumPy's
- * broadcasting: add, sub, mul, div, maximum, minimum (at a tie the first operand gets the derivative).
+ * `copse/elementwise.h` (generated) has the functions without settings. Of one tensor: neg, abs,
+ * square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)),
+ * gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016), erf. The derivatives of abs and
+ * relu at 0 are 0. Of two tensors, with NumPy's broadcasting: add, sub, mul, div, maximum, minimum
+ * (at a tie the first operand gets the derivative).
  */
 #ifndef COPSE_PUBLIC_OPS_H
 #define COPSE_PUBLIC_OPS_H
 
-#include "copse/tensor.h"
 #include "copse/elementwise.h"
+#include "copse/tensor.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -50,8 +53,8 @@ COPSE_API COPSE_CHECKED copse_status copse_clip(copse_graph *g, copse_tensor *x,
 COPSE_API COPSE_CHECKED copse_status copse_multiply_by(copse_graph *g, copse_tensor *x,
                                                        float factor, copse_tensor **out);
 
-/** 1 where a equals b, else 0: f32. Operands are both f32 or both i32, with broadcasting; the derivative is 0. NaN equals
-    nothing. */
+/** 1 where a equals b, else 0: f32. Operands are both f32 or both i32, with broadcasting; the
+    derivative is 0. NaN equals nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_equal(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                  copse_tensor **out);
 /** 1 where a >= b, else 0; as copse_equal. */
@@ -78,13 +81,13 @@ COPSE_API COPSE_CHECKED copse_status copse_sum(copse_graph *g, copse_tensor *x,
 COPSE_API COPSE_CHECKED copse_status copse_mean(copse_graph *g, copse_tensor *x,
                                                 const uint32_t *axes, size_t axis_count,
                                                 bool keep_dims, copse_tensor **out);
-/** Largest element over some axes, as copse_sum; NaN where there is one, -Inf of nothing. Equal largest elements share
-    the derivative equally. */
+/** Largest element over some axes, as copse_sum; NaN where there is one, -Inf of nothing. Equal
+    largest elements share the derivative equally. */
 COPSE_API COPSE_CHECKED copse_status copse_max(copse_graph *g, copse_tensor *x,
                                                const uint32_t *axes, size_t axis_count,
                                                bool keep_dims, copse_tensor **out);
-/** Index (i32) of the largest element along one axis, which disappears and must not be empty: the lowest of equal ones,
-    the first NaN. No derivative. */
+/** Index (i32) of the largest element along one axis, which disappears and must not be empty: the
+    lowest of equal ones, the first NaN. No derivative. */
 COPSE_API COPSE_CHECKED copse_status copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis,
                                                   copse_tensor **out);
 
@@ -100,7 +103,8 @@ COPSE_API COPSE_CHECKED copse_status copse_log_softmax(copse_graph *g, copse_ten
 /**
  * Cross-entropy: -log softmax(logits)[i, labels[i]], then mean or sum over i; a scalar.
  * @param logits  f32 [examples, classes], at least one class.
- * @param labels  i32 [examples], 0 .. classes - 1. A label out of range makes the loss and the gradient of its row NaN.
+ * @param labels  i32 [examples], 0 .. classes - 1. A label out of range makes the loss and the
+ *                gradient of its row NaN.
  */
 COPSE_API COPSE_CHECKED copse_status copse_sparse_cross_entropy(copse_graph *g,
                                                                 copse_tensor *logits,
@@ -114,9 +118,9 @@ COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, co
 /* ---- norms ---- */
 
 /**
- * Layer norm (Ba, Kiros and Hinton, 2016) over the last axis: (x - mean) / sqrt(variance + epsilon) scale + offset, with
- * mean and variance (divided by the count) of a row. A row with a NaN or an infinity is NaN. Differences from the mean
- * must be below 1e18.
+ * Layer norm (Ba, Kiros and Hinton, 2016) over the last axis: (x - mean) / sqrt(variance + epsilon)
+ * scale + offset, with mean and variance (divided by the count) of a row. A row with a NaN or an
+ * infinity is NaN. Differences from the mean must be below 1e18.
  * @param x              Rank 1 or more, a last axis of n <= 2^19 elements.
  * @param scale, offset  [n].
  * @param epsilon        At least 1.18e-38.
@@ -124,8 +128,9 @@ COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, co
 COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tensor *x,
                                                       copse_tensor *scale, copse_tensor *offset,
                                                       float epsilon, copse_tensor **out);
-/** RMS norm (Zhang and Sennrich, 2019): x / sqrt(mean of x^2 + epsilon) scale; operands as copse_layer_norm. Elements
-    must be below 1e18. A row with a NaN is NaN; an infinity gives NaN, and 0 in the rest of its row. */
+/** RMS norm (Zhang and Sennrich, 2019): x / sqrt(mean of x^2 + epsilon) scale; operands as
+    copse_layer_norm. Elements must be below 1e18. A row with a NaN is NaN; an infinity gives NaN,
+    and 0 in the rest of its row. */
 COPSE_API COPSE_CHECKED copse_status copse_rms_norm(copse_graph *g, copse_tensor *x,
                                                     copse_tensor *scale, float epsilon,
                                                     copse_tensor **out);
@@ -158,8 +163,9 @@ COPSE_API COPSE_CHECKED copse_status copse_stack(copse_graph *g, copse_tensor *c
 COPSE_API COPSE_CHECKED copse_status copse_pad(copse_graph *g, copse_tensor *x,
                                                const uint32_t *before, const uint32_t *after,
                                                double value, copse_tensor **out);
-/** a where `condition` (f32 or i32) is not zero, else b: both f32 or both i32; all three broadcast by NumPy's rule. NaN
-    counts as nonzero. The other operand has no effect, not even with a NaN. `condition` has no derivative. */
+/** a where `condition` (f32 or i32) is not zero, else b: both f32 or both i32; all three broadcast
+    by NumPy's rule. NaN counts as nonzero. The other operand has no effect, not even with a NaN.
+    `condition` has no derivative. */
 COPSE_API COPSE_CHECKED copse_status copse_where(copse_graph *g, copse_tensor *condition,
                                                  copse_tensor *a, copse_tensor *b,
                                                  copse_tensor **out);
@@ -170,19 +176,22 @@ COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_te
 /* ---- others ---- */
 
 /**
- * Rows of a table: an embedding. The derivative of a row is the sum over its positions, in one order on every device.
+ * Rows of a table: an embedding. The derivative of a row is the sum over its positions, in one
+ * order on every device.
  * @param table    f32 [rows, ...].
- * @param indices  i32, any shape, with a derivative at most 2^22 of them. An index out of range gives a row of NaN.
+ * @param indices  i32, any shape, with a derivative at most 2^22 of them. An index out of range
+ *                 gives a row of NaN.
  * @param out      [indices..., rest of table].
  */
 COPSE_API COPSE_CHECKED copse_status copse_gather(copse_graph *g, copse_tensor *table,
                                                   copse_tensor *indices, copse_tensor **out);
 
-/** To f32, i32, f16 or bf16: i32 drops the fraction (out of range: the end of the range; NaN: 0), others round to nearest,
-    ties to even. Derivatives are f32; i32 has none. */
+/** To f32, i32, f16 or bf16: i32 drops the fraction (out of range: the end of the range; NaN: 0),
+    others round to nearest, ties to even. Derivatives are f32; i32 has none. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
                                                 copse_tensor **out);
-/** f32 [indices..., classes]: 1 at the index (i32), else 0; zeros for an index out of range. No derivative. */
+/** f32 [indices..., classes]: 1 at the index (i32), else 0; zeros for an index out of range. No
+    derivative. */
 COPSE_API COPSE_CHECKED copse_status copse_one_hot(copse_graph *g, copse_tensor *indices,
                                                    uint32_t classes, copse_tensor **out);
 /** A tensor with these values of `type`, f32 or i32, row-major. They are copied. */
@@ -193,9 +202,9 @@ COPSE_API COPSE_CHECKED copse_status copse_constant(copse_graph *g, copse_type t
 COPSE_API COPSE_CHECKED copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape,
                                                 double value, copse_tensor **out);
 /**
- * Dropout (Srivastava et al., 2014): each element is 0 with probability `rate`, else x / (1 - rate). Axis 0 counts
- * examples. The choice depends on seed, step, the place of this call in the graph and the position of the element in the
- * epoch, not on devices or the split of a batch.
+ * Dropout (Srivastava et al., 2014): each element is 0 with probability `rate`, else x / (1 -
+ * rate). Axis 0 counts examples. The choice depends on seed, step, the place of this call in the
+ * graph and the position of the element in the epoch, not on devices or the split of a batch.
  * @param rate         0 <= rate < 1.
  * @param is_training  false returns x.
  */

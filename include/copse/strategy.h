@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Strategies and variables: where replicas run, how their gradients become one, and the variables that they train,
- * mirror, or keep for themselves.
+/** @file Strategies and variables: where replicas run, how their gradients become one, and the
+ * variables that they train, mirror, or keep for themselves.
  *
- * **Handles of variables.** A variable dies with its strategy. Its handle may be kept until the context is released: calls
- * with it return COPSE_ERR_ARGUMENT and name the variable; name (47 bytes), shape and type remain. A new variable may
- * reuse it after 63 others were released.
+ * **Handles of variables.** A variable dies with its strategy. Its handle may be kept until the
+ * context is released: calls with it return COPSE_ERR_ARGUMENT and name the variable; name (47
+ * bytes), shape and type remain. A new variable may reuse it after 63 others were released.
  *
- * **Functions of the application** that the library calls (losses, transforms, schedules, hooks, steps) may make the calls
- * that docs/callbacks.md lists. Any other call returns COPSE_ERR_CONTEXT and has no effect.
+ * **Functions of the application** that the library calls (losses, transforms, schedules, hooks,
+ * steps) may make the calls that docs/callbacks.md lists. Any other call returns COPSE_ERR_CONTEXT
+ * and has no effect.
  */
 #ifndef COPSE_PUBLIC_STRATEGY_H
 #define COPSE_PUBLIC_STRATEGY_H
@@ -57,9 +57,10 @@ struct copse_strategy_params {
     copse_transfer transfer;
     size_t bucket_bytes;  /**< gradients reduced together, whole variables   [0 = 4 MiB] */
     size_t message_bytes; /**< longest staged chunk                          [0 = 1 MiB] */
-    const char *kernels;  /**< forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
+    /* *< forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
+    const char *kernels;
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
-    uint64_t reserved[8]; /**< 0 */
+    uint64_t reserved[8];         /**< 0 */
 };
 
 /**
@@ -70,24 +71,26 @@ struct copse_strategy_params {
  * @retval COPSE_ERR_NO_DEVICE  No such usable device.
  * Blocks while the driver starts.
  */
-COPSE_API COPSE_CHECKED copse_status copse_one_device_create(
-    copse_context *ctx, const char *device, const struct copse_strategy_params *params,
-    copse_strategy **out);
+COPSE_API COPSE_CHECKED copse_status
+copse_one_device_create(copse_context *ctx, const char *device,
+                        const struct copse_strategy_params *params, copse_strategy **out);
 
 /**
- * One replica on each of the named devices; an id may occur several times. The order of the list is the rank order,
- * which defines the reduction tree.
+ * One replica on each of the named devices; an id may occur several times. The order of the list is
+ * the rank order, which defines the reduction tree.
  * @param count  1 to COPSE_MAX_REPLICAS.
  * Otherwise as copse_one_device_create.
  */
-COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
-    copse_context *ctx, const char *const *devices, size_t count,
-    const struct copse_strategy_params *params, copse_strategy **out);
+COPSE_API COPSE_CHECKED copse_status
+copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
+                      const struct copse_strategy_params *params, copse_strategy **out);
 
 /**
- * Replicas on the devices that a selector names: one device makes a one-device strategy, several a mirrored one.
+ * Replicas on the devices that a selector names: one device makes a one-device strategy, several a
+ * mirrored one.
  * @param selector  As for copse_select_devices; NULL: "auto".
- * @retval COPSE_ERR_ARGUMENT   The selector cannot be read, or names more than COPSE_MAX_REPLICAS devices.
+ * @retval COPSE_ERR_ARGUMENT   The selector cannot be read, or names more than COPSE_MAX_REPLICAS
+ *                              devices.
  * @retval COPSE_ERR_NO_DEVICE  Nothing matches; the text says what was found and what to install.
  * Otherwise as copse_one_device_create.
  */
@@ -99,7 +102,8 @@ COPSE_API copse_strategy *copse_strategy_retain(copse_strategy *st);
 COPSE_API void copse_strategy_release(copse_strategy **st);
 
 COPSE_API copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st);
-/** "default", "one device", "mirrored", "collective", "parameter server" or "accelerator". Static. */
+/** "default", "one device", "mirrored", "collective", "parameter server" or "accelerator".
+    Static. */
 COPSE_API const char *copse_strategy_name(const copse_strategy *st);
 
 /** This worker's replicas, >= 1. */
@@ -120,8 +124,9 @@ typedef enum copse_initializer {
     COPSE_INIT_GLOROT_UNIFORM, /**< U(+-sqrt(6 / (fan_in + fan_out))); Glorot and Bengio, 2010 */
     COPSE_INIT_HE_NORMAL,      /**< N(0, 2 / fan_in); He et al., 2015 */
     COPSE_INIT_NORMAL,         /**< N(0, 1) times `scale` */
-    COPSE_INIT_ORTHOGONAL,     /**< orthonormal columns or, if fewer, rows of [all axes but the last, last], times `scale`;
-                                    Saxe et al., 2013 */
+    /* *< orthonormal columns or, if fewer, rows of [all axes but the last, last], times `scale`;
+       Saxe et al., 2013 */
+    COPSE_INIT_ORTHOGONAL,
     COPSE_INIT_TRUNCATED_NORMAL, /**< N(0, 1) within +-2, times `scale` */
 } copse_initializer;
 
@@ -130,16 +135,18 @@ typedef enum copse_synchronization {
     COPSE_SYNC_AUTO,     /**< ON_WRITE */
     COPSE_SYNC_NONE,     /**< ON_WRITE; only with one device */
     COPSE_SYNC_ON_WRITE, /**< mirrored: always equal, every change goes to all replicas */
-    COPSE_SYNC_ON_READ,  /**< replica-local: each replica reads and changes its own; a read outside of replicas
-                              aggregates. Never trained */
+    /* *< replica-local: each replica reads and changes its own; a read outside of replicas
+       aggregates. Never trained */
+    COPSE_SYNC_ON_READ,
 } copse_synchronization;
 
 /** How the components or values of replicas become one value of a variable. */
 typedef enum copse_aggregation {
-    COPSE_AGGREGATION_NONE, /**< not: replicas cannot write a mirrored variable, and a replica-local one has no
-                                 aggregate */
+    /* *< not: replicas cannot write a mirrored variable, and a replica-local one has no
+       aggregate */
+    COPSE_AGGREGATION_NONE,
     COPSE_AGGREGATION_SUM,
-    COPSE_AGGREGATION_MEAN, /**< of f32, and of equal integers */
+    COPSE_AGGREGATION_MEAN,               /**< of f32, and of equal integers */
     COPSE_AGGREGATION_ONLY_FIRST_REPLICA, /**< the value of the first worker's replica 0 */
 } copse_aggregation;
 
@@ -150,30 +157,33 @@ struct copse_variable_params {
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 is never trained                            [COPSE_F32] */
     copse_initializer initializer; /**< i32: zeros or ones */
-    float scale;        /**< factor on the initial values, finite; not for i32 [0 = 1] */
-    uint64_t seed;      /**< of the initial values; mixed with the name */
-    const void *values; /**< initial values instead, of `type`, row-major   [NULL] */
+    float scale;                   /**< factor on the initial values, finite; not for i32 [0 = 1] */
+    uint64_t seed;                 /**< of the initial values; mixed with the name */
+    const void *values;            /**< initial values instead, of `type`, row-major   [NULL] */
     copse_synchronization synchronization;
     copse_aggregation aggregation;
-    bool is_frozen;     /**< not trained */
-    bool is_sparse;     /**< docs/sparse.md */
-    copse_variable *colocate_with; /**< store it where this variable of the strategy is stored [NULL] */
+    bool is_frozen; /**< not trained */
+    bool is_sparse; /**< docs/sparse.md */
+    /* *< store it where this variable of the strategy is stored [NULL] */
+    copse_variable *colocate_with;
     uint64_t reserved[8]; /**< 0 */
 };
 
 /**
- * Make a variable with a component on every replica, all with the same initial values. A trained one is f32 and mirrored.
- * One-device strategies accept every synchronization and aggregation. All replicas in
- * copse_strategy_run and all workers of a collective strategy make the same variables in the same order.
+ * Make a variable with a component on every replica, all with the same initial values. A trained
+ * one is f32 and mirrored. One-device strategies accept every synchronization and aggregation. All
+ * replicas in copse_strategy_run and all workers of a collective strategy make the same variables
+ * in the same order.
  * @retval COPSE_ERR_ARGUMENT     The name is missing, taken, impossible, the shape is empty, the
- *                                initializer is not for the type, synchronization or aggregation is unknown, NONE on
- *                                several devices, or `colocate_with` is another strategy's.
- * @retval COPSE_ERR_CONTEXT      The thread is in another strategy's context, in a loss function, or in a replica that
- *                                makes another variable than replica 0.
+ *                                initializer is not for the type, synchronization or aggregation is
+ *                                unknown, NONE on several devices, or `colocate_with` is another
+ *                                strategy's.
+ * @retval COPSE_ERR_CONTEXT      The thread is in another strategy's context, in a loss function,
+ *                                or in a replica that makes another variable than replica 0.
  * @retval COPSE_ERR_SHAPE        A replica gives another shape or type than replica 0.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy has no variables.
- * @retval COPSE_ERR_COMM         A worker was lost, or makes another variable. When a worker cannot make it, all return
- *                                its status.
+ * @retval COPSE_ERR_COMM         A worker was lost, or makes another variable. When a worker cannot
+ *                                make it, all return its status.
  * Blocks, with a collective strategy, for a sparse or untrained variable.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_create(
@@ -200,7 +210,8 @@ COPSE_API void copse_strategy_variables(copse_strategy *st, copse_variable *cons
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_read(copse_variable *v, uint32_t replica,
                                                          void *values);
-/** Set the component of every replica of this worker, in every context. All workers give the same values. */
+/** Set the component of every replica of this worker, in every context. All workers give the same
+    values. */
 COPSE_API COPSE_CHECKED copse_status copse_variable_assign(copse_variable *v, const void *values);
 
 #if defined(__cplusplus)

@@ -2,8 +2,9 @@
 /** @file
  * Shapes, element types, and the graph of symbolic tensors that a loss function builds.
  *
- * A tensor is the result of one node of a graph; building a graph computes nothing. Tensors are dense, row-major, and
- * live as long as their graph. A variable's tensor (copse_variable_tensor) is legal in every graph.
+ * A tensor is the result of one node of a graph; building a graph computes nothing. Tensors are
+ * dense, row-major, and live as long as their graph. A variable's tensor (copse_variable_tensor) is
+ * legal in every graph.
  */
 #ifndef COPSE_PUBLIC_TENSOR_H
 #define COPSE_PUBLIC_TENSOR_H
@@ -39,7 +40,7 @@ typedef struct copse_shape {
 } copse_shape;
 
 /** Shape literal: COPSE_SHAPE(2, 3) has rank 2. For a scalar write COPSE_SCALAR. */
-#define COPSE_SHAPE(...)                                                                           \
+#define COPSE_SHAPE(...) \
     ((copse_shape){ sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } })
 #define COPSE_SCALAR ((copse_shape){ 0, { 0 } })
 
@@ -70,8 +71,8 @@ COPSE_API COPSE_CHECKED copse_status copse_gradients(copse_graph *g, copse_tenso
                                                      size_t count, copse_tensor **dx);
 
 /**
- * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the global batch. At
- * most 7 per graph.
+ * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the
+ * global batch. At most 7 per graph.
  */
 COPSE_API COPSE_CHECKED copse_status copse_report(copse_graph *g, const char *name,
                                                   copse_tensor *t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Training: a loss function, an optimizer and a strategy make a trainer; each step takes one global batch, split over
- * the replicas.
+/** @file Training: a loss function, an optimizer and a strategy make a trainer; each step takes one
+ * global batch, split over the replicas.
  */
 #ifndef COPSE_PUBLIC_TRAINER_H
 #define COPSE_PUBLIC_TRAINER_H
@@ -17,10 +16,11 @@ extern "C" {
 typedef struct copse_trainer copse_trainer;
 
 /**
- * Builds the loss of one replica's share of the batch, a mean over its examples, from inputs by name (copse_input);
- * copse_report names further scalars. The library weights the loss by the share. It is called once for each replica,
- * size of share and list of inputs, and again after their recording was evicted (`recordings`). Calls for one size must
- * build the same graph. docs/callbacks.md lists the calls that it may make.
+ * Builds the loss of one replica's share of the batch, a mean over its examples, from inputs by
+ * name (copse_input); copse_report names further scalars. The library weights the loss by the
+ * share. It is called once for each replica, size of share and list of inputs, and again after
+ * their recording was evicted (`recordings`). Calls for one size must build the same graph.
+ * docs/callbacks.md lists the calls that it may make.
  */
 typedef copse_status copse_loss_fn(copse_graph *g, const copse_batch *in, void *user,
                                    copse_tensor **loss);
@@ -33,19 +33,21 @@ typedef enum copse_loss_reduction {
 
 /** When gradients are reduced. */
 typedef enum copse_gating {
-    COPSE_GATE_OP,    /**< a bucket as soon as all of its gradients are computed */
-    COPSE_GATE_GRAPH, /**< after all gradients are computed; computation and exchange do not overlap */
+    COPSE_GATE_OP, /**< a bucket as soon as all of its gradients are computed */
+    /* *< after all gradients are computed; computation and exchange do not overlap */
+    COPSE_GATE_GRAPH,
 } copse_gating;
 
 /** A gradient and its variable. */
 struct copse_gradient {
-    copse_tensor *gradient;   /**< of the variable's shape; NULL = the loss does not depend on it */
+    copse_tensor *gradient; /**< of the variable's shape; NULL = the loss does not depend on it */
     copse_variable *variable;
 };
 /**
- * Replaces pairs[i].gradient with other tensors of the graph. Called when a step is recorded. It sees the gradients of
- * one replica before their sum over the replicas, with COPSE_LOSS_MEAN weighted by its share: a linear change acts on
- * the gradient of the global batch, any other one on each replica's part.
+ * Replaces pairs[i].gradient with other tensors of the graph. Called when a step is recorded. It
+ * sees the gradients of one replica before their sum over the replicas, with COPSE_LOSS_MEAN
+ * weighted by its share: a linear change acts on the gradient of the global batch, any other one on
+ * each replica's part.
  */
 typedef copse_status copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
                                         void *user);
@@ -54,94 +56,110 @@ typedef copse_status copse_transform_fn(copse_graph *g, struct copse_gradient *p
 
 /** Settings of a trainer. */
 struct copse_trainer_params {
-    copse_loss_fn *loss;            /**< required */
-    void *user;                     /**< passed to `loss` */
+    copse_loss_fn *loss; /**< required */
+    void *user;          /**< passed to `loss` */
     copse_loss_reduction reduction;
     struct copse_optimizer_params optimizer;
-    uint64_t seed;                  /**< of dropout */
-    copse_variable *const *variables; /**< trained variables, each once, at least one [NULL = all] */
-    size_t variable_count;          /**< of `variables` */
-    uint32_t accumulate;            /**< micro-batches per update                     [0 = 1] */
-    copse_shard_rule sharing;       /**< how a global batch is split, see batch.h. The split does not change a result
-                                         beyond rounding                              [COPSE_SHARD_BALANCED] */
-    size_t batch_size;              /**< COPSE_SHARD_FIXED: examples of a full batch, a multiple of the replicas */
-    const float *shares;            /**< COPSE_SHARD_WEIGHTED: one weight >= 0 for each replica of all workers */
+    uint64_t seed; /**< of dropout */
+    /* *< trained variables, each once, at least one [NULL = all] */
+    copse_variable *const *variables;
+    size_t variable_count; /**< of `variables` */
+    uint32_t accumulate;   /**< micro-batches per update                     [0 = 1] */
+    /* *< how a global batch is split, see batch.h. The split does not change a result beyond
+       rounding [COPSE_SHARD_BALANCED] */
+    copse_shard_rule sharing;
+    /* *< COPSE_SHARD_FIXED: examples of a full batch, a multiple of the replicas */
+    size_t batch_size;
+    /* *< COPSE_SHARD_WEIGHTED: one weight >= 0 for each replica of all workers */
+    const float *shares;
     copse_gating gating;
-    bool check_numerics;            /**< COPSE_ERR_NONFINITE for a loss that is NaN or infinite, before anything
-                                         changes; the host waits for the losses of every step */
-    bool check_gradients;           /**< the same for each replica's gradients; implies COPSE_GATE_GRAPH */
-    bool summarize_gradients;       /**< for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host wait */
-    copse_transform_fn *transform;  /**< of gradients                                 [NULL] */
+    /* *< COPSE_ERR_NONFINITE for a loss that is NaN or infinite, before anything changes; the host
+       waits for the losses of every step */
+    bool check_numerics;
+    /* *< the same for each replica's gradients; implies COPSE_GATE_GRAPH */
+    bool check_gradients;
+    /* *< for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host wait */
+    bool summarize_gradients;
+    copse_transform_fn *transform; /**< of gradients                                 [NULL] */
     void *transform_user;
-    uint32_t prefetch;              /**< batches that are uploaded ahead of their steps on a queue of their own, see
-                                         copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not
-                                         for an accelerator. At most COPSE_PREFETCH_MAX [0 = none] */
-    uint32_t recordings;            /**< recorded graphs to keep for each replica, one for every size of its share
-                                         (with `accumulate` up to two). Each has device memory for its values.
-                                         The least recently used one is evicted; recorded again, it computes the same
-                                         bits                                         [0 = 32] */
-    copse_type precision;           /**< of products: docs/half-precision.md */
-    uint64_t memory_budget;         /**< bytes per device: docs/memory.md [0 = none] */
-    uint64_t reserved[6]; /**< 0 */
+    /* *< batches that are uploaded ahead of their steps on a queue of their own, see
+       copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for an
+       accelerator. At most COPSE_PREFETCH_MAX [0 = none] */
+    uint32_t prefetch;
+    /* *< recorded graphs to keep for each replica, one for every size of its share (with
+       `accumulate` up to two). Each has device memory for its values. The least recently used one
+       is evicted; recorded again, it computes the same bits [0 = 32] */
+    uint32_t recordings;
+    copse_type precision;   /**< of products: docs/half-precision.md */
+    uint64_t memory_budget; /**< bytes per device: docs/memory.md [0 = none] */
+    uint64_t reserved[6];   /**< 0 */
 };
 
 /**
  * Trainers of one strategy share its variables; each has its slots.
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective strategies also:
- *                                another worker's settings or variables differ; the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, one with cross-device operations; or measured shares
- *                                on a collective one.
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective
+ *                                strategies also: another worker's settings or variables differ;
+ *                                the text names it.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy, one with cross-device operations; or
+ *                                measured shares on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all collective workers make the call.
  */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_create(
-    copse_strategy *st, const struct copse_trainer_params *params, copse_trainer **out);
+COPSE_API COPSE_CHECKED copse_status copse_trainer_create(copse_strategy *st,
+                                                          const struct copse_trainer_params *params,
+                                                          copse_trainer **out);
 /** Wait for its steps and free it. */
 COPSE_API void copse_trainer_release(copse_trainer **t);
 
 /** Result of a step or an evaluation. */
 struct copse_step_result {
-    uint64_t step;               /**< from 1 */
-    double loss;                 /**< of the global batch */
+    uint64_t step; /**< from 1 */
+    double loss;   /**< of the global batch */
     uint32_t report_count;
     const char *report_names[7]; /**< borrowed from the trainer */
     double reports[7];           /**< means over the global batch, see copse_report */
-    bool is_skipped;             /**< gradient scaling skipped the update (optimizer.h); `step` counts it */
-    float loss_scale;            /**< of the step; 0 = gradients are not scaled */
+    /* *< gradient scaling skipped the update (optimizer.h); `step` counts it */
+    bool is_skipped;
+    float loss_scale;     /**< of the step; 0 = gradients are not scaled */
     uint64_t reserved[8]; /**< 0 */
 };
 
 /**
- * Queue one training step: forward, backward, reduction and update. Replicas without examples are legal. Every later
- * call sees the parameters after the step; copse_trainer_result gives the result. Up to 8 steps may be in progress; the
- * oldest result is dropped when 8 wait. With `accumulate` = k every k-th call updates; update and result are those of
- * the k batches as one, and a failed call drops what was accumulated.
+ * Queue one training step: forward, backward, reduction and update. Replicas without examples are
+ * legal. Every later call sees the parameters after the step; copse_trainer_result gives the
+ * result. Up to 8 steps may be in progress; the oldest result is dropped when 8 wait. With
+ * `accumulate` = k every k-th call updates; update and result are those of the k batches as one,
+ * and a failed call drops what was accumulated.
  *
- * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed. It stays fed when
- *               the step fails before it begins.
- * @retval COPSE_ERR_ARGUMENT     The batch is empty, lacks an input of the loss or has two of one name; NULL, and none is
- *                                fed; the loss depends on no trained variable; another trainer of the strategy
- *                                accumulates gradients of one of them.
- * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see distribute/sync.h.
+ * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed.
+ *               It stays fed when the step fails before it begins.
+ * @retval COPSE_ERR_ARGUMENT     The batch is empty, lacks an input of the loss or has two of one
+ *                                name; NULL, and none is fed; the loss depends on no trained
+ *                                variable; another trainer of the strategy accumulates gradients of
+ *                                one of them.
+ * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see
+ *                                distribute/sync.h.
  * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
- * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the dropped result is not
- *                                finite. Nothing changed.
- * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or batch; the text names it.
- *                                Release the trainer.
- * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower optimizer
- *                                (compat/replicated.h) holds gradients. Nothing changed.
- * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers until they have
- * answered.
+ * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
+ *                                dropped result is not finite. Nothing changed.
+ * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or
+ *                                batch; the text names it. Release the trainer.
+ * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
+ *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
+ * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers
+ * until they have answered.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
                                                         const struct copse_host_batch *batch);
 
 /**
- * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE it can be repeated.
- * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline; false:
- *              COPSE_ERR_TIMEOUT while it is not complete.
+ * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE
+ * it can be repeated.
+ * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline;
+ *              false: COPSE_ERR_TIMEOUT while it is not complete.
  * @retval COPSE_ERR_END        No result is outstanding.
- * @retval COPSE_ERR_NONFINITE  The loss of that step is NaN or infinite; `out` is filled, the text names the step.
+ * @retval COPSE_ERR_NONFINITE  The loss of that step is NaN or infinite; `out` is filled, the text
+ *                              names the step.
  * @retval COPSE_ERR_COMM       A worker of a collective strategy is lost, or at another step.
  * Blocks with `wait`.
  */
@@ -153,51 +171,56 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_gathered(const copse_trainer *t);
 
-/** Loss and reports of one global batch without training; with parameter servers of the servers' values, except in a
-    replica or while gradients are accumulated. Blocks until it is computed. */
+/** Loss and reports of one global batch without training; with parameter servers of the servers'
+    values, except in a replica or while gradients are accumulated. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
 
 /** An epoch of copse_trainer_fit. */
 struct copse_epoch {
-    uint32_t epoch;                    /**< from 1 */
-    struct copse_step_result training; /**< of its last step, but loss and reports: means over the examples of the epoch,
-                                            while the variables change */
-    struct copse_step_result held_out; /**< means over the examples of `held_out` after the epoch; without: step 0 */
+    uint32_t epoch; /**< from 1 */
+    /* *< of its last step, but loss and reports: means over the examples of the epoch, while the
+       variables change */
+    struct copse_step_result training;
+    /* *< means over the examples of `held_out` after the epoch; without: step 0 */
+    struct copse_step_result held_out;
     uint64_t reserved[8]; /**< 0 */
 };
 
-/** Called after each epoch, with no step in progress. It may make every call, but not release the trainer or the batches.
-    *stop = true ends the training; an error ends it with this status. */
+/** Called after each epoch, with no step in progress. It may make every call, but not release the
+ * trainer or the batches. stop = true ends the training; an error ends it with this status. */
 typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
 
 /** How copse_trainer_fit trains. */
 struct copse_fit_params {
-    uint32_t epochs;         /**< at least 1 */
-    uint32_t first;          /**< complete epochs of an earlier run                       [0] */
-    copse_batches *held_out; /**< evaluated after each epoch                              [NULL] */
+    uint32_t epochs;          /**< at least 1 */
+    uint32_t first;           /**< complete epochs of an earlier run                       [0] */
+    copse_batches *held_out;  /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
-    void *user;              /**< passed to `on_epoch` */
-    uint64_t reserved[8];    /**< 0 */
+    void *user;               /**< passed to `on_epoch` */
+    uint64_t reserved[8];     /**< 0 */
 };
 
 /**
- * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds ahead with `prefetch`, runs
- * of an accelerator. Micro-batches at the end of an epoch are an update. Earlier results are dropped.
+ * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds
+ * ahead with `prefetch`, runs of an accelerator. Micro-batches at the end of an epoch are an
+ * update. Earlier results are dropped.
  * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
  * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
- * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train (docs/callbacks.md).
- * Otherwise as copse_batches_next, copse_trainer_step and copse_trainer_result; or the status of `on_epoch`. The steps before
- * the error are done. Blocks.
+ * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
+ *                              (docs/callbacks.md).
+ * Otherwise as copse_batches_next, copse_trainer_step and copse_trainer_result; or the status of
+ * `on_epoch`. The steps before the error are done. Blocks.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches,
                                                        const struct copse_fit_params *params);
 
 /**
- * Let the current or next step return COPSE_ERR_CANCELLED and change nothing. A step checks at its start, before its
- * update, and every 50 ms while it waits for devices of this process. It finishes an update that it has begun.
- * copse_trainer_result, copse_trainer_evaluate and waits for other workers are not interrupted. Any thread.
+ * Let the current or next step return COPSE_ERR_CANCELLED and change nothing. A step checks at its
+ * start, before its update, and every 50 ms while it waits for devices of this process. It finishes
+ * an update that it has begun. copse_trainer_result, copse_trainer_evaluate and waits for other
+ * workers are not interrupted. Any thread.
  */
 COPSE_API void copse_trainer_cancel(copse_trainer *t);
 

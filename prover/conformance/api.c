@@ -22,6 +22,8 @@ copse_status copse__conform_api(struct copse_conform_run *r)
         { "limit", "memory", copse__api_memory },
     };
     for (size_t i = 0; i < COPSE_COUNT(cases); i++)
-        copse__conform_one(r, &(struct copse_conform_case){ "api", cases[i].op, cases[i].name, NULL }, cases[i].run, NULL);
+        copse__conform_one(r,
+                           &(struct copse_conform_case){ "api", cases[i].op, cases[i].name, NULL },
+                           cases[i].run, NULL);
     return COPSE_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode api, transfers: exactly the bytes of the range, of any size and offset, and always the present ones. */
+/* Mode api, transfers: exactly the bytes of the range, of any size and offset, and always the
+   present ones. */
 #include "prover/conformance/api.h"
 
 static uint32_t word_at(uint32_t seed, size_t i)
@@ -8,11 +9,13 @@ static uint32_t word_at(uint32_t seed, size_t i)
 }
 
 /* Fail unless g->words are those of `expected`. */
-static void compare(struct copse_api_rig *g, const uint32_t *expected, size_t words, const char *what)
+static void compare(struct copse_api_rig *g, const uint32_t *expected, size_t words,
+                    const char *what)
 {
     for (size_t i = 0; i < words; i++)
         if (g->words[i] != expected[i]) {
-            copse__conform_set(g->out, COPSE_VERDICT_FAIL, "%s: word %zu has the bits %08x, not %08x", what, i, g->words[i],
+            copse__conform_set(g->out, COPSE_VERDICT_FAIL,
+                               "%s: word %zu has the bits %08x, not %08x", what, i, g->words[i],
                                expected[i]);
             break;
         }
@@ -38,7 +41,8 @@ static struct range range_of(uint32_t turn)
 static copse_status transfer(struct copse_api_rig *g, uint32_t turn, uint32_t *a, uint32_t *b)
 {
     const struct range r = range_of(turn);
-    const size_t from = COPSE_WORD_BYTES * r.from, to = COPSE_WORD_BYTES * r.to, bytes = COPSE_WORD_BYTES * r.words;
+    const size_t from = COPSE_WORD_BYTES * r.from, to = COPSE_WORD_BYTES * r.to,
+                 bytes = COPSE_WORD_BYTES * r.words;
     switch (turn % 4) {
     case 0:
         for (size_t i = 0; i < r.words; i++)
@@ -52,7 +56,8 @@ static copse_status transfer(struct copse_api_rig *g, uint32_t turn, uint32_t *a
         memcpy(b + r.to, a + r.from, bytes);
         return copse_queue_copy(g->queue, g->buffers[0], from, g->buffers[1], to, bytes);
     default:
-        if (r.from < r.to + r.words && r.to < r.from + r.words) /* they overlap: from the other buffer */
+        /* they overlap: from the other buffer */
+        if (r.from < r.to + r.words && r.to < r.from + r.words)
             return memcpy(a + r.to, b + r.from, bytes),
                    copse_queue_copy(g->queue, g->buffers[1], from, g->buffers[0], to, bytes);
         memcpy(a + r.to, a + r.from, bytes);
@@ -60,7 +65,8 @@ static copse_status transfer(struct copse_api_rig *g, uint32_t turn, uint32_t *a
     }
 }
 
-copse_status copse__api_ranges(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+copse_status copse__api_ranges(struct copse_conform_run *r, void *user,
+                               struct copse_conform_outcome *out)
 {
     const size_t bytes = COPSE_WORD_BYTES * RANGE_WORDS;
     struct copse_api_rig g;
@@ -84,8 +90,9 @@ copse_status copse__api_ranges(struct copse_conform_run *r, void *user, struct c
     }
     for (uint32_t turn = 0; turn < TURNS; turn++) { /* reads of parts */
         const struct range p = range_of(turn);
-        COPSE_TRY_OR(done, s, copse_queue_read(g.queue, g.buffers[0], COPSE_WORD_BYTES * p.from, g.words,
-                                               COPSE_WORD_BYTES * p.words));
+        COPSE_TRY_OR(done, s,
+                     copse_queue_read(g.queue, g.buffers[0], COPSE_WORD_BYTES * p.from, g.words,
+                                      COPSE_WORD_BYTES * p.words));
         COPSE_TRY_OR(done, s, copse_queue_finish(g.queue));
         compare(&g, sides[0] + p.from, p.words, "part");
     }
@@ -97,9 +104,11 @@ done:
 
 /* ---- more than the staging memory ---- */
 
-copse_status copse__api_large(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+copse_status copse__api_large(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
 {
-    const size_t bytes = ((size_t)17 << 20) + 4 * COPSE_WORD_BYTES, words = bytes / COPSE_WORD_BYTES;
+    const size_t bytes = ((size_t)17 << 20) + 4 * COPSE_WORD_BYTES,
+                 words = bytes / COPSE_WORD_BYTES;
     struct copse_api_rig g;
     copse_status s;
     (void)user;
@@ -118,7 +127,8 @@ copse_status copse__api_large(struct copse_conform_run *r, void *user, struct co
     COPSE_TRY_OR(done, s, copse_queue_finish(g.queue));
     for (size_t i = 0; i < words; i++)
         if (g.words[i] != word_at(7, i)) {
-            copse__conform_set(out, COPSE_VERDICT_FAIL, "word %zu of %zu has the bits %08x, not %08x", i, words, g.words[i],
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
+                               "word %zu of %zu has the bits %08x, not %08x", i, words, g.words[i],
                                word_at(7, i));
             break;
         }
@@ -130,7 +140,8 @@ done:
 /* ---- reads ---- */
 
 /* Reads of one size, between which the content changes, and pairs of reads of the same content. */
-copse_status copse__api_reads(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+copse_status copse__api_reads(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
 {
     enum { READS = 128, WORDS = 1024 };
     struct copse_api_rig g;
@@ -140,14 +151,21 @@ copse_status copse__api_reads(struct copse_conform_run *r, void *user, struct co
     for (uint32_t turn = 0; turn < READS; turn++) {
         for (size_t i = 0; i < WORDS; i++)
             g.words[i] = word_at(turn / 2, i);
-        COPSE_TRY_OR(done, s, copse_queue_write(g.queue, g.buffers[0], 0, g.words, WORDS * COPSE_WORD_BYTES));
-        COPSE_TRY_OR(done, s, copse_queue_read(g.queue, g.buffers[0], 0, g.words + WORDS, WORDS * COPSE_WORD_BYTES));
+        COPSE_TRY_OR(
+            done, s,
+            copse_queue_write(g.queue, g.buffers[0], 0, g.words, WORDS * COPSE_WORD_BYTES));
+        COPSE_TRY_OR(
+            done, s,
+            copse_queue_read(g.queue, g.buffers[0], 0, g.words + WORDS, WORDS * COPSE_WORD_BYTES));
         COPSE_TRY_OR(done, s, copse_queue_finish(g.queue));
         for (size_t i = 0; i < WORDS; i++)
             if (g.words[WORDS + i] != g.words[i]) {
-                copse__conform_set(out, COPSE_VERDICT_FAIL, "read %u: word %zu has the bits %08x, not %08x%s", turn, i,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
+                                   "read %u: word %zu has the bits %08x, not %08x%s", turn, i,
                                    g.words[WORDS + i], g.words[i],
-                                   turn > 1 && g.words[WORDS + i] == word_at(turn / 2 - 1, i) ? ", which it had before" : "");
+                                   turn > 1 && g.words[WORDS + i] == word_at(turn / 2 - 1, i)
+                                       ? ", which it had before"
+                                       : "");
                 break;
             }
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode args: public calls with arguments that break a documented rule. Each must return the right code and leave its
-   outputs unchanged. One case per header, and args_ops.c. */
+/* Mode args: public calls with arguments that break a documented rule. Each must return the right
+   code and leave its outputs unchanged. One case per header, and args_ops.c. */
 #include <math.h>
 
-#include "prover/conformance/args.h"
 #include "copse/device/function.h"
 #include "copse/ops.h"
 #include "copse/trainer.h"
+#include "prover/conformance/args.h"
 
 #define ARGUMENT COPSE_ERR_ARGUMENT
 
@@ -27,7 +27,8 @@ static copse_status devices(struct copse_conform_run *r, void *user,
     const struct copse_buffer_params empty = { .size = 0 };
     const struct copse_buffer_params huge = { .size = (size_t)dev->limits->max_buffer_bytes + 4 };
     const struct copse_buffer_params wrapped = { .size = SIZE_MAX }, word = { .size = 4 };
-    const struct copse_buffer_params crooked = { .size = 4096, .host = (void *)((uintptr_t)&bytes | 1) };
+    const struct copse_buffer_params crooked = { .size = 4096,
+                                                 .host = (void *)((uintptr_t)&bytes | 1) };
     (void)user;
     REFUSED(out, ARGUMENT, opened, copse_device_open(NULL, id, NULL, &opened));
     REFUSED(out, ARGUMENT, opened, copse_device_open(ctx, NULL, NULL, &opened));
@@ -99,7 +100,8 @@ static void refuse_transfers(const struct stage *s, uint32_t *room,
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(NULL, a, 0, b, 0, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, NULL, 0, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, b, end - 4, 8));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8)); /* source and destination overlap */
+    /* source and destination overlap */
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, foreign, 0, 8));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_submit(NULL, NULL));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_wait(NULL, 0, 0));
@@ -294,7 +296,8 @@ static void refuse_trainers(copse_strategy *st, const struct copse_trainer_param
 }
 
 /* Batches of one example with wrong inputs. */
-static void refuse_inputs(copse_trainer *t, const struct copse_column *good, struct copse_conform_outcome *out)
+static void refuse_inputs(copse_trainer *t, const struct copse_column *good,
+                          struct copse_conform_outcome *out)
 {
     struct copse_column c[COPSE_MAX_INPUTS + 1] = { *good, *good };
     struct copse_host_batch b = { .columns = c, .count = 1 };
@@ -359,9 +362,16 @@ static copse_status training(struct copse_conform_run *r, void *user,
     copse_trainer *t = NULL;
     char own[32];
     const char *ids[] = { own }, *bad[] = { "none:0" };
-    static const char *const kernels[] = { "", "matmul", "matmul=", "matmul=none", "none=wide",
-                                           "matmul=wide,", "matmul=wide,matmul=wide",
-                                           "a family with a name that is much longer than others=wide" };
+    static const char *const kernels[] = {
+        "",
+        "matmul",
+        "matmul=",
+        "matmul=none",
+        "none=wide",
+        "matmul=wide,",
+        "matmul=wide,matmul=wide",
+        "a family with a name that is much longer than others=wide"
+    };
     (void)user;
     memcpy(own, r->dev->info.id, sizeof own);
     REFUSED(out, ARGUMENT, st, copse_mirrored_create(NULL, ids, 1, NULL, &st));
@@ -394,9 +404,9 @@ copse_status copse__conform_args(struct copse_conform_run *r)
                   { "function", "graphs and functions", functions },
                   { "train", "strategies, variables, trainers", training } };
     for (size_t i = 0; i < COPSE_COUNT(cases); i++)
-        copse__conform_one(
-            r, &(struct copse_conform_case){ "args", cases[i].op, cases[i].name, NULL },
-            cases[i].run, NULL);
+        copse__conform_one(r,
+                           &(struct copse_conform_case){ "args", cases[i].op, cases[i].name, NULL },
+                           cases[i].run, NULL);
     copse__args_ops(r);
     return COPSE_OK;
 }

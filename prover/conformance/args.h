@@ -6,12 +6,12 @@
 #include "prover/conformance/mode.h"
 
 /* The call returns `code`, and leaves the target of the pointer `place` NULL or unchanged. */
-#define REFUSED(out, code, place, call)                                                            \
-    do {                                                                                           \
-        const void *const refused_before_ = (const void *)(place);                                 \
-        const copse_status refused_ = (call);                                                      \
-        copse__args_judge(out, #call, refused_, code,                                              \
-                          !(place) || (const void *)(place) == refused_before_);                   \
+#define REFUSED(out, code, place, call)                                          \
+    do {                                                                         \
+        const void *const refused_before_ = (const void *)(place);               \
+        const copse_status refused_ = (call);                                    \
+        copse__args_judge(out, #call, refused_, code,                            \
+                          !(place) || (const void *)(place) == refused_before_); \
     } while (0)
 /* The same for a call without a result. */
 #define REFUSED_PLAIN(out, code, call) copse__args_judge(out, #call, call, code, true)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode args, operations: every op of the tables without a graph, a result or an operand, and with an operand of
-   another graph or element type; and the refused calls that the tables list. */
+/* Mode args, operations: every op of the tables without a graph, a result or an operand, and with
+   an operand of another graph or element type; and the refused calls that the tables list. */
 #include <stdio.h>
 
 #include "prover/conformance/args.h"
@@ -66,8 +66,8 @@ static copse_status check_operands(struct copse_conform_run *r, void *user,
     copse_status status = open_stage(r->ctx, op, &s);
     if (status == COPSE_OK) {
         copse_tensor *y = s.good[0];
-        judge(out, op, "without a result", op->call(s.g, s.good, op->user, NULL), COPSE_ERR_ARGUMENT,
-              NULL);
+        judge(out, op, "without a result", op->call(s.g, s.good, op->user, NULL),
+              COPSE_ERR_ARGUMENT, NULL);
         const copse_status without = op->call(NULL, s.good, op->user, &y);
         judge(out, op, "without a graph", without, COPSE_ERR_ARGUMENT, y == s.good[0] ? NULL : y);
         for (size_t i = 0; i < op->in_count; i++)
@@ -87,8 +87,8 @@ static void judge_refusal(struct copse_refusals *r, const char *call, copse_stat
 {
     const char *text = got == COPSE_OK ? "" : copse_last_error();
     if (got == expected && !strstr(text, part))
-        copse__conform_set(r->user, COPSE_VERDICT_FAIL, "%s: the error is '%s', without '%s'", call, text,
-                           part);
+        copse__conform_set(r->user, COPSE_VERDICT_FAIL, "%s: the error is '%s', without '%s'", call,
+                           text, part);
     copse__args_judge(r->user, call, got, expected, y == NULL);
 }
 
@@ -100,8 +100,8 @@ static copse_status check_refusals(struct copse_conform_run *r, void *user,
     copse_graph *other = NULL;
     COPSE_TRY_OR(done, refusals.status, copse_graph_create(r->ctx, &refusals.graph));
     COPSE_TRY_OR(done, refusals.status, copse_graph_create(r->ctx, &other));
-    COPSE_TRY_OR(done, refusals.status, copse_graph_input(other, "x", COPSE_F32, COPSE_SHAPE(2, 2),
-                                                    &refusals.other));
+    COPSE_TRY_OR(done, refusals.status,
+                 copse_graph_input(other, "x", COPSE_F32, COPSE_SHAPE(2, 2), &refusals.other));
     table->refusals(&refusals);
 done:
     copse_graph_release(&refusals.graph);
@@ -116,11 +116,13 @@ void copse__args_ops(struct copse_conform_run *r)
         for (size_t i = 0; i < table.op_count; i++) {
             struct copse_case_op op = table.ops[i];
             if (op.call)
-                copse__conform_one(r, &(struct copse_conform_case){ "args", op.name, "operands", "" },
+                copse__conform_one(r,
+                                   &(struct copse_conform_case){ "args", op.name, "operands", "" },
                                    check_operands, &op);
         }
         if (table.refusals)
-            copse__conform_one(r, &(struct copse_conform_case){ "args", table.family, "refusals", "" },
+            copse__conform_one(r,
+                               &(struct copse_conform_case){ "args", table.family, "refusals", "" },
                                check_refusals, &table);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode bitwise: the bits must be the same when a program runs again, when it is created again, and, if every element
-   is computed independently, when the batch has only some of the rows. */
+/* Mode bitwise: the bits must be the same when a program runs again, when it is created again, and,
+   if every element is computed independently, when the batch has only some of the rows. */
 #include "prover/conformance/rig.h"
 
 static size_t words(const struct copse_rig *rig, size_t i)
@@ -111,8 +111,8 @@ static copse_status bitwise(struct copse_conform_run *r, const struct copse_case
     size_t count;
     copse_status s;
     out->result.metric = "bits";
-    COPSE_TRY_OR(done, s, copse__rig_open(r->ctx, c, out->result.seed, copse__case_has_gradient(c),
-                                          &rig));
+    COPSE_TRY_OR(done, s,
+                 copse__rig_open(r->ctx, c, out->result.seed, copse__case_has_gradient(c), &rig));
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &first));
     COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
     COPSE_TRY_OR(done, s, keep(&rig, first, &bits, &count));

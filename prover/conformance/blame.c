@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The consequence of results for kernels. A case notes the kernels that it uses. A failed case with a forced variant
-   blocks the variant's kernel, unless 1 or 2 below explain the failure. Another failed case blocks its only kernel, or
-   of several kernels:
+/* The consequence of results for kernels. A case notes the kernels that it uses. A failed case with
+   a forced variant blocks the variant's kernel, unless 1 or 2 below explain the failure. Another
+   failed case blocks its only kernel, or of several kernels:
      1. those that are blocked already, which explain the failure;
      2. else those that fail their self-test now;
      3. else those that have not passed a case of their own in this run;
@@ -27,7 +27,7 @@ struct open_case {
 struct copse_verdicts {
     const struct copse_conformance_params *params;
     struct copse_kernel_uses uses;
-    copse_mutex lock; /* around the application's callback */
+    copse_mutex lock;                         /* around the application's callback */
     bool was_good[KERNELS], was_bad[KERNELS]; /* took part in a case that passed, failed */
     bool was_alone[KERNELS];                  /* passed a case of its own */
     struct open_case open;
@@ -98,10 +98,12 @@ static struct kernel_set used(const struct copse_verdicts *v)
     return s;
 }
 
-/* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and lent devices. */
+/* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and
+   lent devices. */
 static bool is_about_kernels(const char *mode)
 {
-    static const char *const modes[] = { "run", "grad", "bitwise", "opt", "reduce", "train", "stress", "launch" };
+    static const char *const modes[] = { "run",    "grad",  "bitwise", "opt",
+                                         "reduce", "train", "stress",  "launch" };
     for (size_t i = 0; i < COPSE_COUNT(modes); i++)
         if (strcmp(modes[i], mode) == 0)
             return true;
@@ -116,7 +118,8 @@ bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mod
 /* ---- blame ---- */
 
 /* Keep those of `s` for which `is_so`, unless there are none. */
-static bool narrow(struct copse_conform_run *r, struct kernel_set *s, bool (*is_so)(struct copse_conform_run *r, uint32_t k))
+static bool narrow(struct copse_conform_run *r, struct kernel_set *s,
+                   bool (*is_so)(struct copse_conform_run *r, uint32_t k))
 {
     struct kernel_set kept = { .count = 0 };
     for (uint32_t k = 0; k < KERNELS; k++) {
@@ -131,7 +134,8 @@ static bool narrow(struct copse_conform_run *r, struct kernel_set *s, bool (*is_
 static bool is_blocked(struct copse_conform_run *r, uint32_t k)
 {
     char reason[192];
-    return copse__block_list_has(&r->ctx->trust, r->dev->block_list, name_of(k), reason, sizeof reason);
+    return copse__block_list_has(&r->ctx->trust, r->dev->block_list, name_of(k), reason,
+                                 sizeof reason);
 }
 
 /* With the specialisation of its first use in the case. */
@@ -140,7 +144,8 @@ static bool fails_self_test(struct copse_conform_run *r, uint32_t k)
     char reason[192] = "";
     struct copse_kernel *kernel;
     if (k == COPSE_KERNEL_COUNT || copse__device_check(r->dev) != COPSE_OK ||
-        copse__kernel_get(r->dev, (enum copse_kernel_id)k, r->verdicts->uses.spec[k], &kernel) != COPSE_OK ||
+        copse__kernel_get(r->dev, (enum copse_kernel_id)k, r->verdicts->uses.spec[k], &kernel) !=
+            COPSE_OK ||
         copse__self_test_ask(kernel, reason, sizeof reason) != COPSE_OK)
         return false;
     return *reason != '\0';
@@ -151,34 +156,37 @@ static bool is_unproven(struct copse_conform_run *r, uint32_t k)
     return !r->verdicts->was_alone[k];
 }
 
-static void fail_all(struct copse_conform_run *r, const struct kernel_set *s, struct copse_kernel_case c, bool is_late,
-                     const char *text)
+static void fail_all(struct copse_conform_run *r, const struct kernel_set *s,
+                     struct copse_kernel_case c, bool is_late, const char *text)
 {
     for (uint32_t k = 0; k < KERNELS; k++) {
         c.kernel = name_of(k);
         if (s->has[k] && copse__device_fail_case(r->dev, &c, is_late, text) != COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s", c.kernel, copse_last_error());
+            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
+                       c.kernel, copse_last_error());
     }
 }
 
-static void blame(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c, bool is_late, const char *text)
+static void blame(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c,
+                  bool is_late, const char *text)
 {
     if (s.count > 1 && !narrow(r, &s, is_blocked) && (is_late || !narrow(r, &s, fails_self_test)))
         narrow(r, &s, is_unproven);
     fail_all(r, &s, c, is_late, text);
 }
 
-/* With a forced variant: its kernel, unless it passes its self-test and another kernel of the case explains the
-   failure. */
-static void blame_variant(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c, bool is_late,
-                          const char *text)
+/* With a forced variant: its kernel, unless it passes its self-test and another kernel of the case
+   explains the failure. */
+static void blame_variant(struct copse_conform_run *r, struct kernel_set s,
+                          struct copse_kernel_case c, bool is_late, const char *text)
 {
     uint32_t forced = 0;
     while (forced < COPSE_KERNEL_COUNT && strcmp(name_of(forced), c.kernel) != 0)
         forced++;
     s.count -= s.has[forced];
     s.has[forced] = false;
-    if (is_late || fails_self_test(r, forced) || !(narrow(r, &s, is_blocked) || narrow(r, &s, fails_self_test))) {
+    if (is_late || fails_self_test(r, forced) ||
+        !(narrow(r, &s, is_blocked) || narrow(r, &s, fails_self_test))) {
         s = (struct kernel_set){ .count = 1 };
         s.has[forced] = true;
     }
@@ -205,14 +213,17 @@ static void pass(struct copse_conform_run *r, const struct copse_kernel_case *c)
 
 static bool is_failure(copse_verdict v)
 {
-    return v == COPSE_VERDICT_FAIL || v == COPSE_VERDICT_TIMEOUT || v == COPSE_VERDICT_DEVICE_LOST ||
-           v == COPSE_VERDICT_XFAIL;
+    return v == COPSE_VERDICT_FAIL || v == COPSE_VERDICT_TIMEOUT ||
+           v == COPSE_VERDICT_DEVICE_LOST || v == COPSE_VERDICT_XFAIL;
 }
 
-static void keep_open(struct open_case *o, const struct kernel_set *s, const struct copse_evidence *e)
+static void keep_open(struct open_case *o, const struct kernel_set *s,
+                      const struct copse_evidence *e)
 {
     const struct copse_case_result *c = e->result;
-    *o = (struct open_case){ .is_open = true, .is_late = e->is_late, .is_shaky = e->is_shaky, .kernels = *s };
+    *o = (struct open_case){
+        .is_open = true, .is_late = e->is_late, .is_shaky = e->is_shaky, .kernels = *s
+    };
     snprintf(o->mode, sizeof o->mode, "%s", c->mode);
     snprintf(o->op, sizeof o->op, "%s", c->op);
     snprintf(o->name, sizeof o->name, "%s", c->name);
@@ -223,12 +234,18 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
 {
     struct copse_verdicts *v = r->verdicts;
     const struct copse_case_result *result = e->result;
-    const bool is_bad = is_failure(result->verdict), is_forced = result->variant && *result->variant;
-    const bool is_good = result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
+    const bool is_bad = is_failure(result->verdict),
+               is_forced = result->variant && *result->variant;
+    const bool is_good =
+        result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
     const char *text = result->text ? result->text : "";
     const struct kernel_set s = used(v);
-    struct copse_kernel_case c = { .mode = result->mode, .op = result->op, .name = result->name,
-                                   .kernel = result->variant, .tier = (uint32_t)r->params->tier, .is_shaky = e->is_shaky };
+    struct copse_kernel_case c = { .mode = result->mode,
+                                   .op = result->op,
+                                   .name = result->name,
+                                   .kernel = result->variant,
+                                   .tier = (uint32_t)r->params->tier,
+                                   .is_shaky = e->is_shaky };
     for (uint32_t k = 0; k < KERNELS; k++) {
         v->was_good[k] |= s.has[k] && is_good;
         v->was_bad[k] |= s.has[k] && is_bad && !e->is_excused;
@@ -255,8 +272,11 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
 void copse__verdicts_settle(struct copse_conform_run *r, bool has_failed_variant)
 {
     struct open_case *o = &r->verdicts->open;
-    const struct copse_kernel_case c = { .mode = o->mode, .op = o->op, .name = o->name,
-                                         .tier = (uint32_t)r->params->tier, .is_shaky = o->is_shaky };
+    const struct copse_kernel_case c = { .mode = o->mode,
+                                         .op = o->op,
+                                         .name = o->name,
+                                         .tier = (uint32_t)r->params->tier,
+                                         .is_shaky = o->is_shaky };
     if (o->is_open && !has_failed_variant)
         blame(r, o->kernels, c, o->is_late, o->text);
     o->is_open = false;
@@ -270,7 +290,8 @@ static void finish_self_tests(struct copse_conform_run *r)
     for (uint32_t k = 0; k < KERNELS; k++)
         if ((v->was_good[k] || v->was_bad[k]) && is_blocked(r, k) &&
             copse__device_pass_run(r->dev, name_of(k), !v->was_bad[k]) != COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: the run of %s is not noted: %s", name_of(k),
+            copse__log(&r->ctx->base.log, COPSE_LOG_WARN,
+                       "conformance: the run of %s is not noted: %s", name_of(k),
                        copse_last_error());
 }
 
@@ -282,9 +303,10 @@ void copse__verdicts_finish(struct copse_conform_run *r)
     copse__verdicts_watch(r, NULL);
     for (size_t i = 0; r->dev && i < v->passed.count; i++) {
         const struct passed_case *p = &v->passed.at[i];
-        if (copse__device_pass_case(r->dev, p->kernel, p->id, (uint32_t)r->params->tier) != COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: %s stays blocked: %s", p->kernel,
-                       copse_last_error());
+        if (copse__device_pass_case(r->dev, p->kernel, p->id, (uint32_t)r->params->tier) !=
+            COPSE_OK)
+            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: %s stays blocked: %s",
+                       p->kernel, copse_last_error());
     }
     if (r->dev && !r->params->own)
         finish_self_tests(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps around each case of a run: filters, resumption, the time limit, counts, and a working device for the next
-   case. Compares no numbers. */
+/* The steps around each case of a run: filters, resumption, the time limit, counts, and a working
+   device for the next case. Compares no numbers. */
 #include <stdio.h>
 
 #include "prover/conformance/conformance.h"
@@ -107,8 +107,11 @@ static void report(struct copse_conform_run *r, struct copse_case_result *result
 static bool leave_out(struct copse_conform_run *r, const char *mode, const char *op,
                       const char *name, const char *variant, const char *why)
 {
-    report(r, &(struct copse_case_result){ .mode = mode, .op = op, .name = name,
-                                           .variant = variant, .verdict = COPSE_VERDICT_SKIP,
+    report(r, &(struct copse_case_result){ .mode = mode,
+                                           .op = op,
+                                           .name = name,
+                                           .variant = variant,
+                                           .verdict = COPSE_VERDICT_SKIP,
                                            .text = why });
     return false;
 }
@@ -128,8 +131,11 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
     if (r->is_probing)
         return false;
     if ((p->modes & COPSE_CONFORM_FAILED) &&
-        !copse__device_is_failed(r->dev, &(struct copse_kernel_case){ .kernel = variant, .mode = mode, .op = op,
-                                                                      .name = name, .tier = (uint32_t)p->tier }))
+        !copse__device_is_failed(r->dev, &(struct copse_kernel_case){ .kernel = variant,
+                                                                      .mode = mode,
+                                                                      .op = op,
+                                                                      .name = name,
+                                                                      .tier = (uint32_t)p->tier }))
         return false;
     if (r->is_listing)
         return leave_out(r, mode, op, name, variant, "");
@@ -151,15 +157,15 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
 
 static bool is_failure(copse_verdict v)
 {
-    return v == COPSE_VERDICT_FAIL || v == COPSE_VERDICT_TIMEOUT ||
-           v == COPSE_VERDICT_DEVICE_LOST;
+    return v == COPSE_VERDICT_FAIL || v == COPSE_VERDICT_TIMEOUT || v == COPSE_VERDICT_DEVICE_LOST;
 }
 
 static void apply_known(const struct copse_conform_run *r, struct copse_case_result *result,
                         char *text, size_t room)
 {
     const struct copse_device_info *dev = &r->dev->info;
-    const struct copse_known *k = copse__known_find(r->known_file.rows, result, dev->name, dev->driver);
+    const struct copse_known *k =
+        copse__known_find(r->known_file.rows, result, dev->name, dev->driver);
     k = k ? k : copse__known_find(r->known, result, dev->name, dev->driver);
     if (!k || (result->verdict != COPSE_VERDICT_PASS && !is_failure(result->verdict)))
         return;
@@ -169,8 +175,8 @@ static void apply_known(const struct copse_conform_run *r, struct copse_case_res
              result->verdict == COPSE_VERDICT_PASS ? "it passes now"
              : result->text                        ? result->text
                                                    : "");
-    result->verdict = result->verdict == COPSE_VERDICT_PASS ? COPSE_VERDICT_XPASS
-                                                            : COPSE_VERDICT_XFAIL;
+    result->verdict =
+        result->verdict == COPSE_VERDICT_PASS ? COPSE_VERDICT_XPASS : COPSE_VERDICT_XFAIL;
     result->text = text;
 }
 
@@ -206,7 +212,8 @@ static void replace_device(struct copse_conform_run *r)
     *r = fresh;
 }
 
-void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result, struct copse_evidence *e)
+void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result,
+                        struct copse_evidence *e)
 {
     char text[512];
     if (!(result->seconds > 0))

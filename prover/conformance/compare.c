@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors of results: in units in the last place as the OpenCL test suite counts them, and for sums relative to the
-   sum of magnitudes, which does not depend on cancellation. */
+/* Errors of results: in units in the last place as the OpenCL test suite counts them, and for sums
+   relative to the sum of magnitudes, which does not depend on cancellation. */
 #include <float.h>
 #include <math.h>
 
 #include "prover/conformance/conformance.h"
 
-#define UNIT 0x1p-24
-#define BEYOND 0x1p128   /* the value of an infinite result where a finite one is expected */
-#define POOR_COUNT 8     /* fewer results are not judged */
-#define POOR_SHARE 0.95  /* of zeros */
+#define UNIT       0x1p-24
+#define BEYOND     0x1p128 /* the value of an infinite result where a finite one is expected */
+#define POOR_COUNT 8       /* fewer results are not judged */
+#define POOR_SHARE 0.95    /* of zeros */
 
 /* Allowed mean square errors of the classes: sums, and sums of products. */
 #define SUM_RATIO    4.0
 #define SUM_NMSE     1e-13
 #define PRODUCT_NMSE 1e-10
 
-/* Distance of the two floats around y, by Muller's definition: for a power of two the distance to the float below;
-   subnormals are equally spaced. */
+/* Distance of the two floats around y, by Muller's definition: for a power of two the distance to
+   the float below; subnormals are equally spaced. */
 static double ulp_of(double y)
 {
     int exponent;
@@ -62,7 +62,8 @@ static struct deviation measure(const struct copse_case_limit *l, double y, doub
     return d;
 }
 
-/* The error as a fraction of the limit, above 1 for a failure; infinite for any error if the limit is 0. */
+/* The error as a fraction of the limit, above 1 for a failure; infinite for any error if the limit
+   is 0. */
 static double used(const struct deviation *d)
 {
     if (d->error == 0)
@@ -100,8 +101,12 @@ void copse__compare(const struct copse_case_limit *limit, const double *expected
     double errors = 0, squares = 0, sizes = 0, most = -1;
     *out = (struct copse_comparison){
         .is_within = true,
-        .metric = limit->ratio > 0 ? "R" : limit->of_max > 0 && limit->ulp == 0 ? "norm" : "ulp",
-        .limit = limit->ratio > 0 ? limit->ratio : limit->ulp > 0 ? limit->ulp : limit->of_max,
+        .metric = limit->ratio > 0                       ? "R"
+                  : limit->of_max > 0 && limit->ulp == 0 ? "norm"
+                                                         : "ulp",
+        .limit = limit->ratio > 0 ? limit->ratio
+                 : limit->ulp > 0 ? limit->ulp
+                                  : limit->of_max,
         .is_poor = is_poor(expected, count),
     };
     for (uint64_t k = 0; k < count; k++) {
@@ -127,10 +132,10 @@ void copse__compare(const struct copse_case_limit *limit, const double *expected
     out->is_within = most <= 1;
     out->nmse = squares > 0 ? errors / squares : 0;
 
-    /* Second check: many elements with larger errors than correct sums have, each of them within R. Results of
-       cancellation may have any relative error. */
+    /* Second check: many elements with larger errors than correct sums have, each of them within R.
+       Results of cancellation may have any relative error. */
     const double honest = limit->ratio * UNIT / 4;
     if (limit->ratio > 0 && !limit->is_proven && errors > honest * honest * sizes)
-        out->is_within = out->is_within &&
-                         out->nmse <= (limit->ratio <= SUM_RATIO ? SUM_NMSE : PRODUCT_NMSE);
+        out->is_within =
+            out->is_within && out->nmse <= (limit->ratio <= SUM_RATIO ? SUM_NMSE : PRODUCT_NMSE);
 }

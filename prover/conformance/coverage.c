@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table kernel x launch regime x class of values, from the kernel table and the cases of mode launch. A kernel
-   without cases appears with empty cells. */
+/* The table kernel x launch regime x class of values, from the kernel table and the cases of mode
+   launch. A kernel without cases appears with empty cells. */
 #include <stdio.h>
 
 #include "prover/conformance/launch.h"
@@ -9,7 +9,7 @@ struct cell {
     enum copse_kernel_id kernel;
     enum copse_regime regime;
     enum copse_values values;
-    const char *why;   /* a form that leaves it out */
+    const char *why; /* a form that leaves it out */
     unsigned count;
     copse_conformance_tier tier; /* the lowest of its cases */
     char names[256];
@@ -44,8 +44,8 @@ static const char *reason(const struct copse_launch_list *const *lists, const st
 }
 
 /* The cells of what the cases must have besides. */
-static void visit_classes(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel, copse_coverage_fn *visit,
-                          void *user)
+static void visit_classes(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
+                          copse_coverage_fn *visit, void *user)
 {
     struct copse_class_cell cells[COPSE_LAUNCH_CLASS_COUNT];
     copse__launch_classes(lists, kernel, cells);
@@ -63,12 +63,14 @@ static void visit_classes(const struct copse_launch_list *const *lists, enum cop
                     });
 }
 
-void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_coverage_fn *visit, void *user)
+void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_coverage_fn *visit,
+                            void *user)
 {
     for (size_t kernel = 0; kernel < copse_kernel_count; kernel++) {
         for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
             for (unsigned values = 0; values < COPSE_VALUES_COUNT; values++) {
-                struct cell cell = { .kernel = (enum copse_kernel_id)kernel, .regime = (enum copse_regime)regime,
+                struct cell cell = { .kernel = (enum copse_kernel_id)kernel,
+                                     .regime = (enum copse_regime)regime,
                                      .values = (enum copse_values)values };
                 copse__launch_cases_of(lists, cell.kernel, take, &cell);
                 visit(user, &(struct copse_coverage_cell){

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tier exhaustive of the modes run and grad: each function of one number for all 2^32 patterns, its derivative with slopes
-   of both signs. While the device computes a batch, a thread for each processor compares the batch before it. */
+/* Tier exhaustive of the modes run and grad: each function of one number for all 2^32 patterns, its
+   derivative with slopes of both signs. While the device computes a batch, a thread for each
+   processor compares the batch before it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -16,7 +17,7 @@ struct bench {
     struct copse_every every;
     struct copse_kernel *kernel;
     copse_queue *queue;
-    copse_buffer *buffers[3];  /* numbers, slopes of a derivative, results */
+    copse_buffer *buffers[3]; /* numbers, slopes of a derivative, results */
     uint32_t *numbers, *got[2];
     float *slopes;
     struct copse_every_part parts[THREADS];
@@ -40,7 +41,8 @@ static void set_slopes(float *slopes)
     }
 }
 
-static copse_status open_bench(struct copse_conform_run *r, const struct copse_launch *l, struct bench *b)
+static copse_status open_bench(struct copse_conform_run *r, const struct copse_launch *l,
+                               struct bench *b)
 {
     const size_t bytes = BATCH * COPSE_WORD_BYTES;
     b->every.launch = l;
@@ -51,7 +53,8 @@ static copse_status open_bench(struct copse_conform_run *r, const struct copse_l
     COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &b->kernel));
     COPSE_TRY(copse_queue_create(r->dev, &b->queue));
     for (uint32_t a = 0; a < arg_count(b); a++)
-        COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = bytes }, &b->buffers[a]));
+        COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = bytes },
+                                      &b->buffers[a]));
     COPSE_TRY(copse__conform_memory(r, bytes, 1, &b->numbers));
     COPSE_TRY(copse__conform_memory(r, bytes, 1, &b->got[0]));
     COPSE_TRY(copse__conform_memory(r, bytes, 1, &b->got[1]));
@@ -103,7 +106,8 @@ static copse_status compute(struct bench *b, uint32_t batch)
     p.n = (uint32_t)BATCH;
     COPSE_TRY(copse_queue_write(b->queue, b->buffers[0], 0, b->numbers, bytes));
     COPSE_TRY(copse_queue_fill(b->queue, b->buffers[count - 1], 0, bytes, COPSE_LAUNCH_POISON));
-    COPSE_TRY(copse__dispatch_init(&c, b->kernel, bindings, count, &p, (BATCH + group - 1) / group, 0));
+    COPSE_TRY(
+        copse__dispatch_init(&c, b->kernel, bindings, count, &p, (BATCH + group - 1) / group, 0));
     COPSE_TRY(copse__queue_encode(b->queue, &c));
     COPSE_TRY(copse_queue_read(b->queue, b->buffers[count - 1], 0, b->got[batch % 2], bytes));
     return copse_queue_finish(b->queue);
@@ -157,8 +161,8 @@ static float real_of(uint32_t word)
 }
 
 /* The numbers that were found, compared as those of mode launch. */
-static copse_status judge(struct copse_conform_run *r, const struct bench *b, const struct copse_every_part *p,
-                          struct copse_conform_outcome *out)
+static copse_status judge(struct copse_conform_run *r, const struct bench *b,
+                          const struct copse_every_part *p, struct copse_conform_outcome *out)
 {
     const size_t count = p->found_count;
     const uint32_t last = arg_count(b) - 1;
@@ -186,16 +190,19 @@ static copse_status judge(struct copse_conform_run *r, const struct bench *b, co
     }
     const copse_status s = copse__launch_judge(r, &image, r->dev->limits->keeps_denormals, out);
     if (out->result.verdict == COPSE_VERDICT_FAIL && out->result.worst <= out->result.limit)
-        out->result.verdict = COPSE_VERDICT_PASS; /* the mean square error of numbers that were selected means nothing */
+        /* the mean square error of numbers that were selected means nothing */
+        out->result.verdict = COPSE_VERDICT_PASS;
     if (s == COPSE_OK && out->result.verdict == COPSE_VERDICT_FAIL) {
         const uint32_t bits = words[out->result.index];
         out->result.index = bits;
         if (p->slope)
-            snprintf(out->text, sizeof out->text, "the derivative at %.9g (%08x), times %.9g, is outside the tolerance",
+            snprintf(out->text, sizeof out->text,
+                     "the derivative at %.9g (%08x), times %.9g, is outside the tolerance",
                      (double)real_of(bits), bits, (double)p->slope[bits - p->first]);
         else
-            snprintf(out->text, sizeof out->text, "the result for %.9g (%08x) is outside the tolerance",
-                     (double)real_of(bits), bits);
+            snprintf(out->text, sizeof out->text,
+                     "the result for %.9g (%08x) is outside the tolerance", (double)real_of(bits),
+                     bits);
     }
     copse__free(&r->ctx->base.mem, words);
     return s;
@@ -203,14 +210,16 @@ static copse_status judge(struct copse_conform_run *r, const struct bench *b, co
 
 /* ---- the case ---- */
 
-static copse_status judge_all(struct copse_conform_run *r, struct bench *b, struct copse_conform_outcome *out)
+static copse_status judge_all(struct copse_conform_run *r, struct bench *b,
+                              struct copse_conform_outcome *out)
 {
     for (uint32_t i = 0; i < b->part_count && out->result.verdict == COPSE_VERDICT_PASS; i++)
         COPSE_TRY(judge(r, b, &b->parts[i], out));
     return COPSE_OK;
 }
 
-static copse_status run_batches(struct copse_conform_run *r, struct bench *b, struct copse_conform_outcome *out)
+static copse_status run_batches(struct copse_conform_run *r, struct bench *b,
+                                struct copse_conform_outcome *out)
 {
     uint32_t batch = 0;
     for (; batch <= BATCHES && (batch < 2 || copse__now_ns() < r->deadline_ns); batch++) {
@@ -224,14 +233,18 @@ static copse_status run_batches(struct copse_conform_run *r, struct bench *b, st
             return COPSE_OK;
     }
     if (batch <= BATCHES)
-        copse__conform_set(out, COPSE_VERDICT_SKIP, "not reached in %g s: %llu of 4294967296 numbers passed",
+        copse__conform_set(out, COPSE_VERDICT_SKIP,
+                           "not reached in %g s: %llu of 4294967296 numbers passed",
                            r->params->seconds, (unsigned long long)((batch - 1) * (uint64_t)BATCH));
     return COPSE_OK;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+static copse_status check(struct copse_conform_run *r, void *user,
+                          struct copse_conform_outcome *out)
 {
-    struct copse_launch l = { .form = user, .regime = COPSE_REGIME_ONE, .values = COPSE_VALUES_MIXED };
+    struct copse_launch l = { .form = user,
+                              .regime = COPSE_REGIME_ONE,
+                              .values = COPSE_VALUES_MIXED };
     struct copse_limits limits = *r->dev->limits;
     struct bench *b;
     copse__launch_size(&l, &limits);
@@ -245,7 +258,8 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
 }
 
 /* "pow, exponent -0.5" is the op pow with the case "every number, exponent -0.5". */
-void copse__conform_every(struct copse_conform_run *r, const char *mode, enum copse_kernel_id kernel)
+void copse__conform_every(struct copse_conform_run *r, const char *mode,
+                          enum copse_kernel_id kernel)
 {
     char op[32], name[64];
     if (r->params->tier < COPSE_CONFORM_EXHAUSTIVE && !r->params->case_name)
@@ -257,6 +271,7 @@ void copse__conform_every(struct copse_conform_run *r, const char *mode, enum co
             continue;
         snprintf(op, sizeof op, "%.*s", (int)length, f->name);
         snprintf(name, sizeof name, NAME "%s", f->name + length);
-        copse__conform_one(r, &(struct copse_conform_case){ mode, op, name, "" }, check, (void *)(uintptr_t)f);
+        copse__conform_one(r, &(struct copse_conform_case){ mode, op, name, "" }, check,
+                           (void *)(uintptr_t)f);
     }
 }

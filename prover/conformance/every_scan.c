@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The filter of the exhaustive tier: results of a device against interpolated references. The loops over numbers have no
-   branches. */
+/* The filter of the exhaustive tier: results of a device against interpolated references. The loops
+   over numbers have no branches. */
 #include <math.h>
 
 #include "prover/conformance/every.h"
 
 #define NODES   6u /* of the interpolation, by Chebyshev */
 #define POINTS  10u
-#define LEAST   64u  /* patterns of the smallest block that is interpolated */
-#define CHUNK   64u  /* numbers of a loop; divides LEAST */
-#define PATIENT 4u   /* uneven blocks in a row after which only one of RETRY is tried */
+#define LEAST   64u /* patterns of the smallest block that is interpolated */
+#define CHUNK   64u /* numbers of a loop; divides LEAST */
+#define PATIENT 4u  /* uneven blocks in a row after which only one of RETRY is tried */
 #define RETRY   32u
 
 #define UNIT     0x1p-24
 #define TINIEST  0x1p-149
 #define SMALLEST 0x1p-126
-#define BEYOND   0x1p129 /* replaces an expected result that overflows; no tolerance reaches from it to a float */
+/* replaces an expected result that overflows; no tolerance reaches from it to a float */
+#define BEYOND   0x1p129
 #define OVERFLOW 0x1.ffffffp127 /* from here on a result rounds to an infinity */
-#define VAST     0x1p140 /* results of this size overflow with every slope */
+#define VAST     0x1p140        /* results of this size overflow with every slope */
 #define NOTHING  0x1p-300
 #define LARGE    0x1p9 /* numbers whose angles are computed by the addition theorem */
 
-/* A polynomial over consecutive numbers: `at` of t from -1 to 1, where number k has t = from + k step. */
+/* A polynomial over consecutive numbers: `at` of t from -1 to 1, where number k has t = from + k
+   step. */
 struct curve {
     double at[NODES], from, step, noise;
 };
@@ -63,16 +65,18 @@ static double number_of(uint32_t bits)
 /* Coefficients of the polynomial through the nodes. */
 static void fit(const double *y, struct curve *c)
 {
-    static const double cosines[NODES][NODES] = { /* cos(j (2 i + 1) pi / 12) of coefficient j, node i */
+    /* cos(j (2 i + 1) pi / 12) of coefficient j, node i */
+    static const double cosines[NODES][NODES] = {
         { 1, 1, 1, 1, 1, 1 },
-        { 0.96592582628906829, 0.70710678118654752, 0.25881904510252076, -0.25881904510252076, -0.70710678118654752,
-          -0.96592582628906829 },
-        { 0.86602540378443865, 0, -0.86602540378443865, -0.86602540378443865, 0, 0.86602540378443865 },
-        { 0.70710678118654752, -0.70710678118654752, -0.70710678118654752, 0.70710678118654752, 0.70710678118654752,
-          -0.70710678118654752 },
+        { 0.96592582628906829, 0.70710678118654752, 0.25881904510252076, -0.25881904510252076,
+          -0.70710678118654752, -0.96592582628906829 },
+        { 0.86602540378443865, 0, -0.86602540378443865, -0.86602540378443865, 0,
+          0.86602540378443865 },
+        { 0.70710678118654752, -0.70710678118654752, -0.70710678118654752, 0.70710678118654752,
+          0.70710678118654752, -0.70710678118654752 },
         { 0.5, -1, 0.5, 0.5, -1, 0.5 },
-        { 0.25881904510252076, -0.70710678118654752, 0.96592582628906829, -0.96592582628906829, 0.70710678118654752,
-          -0.25881904510252076 },
+        { 0.25881904510252076, -0.70710678118654752, 0.96592582628906829, -0.96592582628906829,
+          0.70710678118654752, -0.25881904510252076 },
     };
     double s[NODES];
     for (unsigned j = 0; j < NODES; j++) {
@@ -91,7 +95,8 @@ static void fit(const double *y, struct curve *c)
 
 static double value_at(const struct curve *c, double t)
 {
-    return c->at[0] + t * (c->at[1] + t * (c->at[2] + t * (c->at[3] + t * (c->at[4] + t * c->at[5]))));
+    return c->at[0] +
+           t * (c->at[1] + t * (c->at[2] + t * (c->at[3] + t * (c->at[4] + t * c->at[5]))));
 }
 
 static void set_constant(struct curve *c, double y, double noise)
@@ -125,9 +130,11 @@ static bool is_constant(const double *y, struct curve *c)
 /* False: the function is uneven there. */
 static bool interpolate(const struct copse_every *e, const struct span *s, struct curve *c)
 {
-    static const double nodes[NODES] = { 0.96592582628906829, 0.70710678118654752, 0.25881904510252076,
-                                         -0.25881904510252076, -0.70710678118654752, -0.96592582628906829 };
-    const size_t n = s->count, checks[POINTS - NODES] = { 0, n - 1, n / 3 + s->place / n % 7, n - n / 4 - s->place / n % 5 };
+    static const double nodes[NODES] = { 0.96592582628906829,  0.70710678118654752,
+                                         0.25881904510252076,  -0.25881904510252076,
+                                         -0.70710678118654752, -0.96592582628906829 };
+    const size_t n = s->count, checks[POINTS - NODES] = { 0, n - 1, n / 3 + s->place / n % 7,
+                                                          n - n / 4 - s->place / n % 5 };
     const double middle = s->x + s->step * (double)(n - 1) / 2, half = s->step * (double)n / 2;
     double x[POINTS], y[POINTS], largest = 0, worst = 0;
     for (unsigned i = 0; i < NODES; i++)
@@ -146,7 +153,8 @@ static bool interpolate(const struct copse_every *e, const struct span *s, struc
     }
     fit(y, c);
     for (unsigned i = NODES; i < POINTS; i++)
-        worst = fmax(worst, fabs(value_at(c, c->from + c->step * (double)checks[i - NODES]) - y[i]));
+        worst =
+            fmax(worst, fabs(value_at(c, c->from + c->step * (double)checks[i - NODES]) - y[i]));
     c->noise = 4 * worst + 0x1p-48 * largest;
     return c->noise <= largest * UNIT / 32;
 }
@@ -168,34 +176,39 @@ static inline double limited(double x)
     return x == x ? x : 4 * BEYOND;
 }
 
-/* A number whose error is within the tolerance, as 0, and one that is not, as 1; `high`: as 1 if the error is above r->most.
-   These are floats so that compilers use vector instructions. */
+/* A number whose error is within the tolerance, as 0, and one that is not, as 1; `high`: as 1 if
+   the error is above r->most. These are floats so that compilers use vector instructions. */
 struct look {
     double far, high, error; /* error: ULP */
 };
 
 static inline struct look look_at(const struct rule *r, double y, double got)
 {
-    const double expected = limited(y), size = fabs(expected), distance = fabs(limited(got) - expected);
+    const double expected = limited(y), size = fabs(expected),
+                 distance = fabs(limited(got) - expected);
     const double scaled = size * r->relative, allowed = scaled > r->least ? scaled : r->least;
     const double normal = size > SMALLEST ? size : SMALLEST;
     uint64_t bits;
     double inverse;
     memcpy(&bits, &normal, sizeof bits);
-    bits = ((uint64_t)2046 << 52) - (bits & (uint64_t)0x7ff << 52); /* the reciprocal of the power of two */
+    /* the reciprocal of the power of two */
+    bits = ((uint64_t)2046 << 52) - (bits & (uint64_t)0x7ff << 52);
     memcpy(&inverse, &bits, sizeof inverse);
     const double error = distance * inverse * 0x1p23;
-    return (struct look){ distance + r->noise <= allowed ? 0.0 : 1.0, error > r->most ? 1.0 : 0.0, error };
+    return (struct look){ distance + r->noise <= allowed ? 0.0 : 1.0, error > r->most ? 1.0 : 0.0,
+                          error };
 }
 
-/* The same words. Zeros that are expected have no sign here: those of the device that have one are found. */
+/* The same words. Zeros that are expected have no sign here: those of the device that have one are
+   found. */
 static inline uint64_t examine_exact(double expected, uint32_t got)
 {
     const float y = (float)(expected + 0.0);
     uint32_t word, differs;
     memcpy(&word, &y, sizeof word);
     differs = (uint32_t)(word != got);
-    return differs & (uint32_t)!(((word & 0x7fffffffu) > 0x7f800000u) & ((got & 0x7fffffffu) > 0x7f800000u));
+    return differs &
+           (uint32_t) !(((word & 0x7fffffffu) > 0x7f800000u) & ((got & 0x7fffffffu) > 0x7f800000u));
 }
 
 static void find(struct copse_every_part *p, size_t place)
@@ -233,7 +246,8 @@ static bool has_any(const struct rule *of, const double *y, const double *got)
     return any != 0;
 }
 
-static void find_near(struct copse_every_part *p, const struct rule *r, const double *y, size_t place)
+static void find_near(struct copse_every_part *p, const struct rule *r, const double *y,
+                      size_t place)
 {
     float words[CHUNK];
     double got[CHUNK], worst = r->most;
@@ -263,8 +277,11 @@ static void find_near(struct copse_every_part *p, const struct rule *r, const do
 static void compare(struct copse_every_part *p, double *y, size_t place, double noise)
 {
     const double ulp = p->every->ulp;
-    const struct rule r = { .relative = ulp * UNIT, .least = ulp * TINIEST, .noise = (p->slope ? 2 : 1) * noise,
-                            .flushed = p->every->flushes ? SMALLEST : 0, .most = p->most };
+    const struct rule r = { .relative = ulp * UNIT,
+                            .least = ulp * TINIEST,
+                            .noise = (p->slope ? 2 : 1) * noise,
+                            .flushed = p->every->flushes ? SMALLEST : 0,
+                            .most = p->most };
     for (size_t k = 0; p->slope && k < CHUNK; k++)
         y[k] *= (double)p->slope[place + k];
     if (!(ulp > 0))

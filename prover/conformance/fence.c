@@ -27,7 +27,8 @@ copse_status copse__fence_open(copse_device *dev, size_t bytes, struct copse_fen
         return copse__buffer_acquire(dev, bytes, &f->buffer);
     void *memory = copse__fenced_alloc(bytes, &f->block, &f->block_size);
     return memory ? copse__buffer_on(dev, memory, bytes, &f->buffer)
-                  : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory of %zu bytes between pages without access",
+                  : copse_fail(COPSE_ERR_NO_MEMORY,
+                               "conformance: no memory of %zu bytes between pages without access",
                                bytes);
 }
 

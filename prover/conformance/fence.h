@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers for conformance: on the host and on CPUs behind a driver, in a helper process, each ends at a page without
-   access, so that an access past its end ends the process: verdict CRASH. Elsewhere it ends with a guard band. */
+/* Buffers for conformance: on the host and on CPUs behind a driver, in a helper process, each ends
+   at a page without access, so that an access past its end ends the process: verdict CRASH.
+   Elsewhere it ends with a guard band. */
 #ifndef COPSE_CORE_CONFORMANCE_FENCE_H
 #define COPSE_CORE_CONFORMANCE_FENCE_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The input values of a case: always the same for the same name and seed, all representable in its type. */
+/* The input values of a case: always the same for the same name and seed, all representable in its
+   type. */
 #include <math.h>
 
 #include "core/base/random.h"
-#include "prover/conformance/conformance.h"
 #include "core/graph/type.h"
+#include "prover/conformance/conformance.h"
 
 #define KINK 1e-3 /* smaller numbers are moved away from zero, where derivatives may jump */
 
@@ -25,28 +26,66 @@ uint64_t copse__run_seed(uint64_t seed, const char *op, const char *name)
 
 /* Ends of ranges, halves, neighbours of powers of two, subnormals. Each is used with both signs. */
 static const double specials_f32[] = {
-    NAN,               INFINITY,          0x1.fffffep127,    0x1.000002p64,     0x1p64,
-    0x1.fffffep63,     0x1.000002p63,     0x1p63,            0x1.fffffep62,     0x1.000002p32,
-    0x1p32,            0x1.fffffep31,     0x1.000002p31,     0x1p31,            0x1.fffffep30,
-    1000,              100,               88.75,             87.5,              0x1.000002p2,
-    4,                 0x1.fffffep1,      3,                 0x1.000002p1,      2,
-    0x1.fffffep0,      1.5,               0x1.000002p0,      1,                 0x1.fffffep-1,
-    0x1.000002p-1,     0.5,               0x1.fffffep-2,     0x1.000002p-2,     0.25,
-    0x1.fffffep-3,     0x1.ad7f2ap-24,    0x1.000002p-126,   0x1p-126,          0x1.fffffcp-127,
-    0x1.000004p-127,   0x1p-127,          0x1.fffffp-130,    0x1.8p-148,        0x1p-148,
-    0x1p-149,          0,
+    NAN,
+    INFINITY,
+    0x1.fffffep127,
+    0x1.000002p64,
+    0x1p64,
+    0x1.fffffep63,
+    0x1.000002p63,
+    0x1p63,
+    0x1.fffffep62,
+    0x1.000002p32,
+    0x1p32,
+    0x1.fffffep31,
+    0x1.000002p31,
+    0x1p31,
+    0x1.fffffep30,
+    1000,
+    100,
+    88.75,
+    87.5,
+    0x1.000002p2,
+    4,
+    0x1.fffffep1,
+    3,
+    0x1.000002p1,
+    2,
+    0x1.fffffep0,
+    1.5,
+    0x1.000002p0,
+    1,
+    0x1.fffffep-1,
+    0x1.000002p-1,
+    0.5,
+    0x1.fffffep-2,
+    0x1.000002p-2,
+    0.25,
+    0x1.fffffep-3,
+    0x1.ad7f2ap-24,
+    0x1.000002p-126,
+    0x1p-126,
+    0x1.fffffcp-127,
+    0x1.000004p-127,
+    0x1p-127,
+    0x1.fffffp-130,
+    0x1.8p-148,
+    0x1p-148,
+    0x1p-149,
+    0,
 };
 
 static const double specials_i32[] = {
     0, 1, 2, 7, 16777215, 16777216, 16777217, 2147483646, 2147483647,
 };
 
-/* Element i is pair number p: input 0 iterates through the values fastest. With fewer elements than pairs, a stride
-   selects pairs so that every value still occurs in every input. */
+/* Element i is pair number p: input 0 iterates through the values fastest. With fewer elements than
+   pairs, a stride selects pairs so that every value still occurs in every input. */
 static double special(copse_type type, uint32_t index, size_t i, size_t count)
 {
     const double *table = copse__type(type)->computed == COPSE_I32 ? specials_i32 : specials_f32;
-    const size_t half = copse__type(type)->computed == COPSE_I32 ? COPSE_COUNT(specials_i32) : COPSE_COUNT(specials_f32);
+    const size_t half = copse__type(type)->computed == COPSE_I32 ? COPSE_COUNT(specials_i32)
+                                                                 : COPSE_COUNT(specials_f32);
     const size_t values = 2 * half, pairs = values * values;
     size_t p = count < pairs ? i % pairs * 7919 % pairs : i; /* 7919 is prime to both tables */
     for (uint32_t k = 0; k < index; k++)
@@ -101,8 +140,8 @@ static double largest_integer(const struct copse_case *c)
     return fmin(100, fmax(1, floor(sqrt(0x1p24 / (double)terms))));
 }
 
-/* A checkerboard: neighbours along any axis have nearly the same magnitude and opposite signs. A second operand keeps
-   its sign, so that products cancel like the first operand. */
+/* A checkerboard: neighbours along any axis have nearly the same magnitude and opposite signs. A
+   second operand keeps its sign, so that products cancel like the first operand. */
 static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_t i, double unit)
 {
     size_t rest = i, parity = 0;
@@ -118,10 +157,12 @@ static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_
     return parity % 2 && index % 2 == 0 ? -v : v;
 }
 
-/* One number for each row. Half of a ULP of it is 2^-24, so a chain that it begins loses the others. */
+/* One number for each row. Half of a ULP of it is 2^-24, so a chain that it begins loses the
+   others. */
 static double of_row(const struct copse_case_input *in, uint32_t index, uint64_t seed, size_t i)
 {
-    const size_t length = in->shape.rank ? in->shape.dims[in->shape.rank - 1] : 1, row = i / COPSE_MAX(length, 1);
+    const size_t length = in->shape.rank ? in->shape.dims[in->shape.rank - 1] : 1,
+                 row = i / COPSE_MAX(length, 1);
     const uint64_t key[2] = { index, row };
     if (in->fill == COPSE_FILL_LOST && i % length > 0)
         return 0x1.fffffep-25;
@@ -160,7 +201,8 @@ static double draw(struct copse_stream *s, const struct copse_case_input *in, do
     }
 }
 
-/* The slope, from which the gradient starts, is the input after the last: whole numbers if all inputs are. */
+/* The slope, from which the gradient starts, is the input after the last: whole numbers if all
+   inputs are. */
 static struct copse_case_input slope_of(const struct copse_case *c)
 {
     struct copse_case_input slope = { .type = COPSE_F32, .low = -2, .high = 2 };

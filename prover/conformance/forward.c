@@ -4,7 +4,7 @@
 #include "prover/conformance/rig.h"
 
 copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,
-                            const char *variant, struct copse_conform_outcome *out)
+                                   const char *variant, struct copse_conform_outcome *out)
 {
     struct copse_rig rig;
     struct copse_rig_program *p = NULL;

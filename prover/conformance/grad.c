@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode grad: gradients on the device against those of the reference, and the reference's gradients against central
-   differences in double. */
+/* Mode grad: gradients on the device against those of the reference, and the reference's gradients
+   against central differences in double. */
 #include <math.h>
 
 #include "prover/conformance/every.h"
@@ -8,8 +8,8 @@
 
 #define STEP  1e-5
 #define LIMIT 1e-6
-#define MOST  24u             /* elements of an input that are varied */
-#define WORK  (1u << 20)      /* limit of elements evaluated for them; large cases vary fewer */
+#define MOST  24u        /* elements of an input that are varied */
+#define WORK  (1u << 20) /* limit of elements evaluated for them; large cases vary fewer */
 
 /* Differences are meaningful only where values are neither huge nor at kinks. */
 static bool takes_differences(const struct copse_case *c)
@@ -65,7 +65,8 @@ static copse_status check_gradient(const struct differences *d, size_t o,
             continue;
         copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the reference's own gradient of input %zu, element %zu, is %.12g, a "
-                           "central difference says %.12g", rig->source[o], k, g, slope);
+                           "central difference says %.12g",
+                           rig->source[o], k, g, slope);
         break;
     }
     return COPSE_OK;
@@ -104,7 +105,8 @@ static copse_status grad(struct copse_conform_run *r, const struct copse_case *c
     COPSE_TRY_OR(done, s, copse__rig_program_run(p, out));
     COPSE_TRY_OR(done, s, copse__rig_judge(p, rig.first, out));
     if (!*variant && takes_differences(c)) { /* independent of the variant */
-        out->is_excused |= out->result.verdict == COPSE_VERDICT_PASS; /* what follows is about the reference */
+        /* what follows is about the reference */
+        out->is_excused |= out->result.verdict == COPSE_VERDICT_PASS;
         s = check_differences(&rig, out);
     }
 done:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode import: the cases on a device that an application lends and continues to use from its own thread, on the same
-   queue. The library plays the application: it opens its own device and imports the driver's objects of that device.
-   Results must have the bits of the library's own device, results of the application must be correct, and its lock
-   must be taken for every case, never twice, and released. */
+/* Mode import: the cases on a device that an application lends and continues to use from its own
+   thread, on the same queue. The library plays the application: it opens its own device and imports
+   the driver's objects of that device. Results must have the bits of the library's own device,
+   results of the application must be correct, and its lock must be taken for every case, never
+   twice, and released. */
 #include <stdio.h>
 
 #include "prover/conformance/rig.h"
@@ -18,7 +19,7 @@ static COPSE_THREAD_LOCAL char thread; /* its address identifies the thread */
 struct watch {
     copse_mutex lock;
     _Atomic(const char *) holder;
-    atomic_uint taken;   /* by threads other than the application's */
+    atomic_uint taken; /* by threads other than the application's */
     atomic_uint nested, unbalanced;
     _Atomic(const char *) own; /* the application's thread */
 };
@@ -73,8 +74,8 @@ static copse_status work(struct copse_lending *l, uint32_t round)
     for (uint32_t i = 0; i < WORDS; i++)
         if (got[i] != round)
             return copse_fail(COPSE_ERR_INTERNAL,
-                              "conformance: word %u of the application's own is %08x in round %u", i,
-                              got[i], round);
+                              "conformance: word %u of the application's own is %08x in round %u",
+                              i, got[i], round);
     return COPSE_OK;
 }
 
@@ -140,8 +141,10 @@ static copse_status start(struct copse_conform_run *r, struct copse_lending *l)
     while (!atomic_load(&l->rounds) && !atomic_load(&l->status) && copse__now_ns() < deadline)
         copse__sleep_ns(PAUSE_NS);
     if (!atomic_load(&l->rounds) && !atomic_load(&l->status))
-        return copse_fail(COPSE_ERR_TIMEOUT, "conformance: the application does not come to do its "
-                                             "own work on %s", r->dev->info.id);
+        return copse_fail(COPSE_ERR_TIMEOUT,
+                          "conformance: the application does not come to do its "
+                          "own work on %s",
+                          r->dev->info.id);
     return COPSE_OK;
 }
 
@@ -179,7 +182,8 @@ static void compare_bits(const struct copse_rig *rig, const struct copse_rig_pro
             if (a[k] != b[k])
                 copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "element %zu of result %zu is %08x on the lent device, %08x on "
-                                   "the library's own", k, i, b[k], a[k]);
+                                   "the library's own",
+                                   k, i, b[k], a[k]);
     }
     copse__conform_digest(out, &hash, sizeof hash);
 }
@@ -196,9 +200,11 @@ static void check_application(const struct copse_lending *l, unsigned before,
     if (nested || unbalanced)
         copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the application's lock was taken %u times by a thread that had it, and "
-                           "given back %u times by one that had it not", nested, unbalanced);
+                           "given back %u times by one that had it not",
+                           nested, unbalanced);
     if (atomic_load(&l->status))
-        copse__conform_set(out, COPSE_VERDICT_FAIL, "the application's own work fails: %s", l->text);
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "the application's own work fails: %s",
+                           l->text);
 }
 
 static copse_status op(struct copse_conform_run *r, const struct copse_case *c, const char *variant,
@@ -209,8 +215,8 @@ static copse_status op(struct copse_conform_run *r, const struct copse_case *c, 
     copse_status s;
     COPSE_TRY(lend(r));
     const unsigned before = atomic_load(&r->lending->watch.taken);
-    COPSE_TRY_OR(done, s, copse__rig_open(r->ctx, c, out->result.seed, copse__case_has_gradient(c),
-                                          &rig));
+    COPSE_TRY_OR(done, s,
+                 copse__rig_open(r->ctx, c, out->result.seed, copse__case_has_gradient(c), &rig));
     COPSE_TRY_OR(done, s, run_on(&rig, r->dev, variant, &own, out));
     COPSE_TRY_OR(done, s, run_on(&rig, r->lending->lent, variant, &lent, out));
     compare_bits(&rig, own, lent, out);
@@ -227,7 +233,8 @@ done:
 /* ---- training, first in order: a time box may end the run ---- */
 
 struct training {
-    const char *beside; /* the second replica's device; "" = the lent one again; NULL = one replica */
+    /* the second replica's device; "" = the lent one again; NULL = one replica */
+    const char *beside;
 };
 
 static copse_status train(struct copse_conform_run *r, void *user,

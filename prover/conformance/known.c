@@ -38,7 +38,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The first "number.number" in a driver's text, which is the version for all drivers seen so far; "" if absent. */
+/* The first "number.number" in a driver's text, which is the version for all drivers seen so far;
+   "" if absent. */
 static const char *version_in(const char *driver)
 {
     for (const char *p = driver; *p; p++) {
@@ -71,12 +72,14 @@ static int compare_versions(const char *a, const char *b)
     }
 }
 
-const struct copse_known *copse__known_find(const struct copse_known *list, const struct copse_case_result *c,
-                                            const char *device, const char *driver)
+const struct copse_known *copse__known_find(const struct copse_known *list,
+                                            const struct copse_case_result *c, const char *device,
+                                            const char *driver)
 {
     const char *version = version_in(driver);
     for (const struct copse_known *k = list; k && k->op; k++)
-        if ((!k->mode || matches(k->mode, c->mode)) && matches(k->op, c->op) && matches(k->name, c->name) &&
+        if ((!k->mode || matches(k->mode, c->mode)) && matches(k->op, c->op) &&
+            matches(k->name, c->name) &&
             (matches(k->device, device) || matches(k->device, driver)) &&
             (!*k->from || compare_versions(version, k->from) >= 0) &&
             (!*k->to || compare_versions(version, k->to) <= 0))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A file of known failures: one in each line, three fields separated by '|': the device or driver, the case as
-   MODE/OP/CASE, the reason. Patterns may contain '*'. Empty lines and lines that begin with '#' are skipped. */
+/* A file of known failures: one in each line, three fields separated by '|': the device or driver,
+   the case as MODE/OP/CASE, the reason. Patterns may contain '*'. Empty lines and lines that begin
+   with '#' are skipped. */
 #include "core/base/files.h"
 #include "prover/conformance/conformance.h"
 
@@ -29,19 +30,28 @@ static copse_status read_line(char *line, const char *path, size_t number, struc
 {
     char *device = line, *mode = cut(device, '|'), *reason = mode ? cut(mode, '|') : NULL;
     if (!reason || strchr(reason, '|'))
-        return copse_fail(COPSE_ERR_FORMAT, "known failures '%s', line %zu: three fields are needed: "
-                                            "DEVICE | MODE/OP/CASE | REASON", path, number);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "known failures '%s', line %zu: three fields are needed: "
+                          "DEVICE | MODE/OP/CASE | REASON",
+                          path, number);
     device = trim(device);
     mode = trim(mode);
     reason = trim(reason);
     char *op = cut(mode, '/'), *name = op ? cut(op, '/') : NULL;
     if (!name || !*mode || !*op || !*name)
-        return copse_fail(COPSE_ERR_FORMAT, "known failures '%s', line %zu: '%.80s' is no case: MODE/OP/CASE, each a "
-                                            "pattern such as '*'", path, number, mode);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "known failures '%s', line %zu: '%.80s' is no case: MODE/OP/CASE, each a "
+                          "pattern such as '*'",
+                          path, number, mode);
     if (!*device || !*reason)
-        return copse_fail(COPSE_ERR_FORMAT, "known failures '%s', line %zu: the %s is empty", path, number,
-                          *device ? "reason" : "device");
-    *out = (struct copse_known){ .op = op, .name = name, .device = device, .from = "", .to = "", .reason = reason,
+        return copse_fail(COPSE_ERR_FORMAT, "known failures '%s', line %zu: the %s is empty", path,
+                          number, *device ? "reason" : "device");
+    *out = (struct copse_known){ .op = op,
+                                 .name = name,
+                                 .device = device,
+                                 .from = "",
+                                 .to = "",
+                                 .reason = reason,
                                  .mode = mode };
     return COPSE_OK;
 }
@@ -61,7 +71,8 @@ static copse_status read_lines(const char *path, size_t size, struct copse_known
     return COPSE_OK;
 }
 
-copse_status copse__known_file_read(struct copse_mem *mem, const char *path, struct copse_known_file *out)
+copse_status copse__known_file_read(struct copse_mem *mem, const char *path,
+                                    struct copse_known_file *out)
 {
     FILE *file = NULL;
     uint64_t size = 0;

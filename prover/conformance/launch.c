@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode launch: the cases, and one case on a device. Each buffer of a launch is between two guard bands of NaN, or
-   between one and a page without access (fence.h). */
+/* Mode launch: the cases, and one case on a device. Each buffer of a launch is between two guard
+   bands of NaN, or between one and a page without access (fence.h). */
 #include <stdio.h>
 
 #include "prover/conformance/fence.h"
@@ -19,9 +19,19 @@ const char *const copse_regime_names[COPSE_REGIME_COUNT] = {
 };
 
 const struct copse_launch_list *const copse_launch_lists[] = {
-    &copse_launch_elementwise, &copse_launch_moves, &copse_launch_optim, &copse_launch_sums, &copse_launch_rows,
-    &copse_launch_sorts, &copse_launch_products, &copse_launch_convs, &copse_launch_channels,
-    &copse_launch_attention, &copse_launch_recurrent, &copse_launch_decoders, NULL,
+    &copse_launch_elementwise,
+    &copse_launch_moves,
+    &copse_launch_optim,
+    &copse_launch_sums,
+    &copse_launch_rows,
+    &copse_launch_sorts,
+    &copse_launch_products,
+    &copse_launch_convs,
+    &copse_launch_channels,
+    &copse_launch_attention,
+    &copse_launch_recurrent,
+    &copse_launch_decoders,
+    NULL,
 };
 
 /* ---- sizes ---- */
@@ -69,11 +79,13 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
         l->want /= 2;
         plan(l, limits);
     }
-    while (is_axis && all_bytes(l) > AXIS_BYTES && copse__launch_group(l) > COPSE_MAX(l->form->least_group, 1)) {
+    while (is_axis && all_bytes(l) > AXIS_BYTES &&
+           copse__launch_group(l) > COPSE_MAX(l->form->least_group, 1)) {
         limits->max_group_size = COPSE_MIN(limits->max_group_size, copse__launch_group(l)) / 2;
         plan(l, limits);
     }
-    while (l->regime >= COPSE_REGIME_MANY && all_bytes(l) > (is_axis ? AXIS_BYTES : MANY_BYTES) && l->per > 1) {
+    while (l->regime >= COPSE_REGIME_MANY && all_bytes(l) > (is_axis ? AXIS_BYTES : MANY_BYTES) &&
+           l->per > 1) {
         l->per /= 2;
         plan(l, limits);
     }
@@ -82,8 +94,8 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
 
 /* ---- a device with lower limits ---- */
 
-/* The devices of a run of this mode: the run's own one, and those with smaller groups, which open with their first
-   case. */
+/* The devices of a run of this mode: the run's own one, and those with smaller groups, which open
+   with their first case. */
 struct bench {
     copse_device *small[16]; /* by the logarithm of the group size */
     struct copse_own_row *own[16];
@@ -97,8 +109,8 @@ static void close_bench(struct copse_conform_run *r, struct bench *b)
     }
 }
 
-static copse_status device_for(struct copse_conform_run *r, struct bench *b, const struct copse_limits *limits,
-                               copse_device **out)
+static copse_status device_for(struct copse_conform_run *r, struct bench *b,
+                               const struct copse_limits *limits, copse_device **out)
 {
     size_t i = 0;
     while (i + 1 < COPSE_COUNT(b->small) && (2u << i) <= limits->max_group_size)
@@ -126,25 +138,29 @@ struct work {
 };
 
 /* Whether the device can bind the buffers of the launch; UNSUPPORTED with the reason if not. */
-static bool fits(const copse_device *dev, const struct copse_launch *l, const struct copse_kernel_row *row,
-                 struct copse_conform_outcome *out)
+static bool fits(const copse_device *dev, const struct copse_launch *l,
+                 const struct copse_kernel_row *row, struct copse_conform_outcome *out)
 {
     const struct copse_limits *limits = dev->limits;
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const bool is_texel = row->args[a].kind == COPSE_ARG_TEXEL;
-        const unsigned long long size = is_texel ? bytes_of(l, a) / TEXEL_BYTES : copse__fence_room(dev, l->counts[a]);
-        const unsigned long long most = is_texel ? limits->max_texel_elements
-                                                 : COPSE_MIN(limits->max_binding_bytes, limits->max_buffer_bytes);
+        const unsigned long long size =
+            is_texel ? bytes_of(l, a) / TEXEL_BYTES : copse__fence_room(dev, l->counts[a]);
+        const unsigned long long most =
+            is_texel ? limits->max_texel_elements
+                     : COPSE_MIN(limits->max_binding_bytes, limits->max_buffer_bytes);
         if (size <= most)
             continue;
-        copse__conform_set(out, COPSE_VERDICT_UNSUPPORTED, "buffer %u has %llu %s, %s binds at most %llu", a, size,
+        copse__conform_set(out, COPSE_VERDICT_UNSUPPORTED,
+                           "buffer %u has %llu %s, %s binds at most %llu", a, size,
                            is_texel ? "texels" : "bytes", dev->info.id, most);
         return false;
     }
     return true;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+static copse_status check(struct copse_conform_run *r, void *user,
+                          struct copse_conform_outcome *out)
 {
     struct work *w = user;
     struct copse_launch *l = &w->launch;
@@ -166,7 +182,8 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     if (!s)
         s = copse__launch_run(l, k, &g);
     if (!s) {
-        struct copse_launch_image image = { .launch = l, .row = &copse_kernel_table[l->form->kernel] };
+        struct copse_launch_image image = { .launch = l,
+                                            .row = &copse_kernel_table[l->form->kernel] };
         for (uint32_t a = 0; a < k->row->arg_count; a++) {
             image.before[a] = copse__launch_words(g.before[a]);
             image.after[a] = copse__launch_words(g.after[a]);
@@ -180,8 +197,8 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
 
 /* ---- the cases ---- */
 
-/* Small launches have a case for each class of values, larger ones all classes in one; those of few groups, whose sums
-   are the longest, also usual numbers alone. */
+/* Small launches have a case for each class of values, larger ones all classes in one; those of few
+   groups, whose sums are the longest, also usual numbers alone. */
 static bool is_taken(const struct copse_launch_form *f, unsigned regime, unsigned values)
 {
     const bool is_small = regime == COPSE_REGIME_ONE || regime == COPSE_REGIME_TAIL;
@@ -190,12 +207,13 @@ static bool is_taken(const struct copse_launch_form *f, unsigned regime, unsigne
     if (values == COPSE_VALUES_MIXED)
         return !is_small;
     return !(f->no_values & COPSE_BIT(values)) &&
-           (is_small || (f->apart & COPSE_BIT(values)) || (regime == COPSE_REGIME_FEW && values == COPSE_VALUES_USUAL));
+           (is_small || (f->apart & COPSE_BIT(values)) ||
+            (regime == COPSE_REGIME_FEW && values == COPSE_VALUES_USUAL));
 }
 
 /* kernel COPSE_KERNEL_COUNT: of all kernels. */
-void copse__launch_cases_of(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
-                            copse_launch_case_fn *visit, void *user)
+void copse__launch_cases_of(const struct copse_launch_list *const *lists,
+                            enum copse_kernel_id kernel, copse_launch_case_fn *visit, void *user)
 {
     for (size_t i = 0; lists[i]; i++)
         for (size_t k = 0; k < lists[i]->count; k++) {
@@ -209,16 +227,19 @@ void copse__launch_cases_of(const struct copse_launch_list *const *lists, enum c
                                                    .values = (enum copse_values)values };
                     if (!is_taken(c.form, regime, values))
                         continue;
-                    snprintf(c.name, sizeof c.name, "%s%s%s, %s", c.form->name, c.form->name[0] ? ": " : "",
-                             copse_regime_names[regime], copse_values_names[values]);
-                    c.tier = regime == COPSE_REGIME_AXIS ? COPSE_CONFORM_STANDARD : COPSE_CONFORM_QUICK;
+                    snprintf(c.name, sizeof c.name, "%s%s%s, %s", c.form->name,
+                             c.form->name[0] ? ": " : "", copse_regime_names[regime],
+                             copse_values_names[values]);
+                    c.tier =
+                        regime == COPSE_REGIME_AXIS ? COPSE_CONFORM_STANDARD : COPSE_CONFORM_QUICK;
                     c.tier = COPSE_MAX(c.tier, c.form->tier);
                     visit(user, &c);
                 }
         }
 }
 
-void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit, void *user)
+void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit,
+                         void *user)
 {
     copse__launch_cases_of(lists, COPSE_KERNEL_COUNT, visit, user);
 }
@@ -236,11 +257,13 @@ static void take(void *user, const struct copse_launch_case *c)
                          .bench = &w->bench };
     const char *kernel = copse_kernel_table[c->form->kernel].name;
     const struct copse_own_kernel *own = w->run->params->own;
-    if (own && strcmp(own->kernel, kernel) != 0) /* a user kernel takes no part in the launches of others */
+    /* a user kernel takes no part in the launches of others */
+    if (own && strcmp(own->kernel, kernel) != 0)
         return;
     if ((c->tier > w->run->params->tier && !w->run->params->case_name) || w->run->is_stopped)
         return;
-    copse__conform_one(w->run, &(struct copse_conform_case){ "launch", kernel, c->name, kernel }, check, &work);
+    copse__conform_one(w->run, &(struct copse_conform_case){ "launch", kernel, c->name, kernel },
+                       check, &work);
 }
 
 copse_status copse__conform_launch(struct copse_conform_run *r)

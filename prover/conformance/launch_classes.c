@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the cases of a kernel must have besides the launch sizes and the classes of values: lengths of lines, combinations of
-   flags, values of settings, numbers of steps, signs of zeros. All is read from the planned launches of the cases. A kernel that
-   is in no table below needs such cases, too. */
+/* What the cases of a kernel must have besides the launch sizes and the classes of values: lengths
+   of lines, combinations of flags, values of settings, numbers of steps, signs of zeros. All is
+   read from the planned launches of the cases. A kernel that is in no table below needs such cases,
+   too. */
 #include <stdio.h>
 
-#include "prover/conformance/launch.h"
 #include "core/device/kernel_words.h"
+#include "prover/conformance/launch.h"
 
 const char *const copse_class_names[COPSE_LAUNCH_CLASS_COUNT] = {
     "long line", "one past", "flags", "settings", "first step", "few steps", "late step", "-0",
@@ -19,12 +20,14 @@ const char *const copse_class_names[COPSE_LAUNCH_CLASS_COUNT] = {
 
 /* ---- the length of a line ---- */
 
-/* Which parameter is the number of elements that an invocation, or a group, walks; or why there is none. */
+/* Which parameter is the number of elements that an invocation, or a group, walks; or why there is
+   none. */
 struct line {
     uint32_t word; /* + 1 */
     const char *why;
 };
-#define LINE(kernel, field) [COPSE_KERNEL_##kernel] = { offsetof(struct copse_params_##kernel, field) / 4 + 1, NULL }
+#define LINE(kernel, field) \
+    [COPSE_KERNEL_##kernel] = { offsetof(struct copse_params_##kernel, field) / 4 + 1, NULL }
 #define NONE(kernel)        [COPSE_KERNEL_##kernel] = { 0, "an invocation walks no line" }
 #define BOUND(kernel, text) [COPSE_KERNEL_##kernel] = { 0, text }
 
@@ -32,35 +35,126 @@ struct line {
 #define LISTS    "there are at most 64 lists"
 #define WINDOWS  "no case yet: windows are small here"
 #define PRODUCTS "sums of products: no case here; mode stress has chains of 70,001"
-#define COMBINED "products: modes run and grad have the combinations of operands, bias and activation"
+#define COMBINED \
+    "products: modes run and grad have the combinations of operands, bias and activation"
 #define LAUNCHES "a launch takes at most 16,384 positions of a row, which a form has"
 
 static const struct line lines[COPSE_KERNEL_COUNT] = {
-    LINE(reduce, count), LINE(scan, count), LINE(scan_sums, count), LINE(argmax, count), LINE(row_stats, count),
-    LINE(row_stats_wide, cols), LINE(softmax_wide, cols), LINE(softmax_grad, cols), LINE(softmax_grad_wide, cols),
-    LINE(cross_entropy_grad_wide, cols), LINE(layer_norm, cols), LINE(layer_norm_wide, cols), LINE(column_sum_wide, block),
-    LINE(channel_sums, rows), LINE(channel_sums_wide, rows), LINE(channel_merge, chunks),
-    LINE(attention, keys), LINE(attention_wide, keys), LINE(attention_texel, keys),
-    LINE(attention_grad_query, keys), LINE(attention_grad_query_wide, keys), LINE(attention_grad_query_texel, keys),
-    LINE(attention_grad_key, queries), LINE(attention_grad_key_wide, queries), LINE(attention_grad_key_texel, queries),
-    BOUND(gather_grad, LAUNCHES), BOUND(top_k, "no case yet: the lists are short"),
-    BOUND(tree_sum, LISTS), BOUND(sum_i32, LISTS), BOUND(row_join, LISTS), BOUND(row_find, LISTS),
-    BOUND(square_sum, BLOCKS), BOUND(lamb_sum, BLOCKS), BOUND(adam8, BLOCKS), BOUND(digest, BLOCKS),
-    BOUND(sort_count, BLOCKS), BOUND(sort_place, BLOCKS), BOUND(sort_offsets, BLOCKS),
-    BOUND(pool, WINDOWS), BOUND(pool_grad, WINDOWS), BOUND(pool_wide, WINDOWS), BOUND(pool_grad_wide, WINDOWS),
-    BOUND(resize, WINDOWS), BOUND(resize_grad, WINDOWS),
-    BOUND(conv, PRODUCTS), BOUND(conv_wide, PRODUCTS), BOUND(conv_texel, PRODUCTS), BOUND(conv_weight, PRODUCTS),
-    BOUND(conv_weight_wide, PRODUCTS), BOUND(conv_weight_texel, PRODUCTS), BOUND(matmul, PRODUCTS), BOUND(matmul_half, PRODUCTS),
-    BOUND(matmul_wide, PRODUCTS), BOUND(matmul_texel, PRODUCTS), BOUND(matmul_cooperative, PRODUCTS),
-    NONE(matmul_pad), NONE(matmul_wide_pack), NONE(matmul_wide_turn), NONE(dense_grad), NONE(bias_activation),
-    NONE(unary), NONE(unary_grad), NONE(unary_wide), NONE(unary_grad_wide), NONE(binary), NONE(binary_grad), NONE(compare_i32),
-    NONE(where), NONE(where_i32), NONE(glu), NONE(glu_grad), NONE(glu_wide), NONE(glu_grad_wide), NONE(pair_loss),
-    NONE(pair_loss_grad), NONE(copy), NONE(copy_i32), NONE(fill), NONE(fill_i32), NONE(step_scalar), NONE(from_half),
-    NONE(from_u8), NONE(to_half), NONE(to_f32), NONE(to_i32), NONE(gather), NONE(row_put), NONE(dropout), NONE(dropout_wide),
-    NONE(sgd), NONE(momentum), NONE(adam), NONE(adaptive), NONE(trust), NONE(average), NONE(clip), NONE(block_scale),
-    NONE(accumulate), NONE(mean), NONE(recurrent), NONE(recurrent_grad), NONE(channel_norm), NONE(channel_norm_wide),
-    NONE(softmax), NONE(cross_entropy), NONE(cross_entropy_grad), NONE(class_loss), NONE(class_loss_grad), NONE(label_logit),
-    NONE(logits_grad), NONE(rotary), NONE(rotary_wide), NONE(row_heads), NONE(sort_starts), NONE(top_k_grad),
+    LINE(reduce, count),
+    LINE(scan, count),
+    LINE(scan_sums, count),
+    LINE(argmax, count),
+    LINE(row_stats, count),
+    LINE(row_stats_wide, cols),
+    LINE(softmax_wide, cols),
+    LINE(softmax_grad, cols),
+    LINE(softmax_grad_wide, cols),
+    LINE(cross_entropy_grad_wide, cols),
+    LINE(layer_norm, cols),
+    LINE(layer_norm_wide, cols),
+    LINE(column_sum_wide, block),
+    LINE(channel_sums, rows),
+    LINE(channel_sums_wide, rows),
+    LINE(channel_merge, chunks),
+    LINE(attention, keys),
+    LINE(attention_wide, keys),
+    LINE(attention_texel, keys),
+    LINE(attention_grad_query, keys),
+    LINE(attention_grad_query_wide, keys),
+    LINE(attention_grad_query_texel, keys),
+    LINE(attention_grad_key, queries),
+    LINE(attention_grad_key_wide, queries),
+    LINE(attention_grad_key_texel, queries),
+    BOUND(gather_grad, LAUNCHES),
+    BOUND(top_k, "no case yet: the lists are short"),
+    BOUND(tree_sum, LISTS),
+    BOUND(sum_i32, LISTS),
+    BOUND(row_join, LISTS),
+    BOUND(row_find, LISTS),
+    BOUND(square_sum, BLOCKS),
+    BOUND(lamb_sum, BLOCKS),
+    BOUND(adam8, BLOCKS),
+    BOUND(digest, BLOCKS),
+    BOUND(sort_count, BLOCKS),
+    BOUND(sort_place, BLOCKS),
+    BOUND(sort_offsets, BLOCKS),
+    BOUND(pool, WINDOWS),
+    BOUND(pool_grad, WINDOWS),
+    BOUND(pool_wide, WINDOWS),
+    BOUND(pool_grad_wide, WINDOWS),
+    BOUND(resize, WINDOWS),
+    BOUND(resize_grad, WINDOWS),
+    BOUND(conv, PRODUCTS),
+    BOUND(conv_wide, PRODUCTS),
+    BOUND(conv_texel, PRODUCTS),
+    BOUND(conv_weight, PRODUCTS),
+    BOUND(conv_weight_wide, PRODUCTS),
+    BOUND(conv_weight_texel, PRODUCTS),
+    BOUND(matmul, PRODUCTS),
+    BOUND(matmul_half, PRODUCTS),
+    BOUND(matmul_wide, PRODUCTS),
+    BOUND(matmul_texel, PRODUCTS),
+    BOUND(matmul_cooperative, PRODUCTS),
+    NONE(matmul_pad),
+    NONE(matmul_wide_pack),
+    NONE(matmul_wide_turn),
+    NONE(dense_grad),
+    NONE(bias_activation),
+    NONE(unary),
+    NONE(unary_grad),
+    NONE(unary_wide),
+    NONE(unary_grad_wide),
+    NONE(binary),
+    NONE(binary_grad),
+    NONE(compare_i32),
+    NONE(where),
+    NONE(where_i32),
+    NONE(glu),
+    NONE(glu_grad),
+    NONE(glu_wide),
+    NONE(glu_grad_wide),
+    NONE(pair_loss),
+    NONE(pair_loss_grad),
+    NONE(copy),
+    NONE(copy_i32),
+    NONE(fill),
+    NONE(fill_i32),
+    NONE(step_scalar),
+    NONE(from_half),
+    NONE(from_u8),
+    NONE(to_half),
+    NONE(to_f32),
+    NONE(to_i32),
+    NONE(gather),
+    NONE(row_put),
+    NONE(dropout),
+    NONE(dropout_wide),
+    NONE(sgd),
+    NONE(momentum),
+    NONE(adam),
+    NONE(adaptive),
+    NONE(trust),
+    NONE(average),
+    NONE(clip),
+    NONE(block_scale),
+    NONE(accumulate),
+    NONE(mean),
+    NONE(recurrent),
+    NONE(recurrent_grad),
+    NONE(channel_norm),
+    NONE(channel_norm_wide),
+    NONE(softmax),
+    NONE(cross_entropy),
+    NONE(cross_entropy_grad),
+    NONE(class_loss),
+    NONE(class_loss_grad),
+    NONE(label_logit),
+    NONE(logits_grad),
+    NONE(rotary),
+    NONE(rotary_wide),
+    NONE(row_heads),
+    NONE(sort_starts),
+    NONE(top_k_grad),
     NONE(top_k_values),
 };
 
@@ -68,8 +162,11 @@ static const struct line lines[COPSE_KERNEL_COUNT] = {
 static const char *const partial[COPSE_KERNEL_COUNT] = {
     [COPSE_KERNEL_adaptive] = "a rule uses its own settings alone",
     [COPSE_KERNEL_mean] = "a mean of whole numbers uses no power of two",
-    [COPSE_KERNEL_matmul] = COMBINED, [COPSE_KERNEL_matmul_half] = COMBINED, [COPSE_KERNEL_matmul_wide] = COMBINED,
-    [COPSE_KERNEL_matmul_texel] = COMBINED, [COPSE_KERNEL_matmul_cooperative] = COMBINED,
+    [COPSE_KERNEL_matmul] = COMBINED,
+    [COPSE_KERNEL_matmul_half] = COMBINED,
+    [COPSE_KERNEL_matmul_wide] = COMBINED,
+    [COPSE_KERNEL_matmul_texel] = COMBINED,
+    [COPSE_KERNEL_matmul_cooperative] = COMBINED,
 };
 
 /* ---- what the cases have ---- */
@@ -154,7 +251,8 @@ static void take_step(struct survey *s, const struct copse_launch_case *c)
         add(s, number == 1 ? COPSE_CLASS_FIRST_STEP : COPSE_CLASS_FEW_STEPS, c);
 }
 
-/* Signs are compared where bits are, and where the form says so; the sign of a sum that is zero depends on its order. */
+/* Signs are compared where bits are, and where the form says so; the sign of a sum that is zero
+   depends on its order. */
 static void take_signs(struct survey *s, const struct copse_launch_case *c)
 {
     const struct copse_launch_form *f = c->form;
@@ -195,7 +293,8 @@ static const char *item_of(const char *list, unsigned index, char mark, char *ou
     return out;
 }
 
-/* A constant that takes two or three small values, and is no size that follows from the operands. */
+/* A constant that takes two or three small values, and is no size that follows from the
+   operands. */
 static bool is_flag(const struct survey *s, unsigned i)
 {
     static const char *const sizes[] = { "TEXELS", "LOG_VECTORS", "LOG_LANES" };
@@ -215,9 +314,10 @@ static void name_combination(const struct survey *s, size_t at, char *out, size_
     out[0] = '\0';
     for (unsigned i = 0; i < COPSE_MAX_SPECS && length < room; i++, weight /= STATES)
         if (is_flag(s, i))
-            length += (size_t)snprintf(out + length, room - length, "%s%s %u", length ? ", " : "",
-                                       item_of(copse_kernel_words[s->kernel].specs, i, ' ', name, sizeof name),
-                                       (unsigned)(at / weight % STATES));
+            length += (size_t)snprintf(
+                out + length, room - length, "%s%s %u", length ? ", " : "",
+                item_of(copse_kernel_words[s->kernel].specs, i, ' ', name, sizeof name),
+                (unsigned)(at / weight % STATES));
 }
 
 /* Whether some case has the flags of combination `at`, whatever the other constants are. */
@@ -256,7 +356,8 @@ static void lack_settings(const struct survey *s)
     char name[48];
     bool has_one = false;
     for (unsigned i = 0; i < copse_kernel_table[s->kernel].param_words; i++) {
-        const char *field = item_of(copse_kernel_words[s->kernel].params, i, ';', name, sizeof name);
+        const char *field =
+            item_of(copse_kernel_words[s->kernel].params, i, ';', name, sizeof name);
         if (strncmp(field, "float ", 6) != 0)
             continue;
         has_one = true;
@@ -266,7 +367,8 @@ static void lack_settings(const struct survey *s)
     cell->why = has_one ? NULL : "the kernel has no setting";
 }
 
-void copse__launch_classes(const struct copse_launch_list *const *lists, enum copse_kernel_id kernel,
+void copse__launch_classes(const struct copse_launch_list *const *lists,
+                           enum copse_kernel_id kernel,
                            struct copse_class_cell cells[COPSE_LAUNCH_CLASS_COUNT])
 {
     static const char no_steps[] = "the kernel reads no step";
@@ -281,7 +383,8 @@ void copse__launch_classes(const struct copse_launch_list *const *lists, enum co
     for (unsigned k = COPSE_CLASS_FIRST_STEP; k <= COPSE_CLASS_LATE_STEPS; k++)
         cells[k].why = s.has_first && !s.has_steps ? no_steps : NULL;
     if (s.has_first && !s.needs_signs)
-        cells[COPSE_CLASS_ZERO_SIGNS].why = "the sign of a zero depends on the order of terms, or there is none";
+        cells[COPSE_CLASS_ZERO_SIGNS].why =
+            "the sign of a zero depends on the order of terms, or there is none";
     for (unsigned k = 0; k < COPSE_LAUNCH_CLASS_COUNT; k++)
         if (cells[k].missing[0] || cells[k].why) {
             cells[k].case_count = 0;

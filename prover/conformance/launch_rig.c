@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffers of a launch on a device. Each is between two guard bands of NaN, or between one and a page without access
-   (fence.h). */
+/* The buffers of a launch on a device. Each is between two guard bands of NaN, or between one and a
+   page without access (fence.h). */
 #include "prover/conformance/launch.h"
 
-#define BAND        COPSE_LAUNCH_BAND
-#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the
-                                   NaN of the operand */
-#define OTHER       0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
-                                   table that should give NaN, and a NaN stays the same in an update */
+#define BAND COPSE_LAUNCH_BAND
+/* a NaN, so that an out-of-range read also shows, and more for each buffer: results have the NaN of
+   the operand */
+#define GUARD 0xffffa5a5u
+/* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a table
+   that should give NaN, and a NaN stays the same in an update */
+#define OTHER 0x7149f2cau
 
 static size_t room_of(const struct copse_launch_rig *g, const struct copse_launch *l, uint32_t arg)
 {
     return copse__fence_room(g->dev, l->counts[arg]);
 }
 
-copse_status copse__launch_open(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
-                                uint32_t arg_count, struct copse_launch_rig *g)
+copse_status copse__launch_open(struct copse_conform_run *r, copse_device *dev,
+                                const struct copse_launch *l, uint32_t arg_count,
+                                struct copse_launch_rig *g)
 {
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
     g->dev = dev;
@@ -46,13 +49,15 @@ void copse__launch_close(struct copse_conform_run *r, struct copse_launch_rig *g
     }
 }
 
-copse_status copse__launch_run(const struct copse_launch *l, struct copse_kernel *k, struct copse_launch_rig *g)
+copse_status copse__launch_run(const struct copse_launch *l, struct copse_kernel *k,
+                               struct copse_launch_rig *g)
 {
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     struct copse_command c;
     const uint32_t count = k->row->arg_count;
     for (uint32_t a = 0; a < count; a++)
-        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
+        COPSE_TRY(
+            copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
     for (uint32_t a = 0; a < count; a++)
         bindings[a] = (struct copse_binding){ g->buffers[a].buffer, BAND,
                                               copse__fence_binding(g->dev, l->counts[a]) };
@@ -63,13 +68,15 @@ copse_status copse__launch_run(const struct copse_launch *l, struct copse_kernel
     }
     COPSE_TRY(copse__queue_encode(g->queue, &c));
     for (uint32_t a = 0; a < count; a++)
-        COPSE_TRY(copse_queue_read(g->queue, g->buffers[a].buffer, 0, g->after[a], room_of(g, l, a)));
+        COPSE_TRY(
+            copse_queue_read(g->queue, g->buffers[a].buffer, 0, g->after[a], room_of(g, l, a)));
     return copse_queue_finish(g->queue);
 }
 
 /* Words around a buffer, and of buffers that the kernel may only read, must not change. */
 void copse__launch_check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row,
-                                   const struct copse_launch_rig *g, struct copse_conform_outcome *out)
+                                   const struct copse_launch_rig *g,
+                                   struct copse_conform_outcome *out)
 {
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const size_t first = BAND / COPSE_WORD_BYTES, end = first + l->counts[a];
@@ -77,7 +84,8 @@ void copse__launch_check_untouched(const struct copse_launch *l, const struct co
             const bool is_inside = i >= first && i < end;
             if (g->after[a][i] == g->before[a][i] || (is_inside && row->args[a].is_written))
                 continue;
-            copse__conform_set(out, COPSE_VERDICT_FAIL, "the kernel wrote word %lld of buffer %u, which has %zu words%s",
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
+                               "the kernel wrote word %lld of buffer %u, which has %zu words%s",
                                (long long)i - (long long)first, a, l->counts[a],
                                is_inside ? " and is only read" : "");
             break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes of launches of mode launch, and contents of the buffers. Each word depends only on the seed, the buffer and its
-   place. */
+/* Sizes of launches of mode launch, and contents of the buffers. Each word depends only on the
+   seed, the buffer and its place. */
 #include <math.h>
 
 #include "core/base/half.h"
@@ -12,15 +12,21 @@ const char *const copse_values_names[COPSE_VALUES_COUNT + 1] = {
 
 uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each)
 {
-    const uint64_t last = l->regime == COPSE_REGIME_ONE    ? (each + 1) / 2
-                          : l->regime == COPSE_REGIME_FEW  ? each
-                          : l->regime == COPSE_REGIME_TAIL ? 1
+    const uint64_t last = l->regime == COPSE_REGIME_ONE     ? (each + 1) / 2
+                          : l->regime == COPSE_REGIME_FEW   ? each
+                          : l->regime == COPSE_REGIME_TAIL  ? 1
                           : l->regime == COPSE_REGIME_SHORT ? COPSE_MAX(each, 2) - 1
-                                                           : each - each / 3;
+                                                            : each - each / 3;
     return (l->want - 1) * each + last;
 }
 
-#define LIST(...) { sizeof((float[]){ __VA_ARGS__ }) / sizeof(float), { __VA_ARGS__ } }
+#define LIST(...)                                         \
+    {                                                     \
+        sizeof((float[]){ __VA_ARGS__ }) / sizeof(float), \
+        {                                                 \
+            __VA_ARGS__                                   \
+        }                                                 \
+    }
 
 /* Numbers of each class; each has both signs. */
 static const struct {
@@ -30,13 +36,15 @@ static const struct {
     [COPSE_VALUES_ZEROS] = LIST(0.0f),
     [COPSE_VALUES_NANS] = LIST(NAN),
     [COPSE_VALUES_INFINITIES] = LIST(INFINITY),
-    [COPSE_VALUES_SUBNORMALS] = LIST(0x1p-149f, 0x1.8p-148f, 0x1p-127f, 0x1.fffffcp-127f, 0x1p-126f),
-    [COPSE_VALUES_EXTREMES] = LIST(0x1.fffffep127f, 0x1p127f, 0x1p64f, 0x1.000002p32f, 0x1p31f, 0x1p-64f,
-                                   0x1p-126f, 0x1.000002p-126f),
+    [COPSE_VALUES_SUBNORMALS] =
+        LIST(0x1p-149f, 0x1.8p-148f, 0x1p-127f, 0x1.fffffcp-127f, 0x1p-126f),
+    [COPSE_VALUES_EXTREMES] = LIST(0x1.fffffep127f, 0x1p127f, 0x1p64f, 0x1.000002p32f, 0x1p31f,
+                                   0x1p-64f, 0x1p-126f, 0x1.000002p-126f),
     [COPSE_VALUES_EDGES] = LIST(0.0f, 0.5f, 1.0f, 0x1.fffffep-1f, 0x1.000002p0f, 2.0f, 1e-30f),
 };
 
-static const int32_t extreme_words[] = { INT32_MAX, -INT32_MAX, INT32_MIN, 16777216, 16777217, -16777217, -1 };
+static const int32_t extreme_words[] = { INT32_MAX, -INT32_MAX, INT32_MIN, 16777216,
+                                         16777217,  -16777217,  -1 };
 
 static uint32_t mix(uint64_t seed, uint32_t arg, size_t i)
 {
@@ -98,7 +106,8 @@ static int32_t whole(unsigned v, uint32_t bits)
 
 static uint32_t index_below(const struct copse_launch *l, unsigned v, uint32_t bits)
 {
-    const uint32_t range = COPSE_MAX(l->range, 1u), outside[] = { range, UINT32_MAX, range - 1, INT32_MAX };
+    const uint32_t range = COPSE_MAX(l->range, 1u),
+                   outside[] = { range, UINT32_MAX, range - 1, INT32_MAX };
     return v == COPSE_VALUES_ZEROS      ? 0
            : v == COPSE_VALUES_EXTREMES ? range - 1
            : v == COPSE_VALUES_EDGES    ? outside[bits / 256u % COPSE_COUNT(outside)]
@@ -134,10 +143,12 @@ static uint16_t half(const struct copse_launch *l, unsigned v, uint32_t bits)
 static uint16_t bfloat(const struct copse_launch *l, unsigned v, uint32_t bits)
 {
     const uint32_t sign = bits >> 16 & 0x8000u;
-    return v == COPSE_VALUES_SUBNORMALS ? (uint16_t)(sign | (bits & 0x7fu) | 1u) : copse__f32_to_bf16(number(l, v, bits));
+    return v == COPSE_VALUES_SUBNORMALS ? (uint16_t)(sign | (bits & 0x7fu) | 1u)
+                                        : copse__f32_to_bf16(number(l, v, bits));
 }
 
-void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat, uint32_t *words)
+void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat,
+                          uint32_t *words)
 {
     for (size_t i = 0; i < l->counts[arg]; i++) {
         words[i] = 0;
@@ -155,7 +166,8 @@ static float one_to_two(const struct copse_launch *l, uint32_t arg, size_t i)
     return 1.0f + (float)(mix(l->seed, arg, i) >> 9) * 0x1p-23f;
 }
 
-void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row, size_t columns)
+void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row,
+                       size_t columns)
 {
     for (size_t i = 0; i < l->counts[0]; i++)
         words[0][i] = word_of(i / row % 2 == 0 || i % row == 0 ? 1.0f : 0x1.fffffep-25f);
@@ -163,8 +175,8 @@ void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, siz
         words[1][i] = word_of(one_to_two(l, 1, i % columns));
 }
 
-void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words, size_t row,
-                              size_t columns)
+void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint32_t *const *words,
+                              size_t row, size_t columns)
 {
     for (uint32_t arg = 0; arg < 2; arg++)
         for (size_t i = 0; i < l->counts[arg]; i++)
@@ -172,18 +184,21 @@ void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint
                 const size_t at = 2 * i + h;
                 const float x = one_to_two(l, arg, arg == 0 ? at / row : at % columns);
                 words[arg][i] = (h ? words[arg][i] : 0) |
-                                (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * h);
+                                (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x))
+                                    << (16 * h);
             }
 }
 
 int32_t copse__launch_whole(const struct copse_launch *l)
 {
-    return whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values, mix(l->seed, 0, 0));
+    return whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values,
+                 mix(l->seed, 0, 0));
 }
 
 bool copse__content_is_real(uint8_t content)
 {
-    return content == COPSE_CONTENT_RESULT || content == COPSE_CONTENT_VALUES || content == COPSE_CONTENT_USUAL;
+    return content == COPSE_CONTENT_RESULT || content == COPSE_CONTENT_VALUES ||
+           content == COPSE_CONTENT_USUAL;
 }
 
 /* The step of a launch: the first one, one of the first ones, or one after a thousand steps. */
@@ -230,10 +245,10 @@ void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *wo
     for (size_t i = 0; i < l->counts[arg]; i++) {
         const uint32_t bits = mix(l->seed, arg, i);
         const unsigned v = class_of(l, bits, i);
-        words[i] = content == COPSE_CONTENT_VALUES  ? word_of(number(l, v, bits))
-                   : content == COPSE_CONTENT_USUAL ? word_of(usual(bits))
-                   : content == COPSE_CONTENT_WHOLE ? (uint32_t)whole(v, bits)
-                   : content == COPSE_CONTENT_INDEX ? index_below(l, v, bits)
+        words[i] = content == COPSE_CONTENT_VALUES     ? word_of(number(l, v, bits))
+                   : content == COPSE_CONTENT_USUAL    ? word_of(usual(bits))
+                   : content == COPSE_CONTENT_WHOLE    ? (uint32_t)whole(v, bits)
+                   : content == COPSE_CONTENT_INDEX    ? index_below(l, v, bits)
                    : content == COPSE_CONTENT_ARRANGED ? 0
                                                        : COPSE_LAUNCH_POISON;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode limits: the quick cases on this device with the limits of another, smaller one. Limits are only lowered, so
-   the simulated device is limited by the real one. */
+/* Mode limits: the quick cases on this device with the limits of another, smaller one. Limits are
+   only lowered, so the simulated device is limited by the real one. */
 #include <stdio.h>
 
 #include "prover/conformance/rig.h"
@@ -9,15 +9,15 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-/* Limits as drivers of such devices report them, or the minimum of their specification. The library's caps (groups of
-   256, 32 KiB of group memory, 8 bindings) also apply. The rows that differ most from desktop GPUs come first,
-   because a time limit may end the run. */
+/* Limits as drivers of such devices report them, or the minimum of their specification. The
+   library's caps (groups of 256, 32 KiB of group memory, 8 bindings) also apply. The rows that
+   differ most from desktop GPUs come first, because a time limit may end the run. */
 #define DESCRIBED(buffer, binding, alignment, group, groups, memory, bindings, lanes, units, ...) \
-    {                                                                                              \
-        .max_buffer_bytes = (buffer), .max_binding_bytes = (binding),                              \
-        .offset_alignment = (alignment), .max_group_size = (group), .max_group_count = (groups),   \
-        .group_memory_bytes = (memory), .max_bindings = (bindings), .max_param_bytes = 128,        \
-        .subgroup_size = (lanes), .compute_units = (units), __VA_ARGS__                            \
+    {                                                                                             \
+        .max_buffer_bytes = (buffer), .max_binding_bytes = (binding),                             \
+        .offset_alignment = (alignment), .max_group_size = (group), .max_group_count = (groups),  \
+        .group_memory_bytes = (memory), .max_bindings = (bindings), .max_param_bytes = 128,       \
+        .subgroup_size = (lanes), .compute_units = (units), __VA_ARGS__                           \
     }
 
 static const struct described {
@@ -25,25 +25,25 @@ static const struct described {
     struct copse_limits limits;
 } devices[] = {
     /* The Vulkan minimum; a small OpenCL 1.2 device. */
-    { "GPU minimum", DESCRIBED(GIB, 128 * MIB, 256, 128, 65535, 16 * KIB, 4, 1, 1,
-                               .max_texel_elements = 65536) },
-    { "small accelerator", DESCRIBED(32 * MIB, 32 * MIB, 512, 64, UINT32_MAX, 16 * KIB, 8, 4, 1,
-                                     .has_f64 = false) },
-    { "few groups", DESCRIBED(64 * MIB, 64 * MIB, 64, 32, 64, 16 * KIB, 8, 1, 2,
-                              .has_group_base = true) },
-    { "little memory", DESCRIBED(2 * MIB, MIB, 128, 64, 65535, 16 * KIB, 8, 8, 1,
-                                 .host_import_alignment = 4096) },
+    { "GPU minimum",
+      DESCRIBED(GIB, 128 * MIB, 256, 128, 65535, 16 * KIB, 4, 1, 1, .max_texel_elements = 65536) },
+    { "small accelerator",
+      DESCRIBED(32 * MIB, 32 * MIB, 512, 64, UINT32_MAX, 16 * KIB, 8, 4, 1, .has_f64 = false) },
+    { "few groups",
+      DESCRIBED(64 * MIB, 64 * MIB, 64, 32, 64, 16 * KIB, 8, 1, 2, .has_group_base = true) },
+    { "little memory",
+      DESCRIBED(2 * MIB, MIB, 128, 64, 65535, 16 * KIB, 8, 8, 1, .host_import_alignment = 4096) },
     { "MoltenVK", DESCRIBED(8 * GIB, 4 * GIB, 256, 1024, 1u << 30, 32 * KIB, 8, 32, 8,
                             .host_import_alignment = 16384, .max_texel_elements = 1u << 26) },
     { "Adreno 6xx", DESCRIBED(GIB, 128 * MIB, 64, 1024, 65535, 32 * KIB, 8, 64, 2,
                               .max_texel_elements = 1u << 27, .has_group_base = true) },
     { "Mali Bifrost", DESCRIBED(2 * GIB, 256 * MIB, 256, 384, 65535, 32 * KIB, 8, 8, 12,
                                 .max_texel_elements = 65536) },
-    { "VideoCore", DESCRIBED(GIB, GIB, 32, 256, 65535, 16 * KIB, 8, 16, 1,
-                             .max_texel_elements = 65536) },
-    { "Intel Gen9", DESCRIBED(4 * GIB, GIB, 64, 256, 65535, 64 * KIB, 8, 16, 24,
-                              .host_import_alignment = 4096, .max_texel_elements = 1u << 27,
-                              .has_group_base = true, .has_f64 = true) },
+    { "VideoCore",
+      DESCRIBED(GIB, GIB, 32, 256, 65535, 16 * KIB, 8, 16, 1, .max_texel_elements = 65536) },
+    { "Intel Gen9",
+      DESCRIBED(4 * GIB, GIB, 64, 256, 65535, 64 * KIB, 8, 16, 24, .host_import_alignment = 4096,
+                .max_texel_elements = 1u << 27, .has_group_base = true, .has_f64 = true) },
     { "AMD GCN", DESCRIBED(4 * GIB, 4 * GIB - 4, 4, 256, 65535, 32 * KIB, 8, 64, 36,
                            .host_import_alignment = 4096, .max_texel_elements = 1u << 29,
                            .has_group_base = true, .has_f64 = true) },

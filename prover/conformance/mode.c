@@ -53,14 +53,20 @@ static bool is_of_device(copse_status s)
     return s == COPSE_ERR_TIMEOUT || s == COPSE_ERR_DEVICE_LOST || s == COPSE_ERR_NONFINITE;
 }
 
-static void attempt(struct copse_conform_run *r, const struct copse_conform_case *c, copse_conform_fn *run, void *user,
-                    struct copse_conform_outcome *out)
+static void attempt(struct copse_conform_run *r, const struct copse_conform_case *c,
+                    copse_conform_fn *run, void *user, struct copse_conform_outcome *out)
 {
     out->text[0] = out->hash[0] = '\0';
     out->is_excused = r->is_shared;
     out->result = (struct copse_case_result){
-        .mode = c->mode, .op = c->op, .name = c->name, .variant = c->variant ? c->variant : "",
-        .type = "f32", .metric = "", .hash = out->hash, .text = out->text,
+        .mode = c->mode,
+        .op = c->op,
+        .name = c->name,
+        .variant = c->variant ? c->variant : "",
+        .type = "f32",
+        .metric = "",
+        .hash = out->hash,
+        .text = out->text,
         .seed = copse__run_seed(r->params->seed, c->op, c->name),
     };
     const uint64_t start = copse__now_ns();
@@ -74,12 +80,13 @@ static void attempt(struct copse_conform_run *r, const struct copse_conform_case
 }
 
 /* Whether a failed case passes when it is repeated. */
-static bool is_shaky(struct copse_conform_run *r, const struct copse_conform_case *c, copse_conform_fn *run, void *user,
-                     const struct copse_conform_outcome *first)
+static bool is_shaky(struct copse_conform_run *r, const struct copse_conform_case *c,
+                     copse_conform_fn *run, void *user, const struct copse_conform_outcome *first)
 {
     struct copse_conform_outcome again;
-    if (first->result.verdict != COPSE_VERDICT_FAIL || first->is_excused || first->result.seconds > MOST_REPEATED ||
-        r->params->own || !copse__verdicts_is_about(r, c->mode))
+    if (first->result.verdict != COPSE_VERDICT_FAIL || first->is_excused ||
+        first->result.seconds > MOST_REPEATED || r->params->own ||
+        !copse__verdicts_is_about(r, c->mode))
         return false;
     attempt(r, c, run, user, &again);
     return again.result.verdict == COPSE_VERDICT_PASS;
@@ -92,11 +99,13 @@ copse_verdict copse__conform_one(struct copse_conform_run *r, const struct copse
     if (!copse__conform_begin(r, c->mode, c->op, c->name, c->variant))
         return COPSE_VERDICT_SKIP;
     attempt(r, c, run, user, &out);
-    struct copse_evidence e = { .is_shaky = is_shaky(r, c, run, user, &out), .is_excused = out.is_excused,
+    struct copse_evidence e = { .is_shaky = is_shaky(r, c, run, user, &out),
+                                .is_excused = out.is_excused,
                                 .is_open = r->has_variants };
     const size_t at = strlen(out.text);
     if (e.is_shaky)
-        snprintf(out.text + at, sizeof out.text - at, "; it passes when it is repeated: the fault comes and goes");
+        snprintf(out.text + at, sizeof out.text - at,
+                 "; it passes when it is repeated: the fault comes and goes");
     copse__conform_end(r, &out.result, &e);
     return out.result.verdict;
 }

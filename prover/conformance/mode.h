@@ -3,10 +3,10 @@
 #ifndef COPSE_CORE_CONFORMANCE_MODE_H
 #define COPSE_CORE_CONFORMANCE_MODE_H
 
-#include "prover/conformance/conformance.h"
-#include "copse/device/queue.h"
 #include "copse/device/function.h"
+#include "copse/device/queue.h"
 #include "copse/optimizer.h"
+#include "prover/conformance/conformance.h"
 
 /* The outcome of a case, with space for its texts. Zeroed: PASS without a number. */
 struct copse_conform_outcome {
@@ -19,15 +19,15 @@ struct copse_conform_case {
     const char *mode, *op, *name, *variant; /* variant NULL = "" */
 };
 
-/* Runs a case: sets the numbers, and the verdict if it is not PASS. A status other than COPSE_OK becomes the
-   corresponding verdict, and its text the text of the result. */
+/* Runs a case: sets the numbers, and the verdict if it is not PASS. A status other than COPSE_OK
+   becomes the corresponding verdict, and its text the text of the result. */
 typedef copse_status copse_conform_fn(struct copse_conform_run *r, void *user,
                                       struct copse_conform_outcome *out);
 
-/* Begin, run and end a case, unless begin refuses it: SKIP. A case that fails is repeated once: if it passes then, the
-   fault comes and goes. Returns the verdict. */
+/* Begin, run and end a case, unless begin refuses it: SKIP. A case that fails is repeated once: if
+   it passes then, the fault comes and goes. Returns the verdict. */
 copse_verdict copse__conform_one(struct copse_conform_run *r, const struct copse_conform_case *c,
-                        copse_conform_fn *run, void *user);
+                                 copse_conform_fn *run, void *user);
 
 /* Set verdict and text if the case still passes, so that the first failure is reported. */
 void copse__conform_set(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
@@ -49,19 +49,20 @@ struct copse_timed {
     copse_queue *q;
     struct copse_command c;
 };
-/* Seconds of one run: the best of at least three batches, each long enough for the clock, `enough` seconds together
-   (timed.c). */
+/* Seconds of one run: the best of at least three batches, each long enough for the clock, `enough`
+   seconds together (timed.c). */
 copse_status copse__conform_time(const struct copse_timed *t, double enough, double *best);
 
-/* A variable in double precision. size[i] is the newest change of an element with the magnitudes of all terms added;
-   relative to it, errors do not depend on cancellation. Infinite: rounding decides the sign of the change. */
+/* A variable in double precision. size[i] is the newest change of an element with the magnitudes of
+   all terms added; relative to it, errors do not depend on cancellation. Infinite: rounding decides
+   the sign of the change. */
 struct copse_conform_variable {
     size_t count;
     double *value, *slots[3], *size;
 };
 
-/* The definition of every update rule (opt_rules.c): step t (from 1) with the gradient g; the settings have their
-   defaults. */
+/* The definition of every update rule (opt_rules.c): step t (from 1) with the gradient g; the
+   settings have their defaults. */
 struct copse_rule;
 void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
                            const struct copse_conform_variable *v);

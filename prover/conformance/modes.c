@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The modes in the order in which they run: small ones, whose failures explain others, come first. */
+/* The modes in the order in which they run: small ones, whose failures explain others, come
+   first. */
 #include "prover/conformance/conformance.h"
 
 const struct copse_conform_mode copse_conform_modes[] = {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is compared
-   separately, starting from the device's state (1000 of rules with codes, too): within 8 u of the change plus half a unit
-   of the parameter, 16 u for rules with quotients of roots; so is each of some steps beyond 1000, from the first state of
-   the slots. After 1000 steps of both on the same gradients the norms differ by at most 1e-5. */
+/* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is
+   compared separately, starting from the device's state (1000 of rules with codes, too): within 8 u
+   of the change plus half a unit of the parameter, 16 u for rules with quotients of roots; so is
+   each of some steps beyond 1000, from the first state of the slots. After 1000 steps of both on
+   the same gradients the norms differ by at most 1e-5. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/base/random.h"
-#include "prover/conformance/mode.h"
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 #include "core/rule/squares.h"
+#include "prover/conformance/mode.h"
 
 #define MOST   16389u /* elements: 4 groups of 128 invocations and a tail */
 #define SHORT  1237u  /* elements of 1000 steps, a multiple of no power of two */
 #define PADDED ((MOST + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
-#define LATE   137u   /* elements of steps beyond 1000 */
-#define SETS   8u   /* different gradients, used in turn */
+#define LATE   137u                                 /* elements of steps beyond 1000 */
+#define SETS   8u                                   /* different gradients, used in turn */
 #define STRIDE (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* words from one step's buffer to the next */
 #define BAND   0xa5a5a5a5u
 #define UNIT   0x1p-24
@@ -39,50 +40,92 @@ static const struct setup {
     copse_conformance_tier tier; /* of its 1000 steps */
 } setups[] = {
     { "adam", "defaults", { .kind = COPSE_ADAM }, COPSE_CONFORM_QUICK },
-    { "adam", "decay", { .kind = COPSE_ADAM, .weight_decay = 0.01f, .epsilon = 1e-3f },
+    { "adam",
+      "decay",
+      { .kind = COPSE_ADAM, .weight_decay = 0.01f, .epsilon = 1e-3f },
       COPSE_CONFORM_STANDARD },
-    { "adam", "schedule", { .kind = COPSE_ADAM, .beta1 = 0.3f, .beta2 = 0.9f, .schedule = halving },
+    { "adam",
+      "schedule",
+      { .kind = COPSE_ADAM, .beta1 = 0.3f, .beta2 = 0.9f, .schedule = halving },
       COPSE_CONFORM_STANDARD },
     { "adamw", "defaults", { .kind = COPSE_ADAMW }, COPSE_CONFORM_STANDARD },
     { "adamw", "decay", { .kind = COPSE_ADAMW, .weight_decay = 0.01f }, COPSE_CONFORM_QUICK },
     { "sgd", "defaults", { .kind = COPSE_SGD }, COPSE_CONFORM_QUICK },
-    { "sgd", "decay", { .kind = COPSE_SGD, .weight_decay = 0.1f, .learning_rate = 0.1f },
+    { "sgd",
+      "decay",
+      { .kind = COPSE_SGD, .weight_decay = 0.1f, .learning_rate = 0.1f },
       COPSE_CONFORM_STANDARD },
     { "momentum", "defaults", { .kind = COPSE_MOMENTUM }, COPSE_CONFORM_QUICK },
-    { "momentum", "decay", { .kind = COPSE_MOMENTUM, .weight_decay = 0.1f, .momentum = 0.5f },
+    { "momentum",
+      "decay",
+      { .kind = COPSE_MOMENTUM, .weight_decay = 0.1f, .momentum = 0.5f },
       COPSE_CONFORM_STANDARD },
     { "nesterov", "defaults", { .kind = COPSE_NESTEROV }, COPSE_CONFORM_QUICK },
-    { "nesterov", "decay", { .kind = COPSE_NESTEROV, .weight_decay = 0.1f },
+    { "nesterov",
+      "decay",
+      { .kind = COPSE_NESTEROV, .weight_decay = 0.1f },
       COPSE_CONFORM_STANDARD },
     { "adagrad", "defaults", { .kind = COPSE_ADAGRAD }, COPSE_CONFORM_STANDARD },
-    { "adagrad", "decay, initial", { .kind = COPSE_ADAGRAD, .weight_decay = 0.1f, .initial = 0.1f },
+    { "adagrad",
+      "decay, initial",
+      { .kind = COPSE_ADAGRAD, .weight_decay = 0.1f, .initial = 0.1f },
       COPSE_CONFORM_STANDARD },
     { "adadelta", "defaults", { .kind = COPSE_ADADELTA }, COPSE_CONFORM_STANDARD },
     { "rmsprop", "defaults", { .kind = COPSE_RMSPROP }, COPSE_CONFORM_STANDARD },
-    { "rmsprop", "momentum", { .kind = COPSE_RMSPROP, .momentum = 0.5f, .weight_decay = 0.1f }, COPSE_CONFORM_STANDARD },
+    { "rmsprop",
+      "momentum",
+      { .kind = COPSE_RMSPROP, .momentum = 0.5f, .weight_decay = 0.1f },
+      COPSE_CONFORM_STANDARD },
     { "rmsprop", "centred", { .kind = COPSE_RMSPROP, .is_centred = 1 }, COPSE_CONFORM_STANDARD },
-    { "rmsprop", "centred, momentum", { .kind = COPSE_RMSPROP, .is_centred = 1, .momentum = 0.9f },
+    { "rmsprop",
+      "centred, momentum",
+      { .kind = COPSE_RMSPROP, .is_centred = 1, .momentum = 0.9f },
       COPSE_CONFORM_STANDARD },
     { "amsgrad", "defaults", { .kind = COPSE_AMSGRAD }, COPSE_CONFORM_STANDARD },
-    { "amsgrad", "decay", { .kind = COPSE_AMSGRAD, .beta2 = 0.5f, .weight_decay = 0.01f }, COPSE_CONFORM_STANDARD },
+    { "amsgrad",
+      "decay",
+      { .kind = COPSE_AMSGRAD, .beta2 = 0.5f, .weight_decay = 0.01f },
+      COPSE_CONFORM_STANDARD },
     { "adamax", "defaults", { .kind = COPSE_ADAMAX }, COPSE_CONFORM_STANDARD },
     { "nadam", "defaults", { .kind = COPSE_NADAM }, COPSE_CONFORM_STANDARD },
-    /* Equal changes are rounded alike, so that a thousand of them are 1e-5 off; those of a power of two are exact. */
-    { "lion", "defaults", { .kind = COPSE_LION, .learning_rate = 0x1p-13f }, COPSE_CONFORM_STANDARD },
-    { "lion", "decay", { .kind = COPSE_LION, .weight_decay = 0.1f, .learning_rate = 1e-3f }, COPSE_CONFORM_STANDARD },
-    { "ftrl", "defaults", { .kind = COPSE_FTRL }, COPSE_CONFORM_STANDARD },
-    { "ftrl", "l1, l2", { .kind = COPSE_FTRL, .l1 = 0.01f, .l2 = 0.1f, .learning_rate = 0.1f }, COPSE_CONFORM_STANDARD },
-    { "proximal_sgd", "l1, l2", { .kind = COPSE_PROXIMAL_SGD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
+    /* Equal changes are rounded alike, so that a thousand of them are 1e-5 off; those of a power of
+       two are exact. */
+    { "lion",
+      "defaults",
+      { .kind = COPSE_LION, .learning_rate = 0x1p-13f },
       COPSE_CONFORM_STANDARD },
-    { "proximal_adagrad", "l1, l2", { .kind = COPSE_PROXIMAL_ADAGRAD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
+    { "lion",
+      "decay",
+      { .kind = COPSE_LION, .weight_decay = 0.1f, .learning_rate = 1e-3f },
+      COPSE_CONFORM_STANDARD },
+    { "ftrl", "defaults", { .kind = COPSE_FTRL }, COPSE_CONFORM_STANDARD },
+    { "ftrl",
+      "l1, l2",
+      { .kind = COPSE_FTRL, .l1 = 0.01f, .l2 = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "proximal_sgd",
+      "l1, l2",
+      { .kind = COPSE_PROXIMAL_SGD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "proximal_adagrad",
+      "l1, l2",
+      { .kind = COPSE_PROXIMAL_ADAGRAD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
       COPSE_CONFORM_STANDARD },
     { "lars", "defaults", { .kind = COPSE_LARS }, COPSE_CONFORM_STANDARD },
-    { "lars", "decay, trust", { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
+    { "lars",
+      "decay, trust",
+      { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
       COPSE_CONFORM_STANDARD },
     { "lamb", "defaults", { .kind = COPSE_LAMB }, COPSE_CONFORM_STANDARD },
     { "adam8", "defaults", { .kind = COPSE_ADAM8 }, COPSE_CONFORM_STANDARD },
-    { "adam8", "decay", { .kind = COPSE_ADAM8, .weight_decay = 0.01f, .beta1 = 0.5f, .beta2 = 0.9f }, COPSE_CONFORM_STANDARD },
-    { "lamb", "decay", { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f }, COPSE_CONFORM_STANDARD },
+    { "adam8",
+      "decay",
+      { .kind = COPSE_ADAM8, .weight_decay = 0.01f, .beta1 = 0.5f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "lamb",
+      "decay",
+      { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
 };
 
 struct state {
@@ -97,7 +140,7 @@ struct numbers {
     float parts[2][2 * BLOCKS], factors[BLOCKS];
     float start[MOST], gradients[SETS][PADDED];
     struct state before, after, want;
-    double size[MOST]; /* of the changes */
+    double size[MOST];  /* of the changes */
     bool is_open[MOST]; /* rounding has decided a sign of a change */
     uint32_t image[(1 + MOMENTS) * (PADDED + 2 * STRIDE)];
 };
@@ -109,7 +152,8 @@ struct work {
     bool is_late;   /* it runs the steps of late_steps */
 };
 
-/* Their numbers: the sums of a thousand steps, biases near 1, and a number that single precision does not have. */
+/* Their numbers: the sums of a thousand steps, biases near 1, and a number that single precision
+   does not have. */
 static const uint32_t late_steps[] = { 1001, 1002, 100003, 16777219 };
 
 static uint32_t number_of(const struct work *w, uint32_t step)
@@ -118,11 +162,14 @@ static uint32_t number_of(const struct work *w, uint32_t step)
 }
 
 /* n->want goes on by a step. */
-static void advance(const struct copse_rule *rule, const struct work *w, struct numbers *n, uint32_t step)
+static void advance(const struct copse_rule *rule, const struct work *w, struct numbers *n,
+                    uint32_t step)
 {
     const uint32_t count = w->count;
     struct state *s = &n->want;
-    const struct copse_conform_variable v = { count, s->value, { s->slots[0], s->slots[1], s->slots[2] }, n->size };
+    const struct copse_conform_variable v = {
+        count, s->value, { s->slots[0], s->slots[1], s->slots[2] }, n->size
+    };
     for (uint32_t i = 0; i < count; i++)
         n->scaled[i] = (double)SCALE * (double)n->gradients[step % SETS][i];
     copse__conform_update(rule, number_of(w, step), n->scaled, &v);
@@ -140,7 +187,8 @@ struct rig {
     size_t slot_words;
 };
 
-/* Four groups and a tail of the kernel that updates; as it is launched: 32 elements for an invocation. */
+/* Four groups and a tail of the kernel that updates; as it is launched: 32 elements for an
+   invocation. */
 static uint32_t count_of(const copse_device *dev, const struct setup *s)
 {
     const struct copse_rule_row *row = copse__rule_row(s->params.kind);
@@ -151,7 +199,8 @@ static uint32_t count_of(const copse_device *dev, const struct setup *s)
 
 static copse_status make(copse_device *dev, size_t words, copse_buffer **out)
 {
-    return copse_buffer_create(dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * words }, out);
+    return copse_buffer_create(
+        dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * words }, out);
 }
 
 static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
@@ -172,12 +221,13 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     for (uint32_t k = 0; k < g->rule.slots; k++) {
         uint32_t word;
         memcpy(&word, &g->rule.slot_starts[k], sizeof word);
-        COPSE_TRY(copse_queue_fill(g->queue, g->slots,
-                                   COPSE_WORD_BYTES * (STRIDE + (size_t)copse__rule_slot_at(&g->rule, k, g->count)),
-                                   COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, g->count), word));
+        COPSE_TRY(copse_queue_fill(
+            g->queue, g->slots,
+            COPSE_WORD_BYTES * (STRIDE + (size_t)copse__rule_slot_at(&g->rule, k, g->count)),
+            COPSE_WORD_BYTES * (size_t)copse__rule_slot_words(&g->rule, k, g->count), word));
     }
     COPSE_TRY(copse_queue_write(g->queue, g->values, COPSE_WORD_BYTES * STRIDE, n->start,
-                               COPSE_WORD_BYTES * g->count));
+                                COPSE_WORD_BYTES * g->count));
     COPSE_TRY(copse_queue_write(g->queue, g->gradients, 0, n->gradients, sizeof n->gradients));
     for (uint32_t step = 1; step <= w->steps; step++) {
         uint32_t words[COPSE_STEP_WORDS] = { 0 };
@@ -185,7 +235,8 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
         memcpy(&words[COPSE_STEP_SCALE], &scale, sizeof scale);
         words[COPSE_STEP_NUMBER] = number_of(w, step);
         copse__rule_step(&g->rule, number_of(w, step), words);
-        COPSE_TRY(copse_queue_write(g->queue, g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1), words,
+        COPSE_TRY(copse_queue_write(g->queue, g->words,
+                                    COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1), words,
                                     sizeof words));
     }
     return COPSE_OK;
@@ -206,22 +257,25 @@ struct range {
 };
 
 /* Of a rule that trusts: measure, and write the factors. */
-static copse_status measure(copse_device *dev, struct rig *g, struct numbers *n, const struct range *at)
+static copse_status measure(copse_device *dev, struct rig *g, struct numbers *n,
+                            const struct range *at)
 {
     struct copse_command c[2];
     struct copse_squares sums[2] = { { { 0 } }, { { 0 } } };
     const size_t blocks = (g->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK;
-    COPSE_TRY(copse__rule_measure_trust(&g->rule, dev, &at->values, &at->gradients, &at->slots, &at->words, at->parts,
-                                        g->count, c));
+    COPSE_TRY(copse__rule_measure_trust(&g->rule, dev, &at->values, &at->gradients, &at->slots,
+                                        &at->words, at->parts, g->count, c));
     for (int k = 0; k < 2; k++) {
         COPSE_TRY(copse__queue_encode(g->queue, &c[k]));
-        COPSE_TRY(copse_queue_read(g->queue, g->parts, at->parts[k].offset, n->parts[k], at->parts[k].size));
+        COPSE_TRY(copse_queue_read(g->queue, g->parts, at->parts[k].offset, n->parts[k],
+                                   at->parts[k].size));
     }
     COPSE_TRY(copse_queue_finish(g->queue));
     for (int k = 0; k < 2; k++)
         copse__squares_add(&sums[k], n->parts[k], blocks);
     for (size_t b = 0; b < blocks; b++)
-        n->factors[b] = copse__rule_trust(&g->rule, copse__squares_root(&sums[0]), copse__squares_root(&sums[1]), SCALE);
+        n->factors[b] = copse__rule_trust(&g->rule, copse__squares_root(&sums[0]),
+                                          copse__squares_root(&sums[1]), SCALE);
     return copse_queue_write(g->queue, g->parts, 0, n->factors, blocks * sizeof *n->factors);
 }
 
@@ -231,14 +285,17 @@ static copse_status step_once(copse_device *dev, struct rig *g, struct numbers *
     const struct range at = {
         .values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->count },
         .slots = { g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words },
-        .gradients = { g->gradients, COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS), COPSE_WORD_BYTES * g->count },
-        .words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1), COPSE_WORD_BYTES * COPSE_STEP_WORDS },
+        .gradients = { g->gradients, COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS),
+                       COPSE_WORD_BYTES * g->count },
+        .words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1),
+                   COPSE_WORD_BYTES * COPSE_STEP_WORDS },
         .parts = { { g->parts, 0, PARTS }, { g->parts, parts, PARTS } },
     };
     struct copse_command c;
     if (g->rule.trusts)
         COPSE_TRY(measure(dev, g, n, &at));
-    COPSE_TRY(copse__rule_command(&g->rule, dev, &at.values, &at.gradients, &at.slots, &at.words, &at.parts[0], g->count, &c));
+    COPSE_TRY(copse__rule_command(&g->rule, dev, &at.values, &at.gradients, &at.slots, &at.words,
+                                  &at.parts[0], g->count, &c));
     return copse__queue_encode(g->queue, &c);
 }
 
@@ -277,8 +334,10 @@ static void decode(const struct rig *g, const uint32_t *words, struct state *to)
         at[k] = words + copse__rule_slot_at(&g->rule, k, g->count);
     for (uint32_t i = 0; i < g->count; i++) {
         const uint32_t block = i / COPSE_RULE_BLOCK;
-        to->slots[0][i] = (double)copse__code_mean(copse__code_at(at[0], i), (float)real(at[1][block]));
-        to->slots[1][i] = (double)copse__code_square(copse__code_at(at[2], i), (float)real(at[3][block]));
+        to->slots[0][i] =
+            (double)copse__code_mean(copse__code_at(at[0], i), (float)real(at[1][block]));
+        to->slots[1][i] =
+            (double)copse__code_square(copse__code_at(at[2], i), (float)real(at[3][block]));
         to->slots[2][i] = 0.0;
     }
 }
@@ -309,7 +368,8 @@ static double ulp(double x)
     return ldexp(1.0, exponent - 24);
 }
 
-/* The numbers of codes 0 to 2^bits - 1, from the definition: 2^f equal steps in the decade that ends at 10^(f + 1 - bits). */
+/* The numbers of codes 0 to 2^bits - 1, from the definition: 2^f equal steps in the decade that
+   ends at 10^(f + 1 - bits). */
 static void list_codes(uint32_t bits, double *to)
 {
     *to++ = 0.0;
@@ -327,7 +387,8 @@ static double nearest_off(const double *list, double y, uint32_t bits)
     return least;
 }
 
-static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t step, struct copse_conform_outcome *out)
+static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t step,
+                          struct copse_conform_outcome *out)
 {
     double list[2][256];
     list_codes(COPSE_CODE_MEAN_BITS, list[0]);
@@ -342,8 +403,11 @@ static void compare_codes(const struct rig *g, const struct numbers *n, uint32_t
                 const double is = n->after.slots[k][i], want = n->want.slots[k][i];
                 const double off = most > 0.0 ? fabs(is - want) / most : fabs(is);
                 const double y = most > 0.0 ? fabs(want) / most : 0.0;
-                if (!(off <= nearest_off(list[k], y, k ? COPSE_CODE_SQUARE_BITS : COPSE_CODE_MEAN_BITS) + 1e-6))
-                    copse__conform_set(out, COPSE_VERDICT_FAIL, "step %u, element %u: slot %s is %.9g, expected near %.17g",
+                if (!(off <=
+                      nearest_off(list[k], y, k ? COPSE_CODE_SQUARE_BITS : COPSE_CODE_MEAN_BITS) +
+                          1e-6))
+                    copse__conform_set(out, COPSE_VERDICT_FAIL,
+                                       "step %u, element %u: slot %s is %.9g, expected near %.17g",
                                        step, i, k ? "v" : "m", is, want);
             }
         }
@@ -353,7 +417,8 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
                               struct numbers *n, struct copse_conform_outcome *out)
 {
     out->result.metric = "R";
-    out->result.limit = g->rule.row->kernel == COPSE_KERNEL_adaptive || g->rule.trusts ? 16.0 : 8.0; /* of launches, too */
+    /* of launches, too */
+    out->result.limit = g->rule.row->kernel == COPSE_KERNEL_adaptive || g->rule.trusts ? 16.0 : 8.0;
     for (uint32_t step = 1; step <= w->steps; step++) {
         COPSE_TRY(read_state(g, n, &n->before, out));
         COPSE_TRY(step_once(r->dev, g, n, step));
@@ -370,7 +435,8 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
             if (!copse__conform_measure(out, units, i, n->after.value[i], n->want.value[i]))
                 copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "step %u, element %u: %.9g, expected %.17g (the change is %.3g)",
-                                   number_of(w, step), i, n->after.value[i], n->want.value[i], n->size[i]);
+                                   number_of(w, step), i, n->after.value[i], n->want.value[i],
+                                   n->size[i]);
         }
         if (is_coded(g))
             compare_codes(g, n, number_of(w, step), out);
@@ -419,8 +485,9 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
         copse__conform_set(out, COPSE_VERDICT_FAIL, "after %u steps the parameters are %.3g off",
                            w->steps, sqrt(difference / size));
     if (open > g->count / 8)
-        copse__conform_set(out, COPSE_VERDICT_MISTRUSTED, "rounding decides the sign of %u of %u changes: proves little",
-                           open, g->count);
+        copse__conform_set(out, COPSE_VERDICT_MISTRUSTED,
+                           "rounding decides the sign of %u of %u changes: proves little", open,
+                           g->count);
     return COPSE_OK;
 }
 
@@ -441,7 +508,8 @@ static copse_status check(struct copse_conform_run *r, void *user,
     }
     copse_status status = open_rig(r, w, n, &g);
     if (!status)
-        status = w->steps > 10 && !is_coded(&g) ? many_steps(r, w, &g, n, out) : few_steps(r, w, &g, n, out);
+        status = w->steps > 10 && !is_coded(&g) ? many_steps(r, w, &g, n, out)
+                                                : few_steps(r, w, &g, n, out);
     close_rig(&g);
     copse__free(&r->ctx->base.mem, n);
     return status;
@@ -454,15 +522,18 @@ copse_status copse__conform_opt(struct copse_conform_run *r)
         for (size_t k = 0; k <= COPSE_COUNT(steps); k++) {
             char name[48];
             const bool is_late = k == COPSE_COUNT(steps);
-            struct work w = { .setup = &setups[i], .steps = is_late ? COPSE_COUNT(late_steps) : steps[k], .is_late = is_late };
+            struct work w = { .setup = &setups[i],
+                              .steps = is_late ? COPSE_COUNT(late_steps) : steps[k],
+                              .is_late = is_late };
             if (w.steps == 1000 && r->params->tier < setups[i].tier && !r->params->case_name)
                 continue;
             if (is_late)
                 snprintf(name, sizeof name, "%s, steps beyond 1000", setups[i].name);
             else
-                snprintf(name, sizeof name, "%s, %u step%s", setups[i].name, w.steps, w.steps == 1 ? "" : "s");
-            copse__conform_one(
-                r, &(struct copse_conform_case){ "opt", setups[i].op, name, NULL }, check, &w);
+                snprintf(name, sizeof name, "%s, %u step%s", setups[i].name, w.steps,
+                         w.steps == 1 ? "" : "s");
+            copse__conform_one(r, &(struct copse_conform_case){ "opt", setups[i].op, name, NULL },
+                               check, &w);
         }
     return COPSE_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The definitions of update rules in double precision, from the sources that docs/optimizers.md names. */
+/* The definitions of update rules in double precision, from the sources that docs/optimizers.md
+   names. */
 #include <math.h>
 
-#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
+#include "prover/conformance/mode.h"
 
 /* A step of an element. */
 struct step {
@@ -54,7 +55,8 @@ static double adam(const struct step *s, double *size)
     const double beta1 = (double)s->p->beta1, beta2 = (double)s->p->beta2;
     const double m = blend(s->slots[0], beta1, 1.0 - beta1, s->g, s->all);
     blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);
-    const double divisor = bias(beta1, s->t) * (sqrt(*s->slots[1] / bias(beta2, s->t)) + (double)s->p->epsilon);
+    const double divisor =
+        bias(beta1, s->t) * (sqrt(*s->slots[1] / bias(beta2, s->t)) + (double)s->p->epsilon);
     *size = s->rate * m / divisor;
     return s->rate * *s->slots[0] / divisor;
 }
@@ -71,7 +73,8 @@ static double adadelta(const struct step *s, double *size)
 {
     const double rho = (double)s->p->beta2, epsilon = (double)s->p->epsilon;
     blend(s->slots[0], rho, 1.0 - rho, s->g * s->g, 0.0);
-    const double factor = sqrt(*s->slots[1] + epsilon) / sqrt(*s->slots[0] + epsilon), change = factor * s->g;
+    const double factor = sqrt(*s->slots[1] + epsilon) / sqrt(*s->slots[0] + epsilon),
+                 change = factor * s->g;
     blend(s->slots[1], rho, 1.0 - rho, change * change, 0.0);
     *size = s->rate * factor * s->all;
     return s->rate * change;
@@ -104,7 +107,8 @@ static double amsgrad(const struct step *s, double *size)
     const double m = blend(s->slots[0], beta1, 1.0 - beta1, s->g, s->all);
     blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);
     *s->slots[2] = fmax(*s->slots[2], *s->slots[1]);
-    const double divisor = bias(beta1, s->t) * (sqrt(*s->slots[2] / bias(beta2, s->t)) + (double)s->p->epsilon);
+    const double divisor =
+        bias(beta1, s->t) * (sqrt(*s->slots[2] / bias(beta2, s->t)) + (double)s->p->epsilon);
     *size = s->rate * m / divisor;
     return s->rate * *s->slots[0] / divisor;
 }
@@ -133,13 +137,15 @@ static double nadam(const struct step *s, double *size)
         product *= nadam_mu(s, t);
     const double m = blend(s->slots[0], beta1, 1.0 - beta1, s->g, s->all);
     blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);
-    const double of_gradient = (1.0 - now) / (1.0 - product), of_mean = next / (1.0 - product * next);
+    const double of_gradient = (1.0 - now) / (1.0 - product),
+                 of_mean = next / (1.0 - product * next);
     const double divisor = sqrt(*s->slots[1] / bias(beta2, s->t)) + (double)s->p->epsilon;
     *size = s->rate * (of_gradient * s->all + of_mean * m) / divisor;
     return s->rate * (of_gradient * s->g + of_mean * *s->slots[0]) / divisor;
 }
 
-/* Where the sign depends on rounding, of this step or of the 100 whose sum the mean is, both are right. */
+/* Where the sign depends on rounding, of this step or of the 100 whose sum the mean is, both are
+   right. */
 static double lion(const struct step *s, double *size)
 {
     const double beta1 = (double)s->p->beta1, beta2 = (double)s->p->beta2;
@@ -187,12 +193,22 @@ static double proximal_adagrad(const struct step *s, double *size)
 }
 
 static change_fn *const changes[] = {
-    [COPSE_ADAM] = adam,         [COPSE_ADAMW] = adam,         [COPSE_SGD] = sgd,
-    [COPSE_MOMENTUM] = momentum, [COPSE_NESTEROV] = nesterov,  [COPSE_ADAGRAD] = adagrad,
-    [COPSE_ADADELTA] = adadelta, [COPSE_RMSPROP] = rmsprop,    [COPSE_AMSGRAD] = amsgrad,
-    [COPSE_ADAMAX] = adamax,     [COPSE_NADAM] = nadam,        [COPSE_LION] = lion,
+    [COPSE_ADAM] = adam,
+    [COPSE_ADAMW] = adam,
+    [COPSE_SGD] = sgd,
+    [COPSE_MOMENTUM] = momentum,
+    [COPSE_NESTEROV] = nesterov,
+    [COPSE_ADAGRAD] = adagrad,
+    [COPSE_ADADELTA] = adadelta,
+    [COPSE_RMSPROP] = rmsprop,
+    [COPSE_AMSGRAD] = amsgrad,
+    [COPSE_ADAMAX] = adamax,
+    [COPSE_NADAM] = nadam,
+    [COPSE_LION] = lion,
     [COPSE_ADAM8] = adam,
-    [COPSE_FTRL] = ftrl,         [COPSE_PROXIMAL_SGD] = proximal_sgd, [COPSE_PROXIMAL_ADAGRAD] = proximal_adagrad,
+    [COPSE_FTRL] = ftrl,
+    [COPSE_PROXIMAL_SGD] = proximal_sgd,
+    [COPSE_PROXIMAL_ADAGRAD] = proximal_adagrad,
 };
 
 static double rate_of(const struct copse_optimizer_params *p, double t)
@@ -200,14 +216,20 @@ static double rate_of(const struct copse_optimizer_params *p, double t)
     return (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t) : p->learning_rate);
 }
 
-static double update(const struct copse_optimizer_params *p, double t, double g, double x, double *const slots[3],
-                     double *size)
+static double update(const struct copse_optimizer_params *p, double t, double g, double x,
+                     double *const slots[3], double *size)
 {
     const double decay = (double)p->weight_decay * x;
     const bool is_decoupled = p->kind == COPSE_ADAMW || p->kind == COPSE_LION;
     const double into = is_decoupled ? 0.0 : decay;
     const struct step s = {
-        .p = p, .t = t, .g = g + into, .all = fabs(g) + fabs(into), .x = x, .slots = slots, .rate = rate_of(p, t),
+        .p = p,
+        .t = t,
+        .g = g + into,
+        .all = fabs(g) + fabs(into),
+        .x = x,
+        .slots = slots,
+        .rate = rate_of(p, t),
     };
     const double change = changes[p->kind](&s, size);
     if (!is_decoupled)
@@ -232,27 +254,34 @@ static double ratio(double a, double b)
 }
 
 /* The rate of the variable is inside of the momentum, as in the paper. */
-static void lars(const struct copse_optimizer_params *p, double t, const double *g, const struct copse_conform_variable *v)
+static void lars(const struct copse_optimizer_params *p, double t, const double *g,
+                 const struct copse_conform_variable *v)
 {
     const double decay = (double)p->weight_decay, values = norm(v->value, v->count);
-    const double own = rate_of(p, t) * ratio((double)p->trust * values, norm(g, v->count) + decay * values);
+    const double own =
+        rate_of(p, t) * ratio((double)p->trust * values, norm(g, v->count) + decay * values);
     for (size_t i = 0; i < v->count; i++) {
         const double x = v->value[i];
-        v->size[i] = blend(&v->slots[0][i], (double)p->momentum, own, g[i] + decay * x, fabs(g[i]) + fabs(decay * x));
+        v->size[i] = blend(&v->slots[0][i], (double)p->momentum, own, g[i] + decay * x,
+                           fabs(g[i]) + fabs(decay * x));
         v->value[i] = x - v->slots[0][i];
     }
 }
 
 /* The update of element i by its slots, which are those of this step. */
-static double lamb_update(const struct copse_optimizer_params *p, double t, const struct copse_conform_variable *v, size_t i)
+static double lamb_update(const struct copse_optimizer_params *p, double t,
+                          const struct copse_conform_variable *v, size_t i)
 {
     const double divisor = sqrt(v->slots[1][i] / bias((double)p->beta2, t)) + (double)p->epsilon;
-    return v->slots[0][i] / bias((double)p->beta1, t) / divisor + (double)p->weight_decay * v->value[i];
+    return v->slots[0][i] / bias((double)p->beta1, t) / divisor +
+           (double)p->weight_decay * v->value[i];
 }
 
-static void lamb(const struct copse_optimizer_params *p, double t, const double *g, const struct copse_conform_variable *v)
+static void lamb(const struct copse_optimizer_params *p, double t, const double *g,
+                 const struct copse_conform_variable *v)
 {
-    const double beta1 = (double)p->beta1, beta2 = (double)p->beta2, values = norm(v->value, v->count);
+    const double beta1 = (double)p->beta1, beta2 = (double)p->beta2,
+                 values = norm(v->value, v->count);
     double sum = 0.0;
     for (size_t i = 0; i < v->count; i++) {
         v->size[i] = blend(&v->slots[0][i], beta1, 1.0 - beta1, g[i], fabs(g[i]));
@@ -262,7 +291,8 @@ static void lamb(const struct copse_optimizer_params *p, double t, const double 
     }
     const double own = rate_of(p, t) * ratio(values, sqrt(sum));
     for (size_t i = 0; i < v->count; i++) {
-        const double divisor = bias(beta1, t) * (sqrt(v->slots[1][i] / bias(beta2, t)) + (double)p->epsilon);
+        const double divisor =
+            bias(beta1, t) * (sqrt(v->slots[1][i] / bias(beta2, t)) + (double)p->epsilon);
         v->size[i] = own * (v->size[i] / divisor + (double)p->weight_decay * fabs(v->value[i]));
         v->value[i] -= own * lamb_update(p, t, v, i);
     }

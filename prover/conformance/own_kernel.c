@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A user kernel: a kernel row is made of its code. It replaces a library kernel, or that of a registered op; or it is another
-   kernel, whose launch a file describes (own_launch.h). */
+/* A user kernel: a kernel row is made of its code. It replaces a library kernel, or that of a
+   registered op; or it is another kernel, whose launch a file describes (own_launch.h). */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +11,14 @@ struct copse_own_row {
     struct copse_user_kernel user; /* its row; the rest for a kernel with a description */
     struct copse_own_launch launch;
     bool is_described;
-    uint32_t id; /* then */
+    uint32_t id;     /* then */
     char *text;      /* completed */
     uint32_t *words; /* SPIR-V */
 };
 
 /* ctx NULL: of any context. */
-static const struct copse_kernel_row *find_row(const copse_context *ctx, const char *name, enum copse_kernel_id *id)
+static const struct copse_kernel_row *find_row(const copse_context *ctx, const char *name,
+                                               enum copse_kernel_id *id)
 {
     uint32_t found;
     if (!name || !copse__row_find(ctx, name, strlen(name), &found))
@@ -33,12 +34,14 @@ static copse_status no_kernel(const char *kernel)
     char names[900] = "";
     for (size_t i = 0, at = 0; i < copse_kernel_count && at + 40 < sizeof names; i++)
         at += (size_t)snprintf(names + at, sizeof names - at, " %s", copse_kernel_table[i].name);
-    return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s", kernel, names);
+    return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s", kernel,
+                      names);
 }
 
-/* The text between the parentheses of a line that starts with `word`, on one line; "" if there is none. Vulkan-only kernels
-   have no text. */
-static const char *find_words(const struct copse_kernel_row *row, const char *word, char *out, size_t room)
+/* The text between the parentheses of a line that starts with `word`, on one line; "" if there is
+   none. Vulkan-only kernels have no text. */
+static const char *find_words(const struct copse_kernel_row *row, const char *word, char *out,
+                              size_t room)
 {
     const char *text = (const char *)row->cl_text, *from = text ? strstr(text, word) : NULL;
     size_t at = 0;
@@ -93,30 +96,36 @@ copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
     }
     add_line(&l, "  group: %u x %u\n", row->group_x, row->group_y);
     return l.at < room ? COPSE_OK
-                       : copse_fail(COPSE_ERR_ARGUMENT, "conformance: no room for the contract of %s", row->name);
+                       : copse_fail(COPSE_ERR_ARGUMENT,
+                                    "conformance: no room for the contract of %s", row->name);
 }
 
 /* ---- the row ---- */
 
-static copse_status take_text(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
+static copse_status take_text(copse_context *ctx, const struct copse_own_kernel *own,
+                              struct copse_own_row *r)
 {
     char entry[48];
     copse__kernel_entry(&r->user.row, entry);
-    COPSE_TRY(copse__code_text("conformance", &ctx->base.mem, entry, own->code, own->size, &r->text, &r->user.row.cl_size));
+    COPSE_TRY(copse__code_text("conformance", &ctx->base.mem, entry, own->code, own->size, &r->text,
+                               &r->user.row.cl_size));
     r->user.row.cl_text = (const unsigned char *)r->text;
     return COPSE_OK;
 }
 
-static copse_status take_spirv(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
+static copse_status take_spirv(copse_context *ctx, const struct copse_own_kernel *own,
+                               struct copse_own_row *r)
 {
-    COPSE_TRY(copse__code_spirv("conformance", &ctx->base.mem, &r->user.row, own->code, own->size, &r->words));
+    COPSE_TRY(copse__code_spirv("conformance", &ctx->base.mem, &r->user.row, own->code, own->size,
+                                &r->words));
     r->user.row.spirv = r->words;
     r->user.row.spirv_bytes = own->size;
     return COPSE_OK;
 }
 
-static copse_status take_code(copse_context *ctx, copse_device *dev, const struct copse_own_kernel *own,
-                              struct copse_own_row *r, uint32_t id, bool is_new)
+static copse_status take_code(copse_context *ctx, copse_device *dev,
+                              const struct copse_own_kernel *own, struct copse_own_row *r,
+                              uint32_t id, bool is_new)
 {
     uint32_t magic;
     memcpy(&magic, own->code, sizeof magic);
@@ -133,7 +142,8 @@ static copse_status take_code(copse_context *ctx, copse_device *dev, const struc
 }
 
 /* A row of its own, by the description. */
-static copse_status describe(copse_context *ctx, const struct copse_own_kernel *own, struct copse_own_row *r)
+static copse_status describe(copse_context *ctx, const struct copse_own_kernel *own,
+                             struct copse_own_row *r)
 {
     const struct copse_own_launch *o = &r->launch;
     struct copse_kernel_row *row = &r->user.row;
@@ -141,13 +151,18 @@ static copse_status describe(copse_context *ctx, const struct copse_own_kernel *
     snprintf(r->user.name, sizeof r->user.name, "%s", o->kernel);
     r->user.ctx = ctx;
     *row = (struct copse_kernel_row){
-        .name = r->user.name, .arg_count = (uint8_t)o->buffer_count, .spec_count = (uint8_t)o->spec_count,
-        .param_words = (uint16_t)o->param_count, .group_x = (uint16_t)o->group[0], .group_y = (uint16_t)o->group[1],
+        .name = r->user.name,
+        .arg_count = (uint8_t)o->buffer_count,
+        .spec_count = (uint8_t)o->spec_count,
+        .param_words = (uint16_t)o->param_count,
+        .group_x = (uint16_t)o->group[0],
+        .group_y = (uint16_t)o->group[1],
         .law = &r->user.law,
     };
     for (uint32_t i = 0; i < o->buffer_count; i++)
-        row->args[i] = (struct copse_kernel_arg){ o->buffers[i].is_whole ? COPSE_ARG_I32 : COPSE_ARG_F32,
-                                                  o->buffers[i].is_written };
+        row->args[i] =
+            (struct copse_kernel_arg){ o->buffers[i].is_whole ? COPSE_ARG_I32 : COPSE_ARG_F32,
+                                       o->buffers[i].is_written };
     r->is_described = true;
     r->id = UINT32_MAX;
     return COPSE_OK;
@@ -165,8 +180,10 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     if (!own->code || own->size < 4)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no code for kernel '%s'", own->kernel);
     if (dev->info.kind == COPSE_DEVICE_REFERENCE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: %s runs functions of the library only; check a "
-                                              "kernel on another device", dev->info.id);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "conformance: %s runs functions of the library only; check a "
+                          "kernel on another device",
+                          dev->info.id);
     struct copse_own_row *r = copse__alloc(&ctx->base.mem, 1, sizeof *r);
     if (!r)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");
@@ -199,9 +216,11 @@ copse_status copse__own_kernel_was_used(copse_device *dev, const struct copse_ow
 {
     return copse__kernel_is_compiled(dev, &r->user.row)
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT,
-                            "conformance: none of the cases uses kernel %s; name its op with --ops, "
-                            "or force it with --variant", r->user.row.name);
+               : copse_fail(
+                     COPSE_ERR_ARGUMENT,
+                     "conformance: none of the cases uses kernel %s; name its op with --ops, "
+                     "or force it with --variant",
+                     r->user.row.name);
 }
 
 void copse__own_kernel_close(copse_context *ctx, struct copse_own_row **row)

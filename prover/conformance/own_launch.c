@@ -33,15 +33,18 @@ static copse_status fail(const struct line *l, const char *fmt, ...)
 
 /* ---- numbers ---- */
 
-static copse_status take_whole(const struct line *l, uint32_t i, double least, double most, double *out)
+static copse_status take_whole(const struct line *l, uint32_t i, double least, double most,
+                               double *out)
 {
-    if (i < l->count && copse__number_parse(l->words[i], strlen(l->words[i]), out) && *out == floor(*out) &&
-        *out >= least && *out <= most)
+    if (i < l->count && copse__number_parse(l->words[i], strlen(l->words[i]), out) &&
+        *out == floor(*out) && *out >= least && *out <= most)
         return COPSE_OK;
-    return fail(l, "%s: '%s' is no whole number from %.0f to %.0f", l->words[0], i < l->count ? l->words[i] : "", least, most);
+    return fail(l, "%s: '%s' is no whole number from %.0f to %.0f", l->words[0],
+                i < l->count ? l->words[i] : "", least, most);
 }
 
-static copse_status take_u32(const struct line *l, uint32_t i, uint32_t least, uint32_t most, uint32_t *out)
+static copse_status take_u32(const struct line *l, uint32_t i, uint32_t least, uint32_t most,
+                             uint32_t *out)
 {
     double x;
     COPSE_TRY(take_whole(l, i, (double)least, (double)most, &x));
@@ -78,9 +81,12 @@ static copse_status take_group(const struct line *l, struct copse_own_launch *ou
 {
     COPSE_TRY(take_pair(l, 1024, out->group));
     const uint32_t size = out->group[0] * out->group[1];
-    return (out->group[0] & (out->group[0] - 1)) == 0 && (out->group[1] & (out->group[1] - 1)) == 0 && size <= 1024
+    return (out->group[0] & (out->group[0] - 1)) == 0 &&
+                   (out->group[1] & (out->group[1] - 1)) == 0 && size <= 1024
                ? COPSE_OK
-               : fail(l, "group: a group of %ux%u: both are powers of two, up to 1024 invocations together",
+               : fail(l,
+                      "group: a group of %ux%u: both are powers of two, up to 1024 invocations "
+                      "together",
                       (unsigned)out->group[0], (unsigned)out->group[1]);
 }
 
@@ -176,7 +182,10 @@ static copse_status take_values(const struct line *l, struct copse_own_launch *o
         while (v < COPSE_VALUES_COUNT && strcmp(l->words[i], copse_values_names[v]) != 0)
             v++;
         if (v == COPSE_VALUES_COUNT)
-            return fail(l, "values: '%s' is not usual, zeros, NaN, infinities, subnormals, extremes or edges", l->words[i]);
+            return fail(
+                l,
+                "values: '%s' is not usual, zeros, NaN, infinities, subnormals, extremes or edges",
+                l->words[i]);
         out->values |= COPSE_BIT(v);
     }
     return COPSE_OK;
@@ -185,8 +194,12 @@ static copse_status take_values(const struct line *l, struct copse_own_launch *o
 /* reference KERNEL BUFFER... */
 static copse_status take_reference(const struct line *l, struct copse_own_launch *out)
 {
-    if (!copse__row_find(NULL, l->words[1], strlen(l->words[1]), &out->reference) || out->reference >= COPSE_KERNEL_COUNT)
-        return fail(l, "reference: the library has no kernel '%s': copse conformance list --coverage lists them", l->words[1]);
+    if (!copse__row_find(NULL, l->words[1], strlen(l->words[1]), &out->reference) ||
+        out->reference >= COPSE_KERNEL_COUNT)
+        return fail(l,
+                    "reference: the library has no kernel '%s': copse conformance list --coverage "
+                    "lists them",
+                    l->words[1]);
     if (copse_kernel_table[out->reference].is_variant)
         return fail(l, "reference: '%s' is a variant and has no reference of its own", l->words[1]);
     out->has_reference = true;
@@ -256,8 +269,11 @@ static copse_status take_line(const struct line *l, struct copse_own_launch *out
             return fail(l, "expected: %s", k->usage);
         return k->take(l, out);
     }
-    return fail(l, "'%.40s' is no keyword; there are kernel, group, groups, buffer, param, spec, values, reference, "
-                   "reference_param, reference_spec, limit, runs", l->words[0]);
+    return fail(l,
+                "'%.40s' is no keyword; there are kernel, group, groups, buffer, param, spec, "
+                "values, reference, "
+                "reference_param, reference_spec, limit, runs",
+                l->words[0]);
 }
 
 /* ---- the whole ---- */
@@ -279,36 +295,40 @@ static copse_status check_reference(const struct line *l, struct copse_own_launc
 {
     const struct copse_kernel_row *row = &copse_kernel_table[o->reference];
     if (o->mapped_count != row->arg_count)
-        return fail(l, "reference: %s has %u buffers, %u are named (copse conformance contract --kernel %s)", row->name,
-                    row->arg_count, (unsigned)o->mapped_count, row->name);
+        return fail(
+            l,
+            "reference: %s has %u buffers, %u are named (copse conformance contract --kernel %s)",
+            row->name, row->arg_count, (unsigned)o->mapped_count, row->name);
     if (o->reference_param_count == 0) {
         memcpy(o->reference_params, o->params, sizeof o->params);
         o->reference_param_count = o->param_count;
     }
     if (o->reference_param_count != row->param_words)
-        return fail(l, "reference: %s has %u words of parameters, %u are given: use reference_param", row->name,
-                    row->param_words, (unsigned)o->reference_param_count);
+        return fail(l,
+                    "reference: %s has %u words of parameters, %u are given: use reference_param",
+                    row->name, row->param_words, (unsigned)o->reference_param_count);
     if (o->reference_spec_count == 0) {
         memcpy(o->reference_spec, o->spec, sizeof o->spec);
         o->reference_spec_count = o->spec_count;
     }
     if (o->reference_spec_count != row->spec_count)
-        return fail(l, "reference: %s has %u constants, %u are given: use reference_spec", row->name, row->spec_count,
-                    (unsigned)o->reference_spec_count);
+        return fail(l, "reference: %s has %u constants, %u are given: use reference_spec",
+                    row->name, row->spec_count, (unsigned)o->reference_spec_count);
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const int32_t at = o->buffer_of[a];
         if (at < 0 && row->args[a].is_written)
-            return fail(l, "reference: buffer %u of %s is a result and cannot be '-'", (unsigned)a, row->name);
+            return fail(l, "reference: buffer %u of %s is a result and cannot be '-'", (unsigned)a,
+                        row->name);
         if (at < 0)
             continue;
         if ((uint32_t)at >= o->buffer_count)
             return fail(l, "reference: there is no buffer %d", (int)at);
         if ((row->args[a].kind == COPSE_ARG_I32) != o->buffers[at].is_whole)
-            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a, row->name,
-                        row->args[a].kind == COPSE_ARG_I32 ? "i32" : "f32", (int)at);
+            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a,
+                        row->name, row->args[a].kind == COPSE_ARG_I32 ? "i32" : "f32", (int)at);
         if (row->args[a].is_written != o->buffers[at].is_written)
-            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a, row->name,
-                        row->args[a].is_written ? "written" : "only read", (int)at);
+            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a,
+                        row->name, row->args[a].is_written ? "written" : "only read", (int)at);
     }
     return COPSE_OK;
 }
@@ -316,10 +336,14 @@ static copse_status check_reference(const struct line *l, struct copse_own_launc
 static copse_status complete(const struct line *l, struct copse_own_launch *o)
 {
     if (!o->kernel[0] || o->grid[0] == 0 || o->group[0] == 0)
-        return fail(l, "the line '%s' is missing", !o->kernel[0] ? "kernel NAME" : o->grid[0] == 0 ? "groups X [Y]" : "group X [Y]");
+        return fail(l, "the line '%s' is missing",
+                    !o->kernel[0]     ? "kernel NAME"
+                    : o->grid[0] == 0 ? "groups X [Y]"
+                                      : "group X [Y]");
     COPSE_TRY(check_buffers(l, o));
     if (!o->has_reference)
-        return o->has_limit ? fail(l, "limit without a reference: name one, or leave the limit out") : COPSE_OK;
+        return o->has_limit ? fail(l, "limit without a reference: name one, or leave the limit out")
+                            : COPSE_OK;
     COPSE_TRY(check_reference(l, o));
     if (!o->has_limit) {
         struct copse_limit limit;
@@ -346,7 +370,8 @@ static copse_status split(struct line *l, char *text)
     return COPSE_OK;
 }
 
-copse_status copse__own_launch_parse(const char *name, const char *text, struct copse_own_launch *out)
+copse_status copse__own_launch_parse(const char *name, const char *text,
+                                     struct copse_own_launch *out)
 {
     struct line l = { .file = name };
     char copy[512];
@@ -371,18 +396,21 @@ bool copse__own_launch_is(const struct copse_own_kernel *own)
     return own && own->kernel && own->kernel[0] == '@';
 }
 
-copse_status copse__own_launch_read(struct copse_mem *mem, const struct copse_own_kernel *own, struct copse_own_launch *out)
+copse_status copse__own_launch_read(struct copse_mem *mem, const struct copse_own_kernel *own,
+                                    struct copse_own_launch *out)
 {
     const char *path = own->kernel + 1;
     FILE *f = fopen(path, "rb");
     if (!f)
-        return copse_fail(COPSE_ERR_IO, "cannot read '%s', which describes the launch of a kernel", path);
+        return copse_fail(COPSE_ERR_IO, "cannot read '%s', which describes the launch of a kernel",
+                          path);
     char *text = copse__alloc(mem, MOST_TEXT + 1, 1);
     const size_t size = text ? fread(text, 1, MOST_TEXT + 1, f) : 0;
     copse_status s = copse_need_memory(text, "conformance");
     fclose(f);
     if (s == COPSE_OK && (size > MOST_TEXT || strlen(text) != size))
-        s = copse_fail(COPSE_ERR_FORMAT, "'%s' is no description of a launch: a text of up to 64 KiB", path);
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "'%s' is no description of a launch: a text of up to 64 KiB", path);
     if (s == COPSE_OK)
         s = copse__own_launch_parse(path, text, out);
     copse__free(mem, text);

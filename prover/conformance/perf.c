@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode perf: the speed of each op and variant in GB/s or GFLOP/s, compared with a copy on the same device just
-   before. It has no verdict: a case that runs passes. */
+/* Mode perf: the speed of each op and variant in GB/s or GFLOP/s, compared with a copy on the same
+   device just before. It has no verdict: a case that runs passes. */
 #include <stdio.h>
 
+#include "copse/device/function.h"
 #include "core/base/random.h"
-#include "prover/conformance/mode.h"
+#include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/rule/rule.h"
-#include "core/graph/type.h"
-#include "copse/device/function.h"
+#include "prover/conformance/mode.h"
 
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)
@@ -24,8 +24,8 @@ struct work {
     const struct copse_case *graph; /* or */
     const struct copse_optimizer_params *rule;
     double rule_bytes;
-    const char *kernels; /* forced */
-    double *copy; /* GB/s of a copy, 0 = not yet measured */
+    const char *kernels;    /* forced */
+    double *copy;           /* GB/s of a copy, 0 = not yet measured */
     copse_device **library; /* for a user kernel: a device with the library's kernel; or NULL */
 };
 
@@ -48,7 +48,8 @@ static copse_status time_copy(struct copse_conform_run *r, double *rate)
     COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &a));
     COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &b));
     t.c = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
-                                  .bindings = { { a, 0, COPSE_WORD_BYTES * ALL }, { b, 0, COPSE_WORD_BYTES * ALL } },
+                                  .bindings = { { a, 0, COPSE_WORD_BYTES * ALL },
+                                                { b, 0, COPSE_WORD_BYTES * ALL } },
                                   .binding_count = 2 };
     COPSE_TRY_OR(done, s, copse__conform_time(&t, enough(r), &seconds));
     *rate = 8e-9 * (double)ALL / seconds;
@@ -92,7 +93,8 @@ static copse_status time_both(struct copse_conform_run *r, const struct work *w,
     out->result.library_gflops = flops * 1e-9 / library;
     out->result.library_gbytes = bytes * 1e-9 / library;
     const size_t at = strlen(out->text);
-    snprintf(out->text + at, sizeof out->text - at, "; the library's kernel %.3g %s, yours %.2f of it",
+    snprintf(out->text + at, sizeof out->text - at,
+             "; the library's kernel %.3g %s, yours %.2f of it",
              (bytes == 0.0 ? flops : bytes) * 1e-9 / library, bytes == 0.0 ? "GFLOP/s" : "GB/s",
              library / seconds);
     return COPSE_OK;
@@ -128,8 +130,9 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     for (size_t i = 0; i < c->in_count; i++)
         COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->in[i].type, c->in[i].shape, &in[i]));
     COPSE_TRY_OR(done, s, c->build(g, in, c->user, &y));
-    const struct copse_function_params params = { .graph = g, .outputs = &y, .output_count = 1,
-                                                  .kernels = w->kernels };
+    const struct copse_function_params params = {
+        .graph = g, .outputs = &y, .output_count = 1, .kernels = w->kernels
+    };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
     for (size_t i = 0; i < c->in_count; i++)
         COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], (uint32_t)i));
@@ -155,7 +158,8 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
     struct copse_binding at[4];
     struct copse_rule rule;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    const size_t sizes[4] = { COPSE_WORD_BYTES * ALL, COPSE_WORD_BYTES * ALL, 8 * ALL, sizeof words };
+    const size_t sizes[4] = { COPSE_WORD_BYTES * ALL, COPSE_WORD_BYTES * ALL, 8 * ALL,
+                              sizeof words };
     copse_status s;
     COPSE_TRY_OR(done, s, copse__rule_init(w->rule, &rule));
     copse__rule_step(&rule, 1, words);
@@ -166,8 +170,8 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
     }
     at[2].size = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&rule, ALL);
     COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
-    COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], NULL, ALL,
-                                              &t.c));
+    COPSE_TRY_OR(done, s,
+                 copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], NULL, ALL, &t.c));
     s = copse__conform_time(&t, enough(r), seconds);
 done:
     for (int i = 0; i < 4; i++)
@@ -200,15 +204,16 @@ static void time_variants(struct copse_conform_run *r, struct work *w)
     const struct copse_family *f = c->family ? copse__family(c->family) : NULL;
     char kernels[COPSE_CHOICES_TEXT];
     w->kernels = NULL;
-    copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" }, time_graph, w);
+    copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" }, time_graph,
+                       w);
     for (size_t v = 0; f && v < f->count; v++) {
         const char *kernel = copse__variant_kernel(&f->variants[v]);
         if (f->takes_operands && !f->takes_operands(&f->variants[v], c->operands))
             continue;
         snprintf(kernels, sizeof kernels, "%s=%s", f->name, kernel);
         w->kernels = kernels;
-        copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, kernel }, time_graph,
-                           w);
+        copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, kernel },
+                           time_graph, w);
     }
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode reduce: every schedule and every transfer over sets of devices. All ranks must hold the bits of the canonical
-   tree evaluated here: of whole numbers, where any order is exact, and of numbers for which the order matters, twice,
-   with delays injected and ranks ready in another order. */
+/* Mode reduce: every schedule and every transfer over sets of devices. All ranks must hold the bits
+   of the canonical tree evaluated here: of whole numbers, where any order is exact, and of numbers
+   for which the order matters, twice, with delays injected and ranks ready in another order. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/base/random.h"
-#include "prover/conformance/mode.h"
-#include "core/rule/rule.h"
 #include "core/reduce/exchange.h"
+#include "core/rule/rule.h"
+#include "prover/conformance/mode.h"
 
-#define MAX_RANKS 17 /* three blocks of 8, the last one with one rank */
+#define MAX_RANKS 17     /* three blocks of 8, the last one with one rank */
 #define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */
 #define STEPS     2
 #define RATE      0.125f
@@ -132,8 +132,8 @@ static copse_status update(void *user, copse_device *dev, const struct copse_upd
                            struct copse_command *out)
 {
     const struct rig *g = user;
-    return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step,
-                               NULL, u->count, out);
+    return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step, NULL,
+                               u->count, out);
 }
 
 static void hold(void *user, const struct copse_move *m)
@@ -150,7 +150,8 @@ static copse_status make_exchange(struct copse_conform_run *r, struct rig *g)
     uint32_t piece;
     for (uint32_t i = 0; i < g->set->ranks; i++)
         ranks[i] =
-            (struct copse_exchange_rank){ g->queue[i], { g->step[i], 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS } };
+            (struct copse_exchange_rank){ g->queue[i],
+                                          { g->step[i], 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS } };
     const struct copse_exchange_params params = {
         .ctx = r->ctx,
         .ranks = ranks,
@@ -178,7 +179,8 @@ static copse_status write_values(struct rig *g)
         g->room[i] = first_value(i);
     for (uint32_t rank = 0; rank < g->set->ranks; rank++) {
         const struct copse_binding to = copse__exchange_values(g->x, 0, rank);
-        COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
+        COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room,
+                                    COPSE_WORD_BYTES * ELEMENTS));
     }
     return COPSE_OK;
 }
@@ -197,7 +199,8 @@ static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool i
     COPSE_TRY(copse_queue_write(g->queue[rank], g->step[rank], 0, words, sizeof words));
     for (uint32_t n = 0; g->order && n < 2 * ((rank * g->order + step) % 3); n++)
         COPSE_TRY(copse_queue_fill(g->queue[rank], g->busy[rank], 0, BUSY, n));
-    COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
+    COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room,
+                                COPSE_WORD_BYTES * ELEMENTS));
     return copse_queue_submit(g->queue[rank], &ready[rank]);
 }
 
@@ -221,7 +224,8 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
     struct copse_case_result *c = &out->result;
     for (uint32_t rank = 0; rank < g->set->ranks; rank++) {
         const struct copse_binding at = copse__exchange_values(g->x, 0, rank);
-        COPSE_TRY(copse_queue_read(g->queue[rank], at.buffer, at.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
+        COPSE_TRY(copse_queue_read(g->queue[rank], at.buffer, at.offset, g->room,
+                                   COPSE_WORD_BYTES * ELEMENTS));
         COPSE_TRY(copse_queue_finish(g->queue[rank]));
         for (uint32_t i = 0; i < ELEMENTS; i++) {
             if (memcmp(&g->room[i], &g->want[i], sizeof g->want[i]) == 0)
@@ -230,10 +234,9 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
                 c->index = i;
                 c->got = (double)g->room[i];
                 c->expected = (double)g->want[i];
-                copse__conform_set(out, COPSE_VERDICT_FAIL,
-                                   "%s: rank %u on %s, element %u: %a, the tree gives %a", what,
-                                   rank, g->set->ids[rank], i, (double)g->room[i],
-                                   (double)g->want[i]);
+                copse__conform_set(
+                    out, COPSE_VERDICT_FAIL, "%s: rank %u on %s, element %u: %a, the tree gives %a",
+                    what, rank, g->set->ids[rank], i, (double)g->room[i], (double)g->want[i]);
             }
         }
         copse__conform_digest(out, g->room, COPSE_WORD_BYTES * ELEMENTS);

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "prover/conformance/rig.h"
 #include "core/graph/type.h"
+#include "prover/conformance/rig.h"
 
 static size_t elements(const copse_tensor *t)
 {
@@ -106,10 +106,10 @@ static bool has_subnormals(const struct copse_rig *rig, size_t i)
     return false;
 }
 
-/* OpenCL C, "Edge case behavior in flush to zero mode": a device that flushes may decide for each operand, and the
-   sign of the zero is undefined. A Vulkan device that does not declare to preserve subnormals may do the same. So
-   each non-empty set of inputs is flushed, to zeros of the same sign and of the opposite one: 6 combinations for two
-   inputs. More inputs are flushed all at once. */
+/* OpenCL C, "Edge case behavior in flush to zero mode": a device that flushes may decide for each
+   operand, and the sign of the zero is undefined. A Vulkan device that does not declare to preserve
+   subnormals may do the same. So each non-empty set of inputs is flushed, to zeros of the same sign
+   and of the opposite one: 6 combinations for two inputs. More inputs are flushed all at once. */
 static copse_status evaluate_flushed(struct copse_rig *rig)
 {
     unsigned has = 0;
@@ -201,8 +201,10 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
             return copse_fail(COPSE_ERR_INTERNAL, "conformance: no magnitude of result %zu", i);
         COPSE_TRY(magnitude_of(rig, i)(rig->graph, rig->in, c->user, &y));
         if (!copse__shape_equal(y->shape, rig->out[i]->shape))
-            return copse_fail(COPSE_ERR_INTERNAL, "conformance: the magnitude of result %zu has another "
-                                                  "shape", i);
+            return copse_fail(COPSE_ERR_INTERNAL,
+                              "conformance: the magnitude of result %zu has another "
+                              "shape",
+                              i);
         COPSE_TRY(numbers(rig, y, &rig->magnitude[i]));
         COPSE_TRY(copse__reference_run(&p, &y, 1, &rig->magnitude[i]));
     }
@@ -222,10 +224,12 @@ static copse_status check_stated(const struct copse_rig *rig)
         rounded[i] = (double)(float)rig->expected[0][i];
     copse__compare(&rig->c->forward, rig->c->want, rig->magnitude[0], rounded, n, false, &d);
     copse__free(rig->mem, rounded);
-    return d.is_within ? COPSE_OK
-                       : copse_fail(COPSE_ERR_INTERNAL,
-                                    "element %llu of the reference's own result is %.9g, the case states "
-                                    "%.9g", (unsigned long long)d.index, d.got, d.expected);
+    return d.is_within
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_INTERNAL,
+                            "element %llu of the reference's own result is %.9g, the case states "
+                            "%.9g",
+                            (unsigned long long)d.index, d.got, d.expected);
 }
 
 copse_status copse__rig_expect(struct copse_rig *rig)

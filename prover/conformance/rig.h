@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a case: builds its graph, evaluates it in double, and runs it on devices with every value between guard
-   bands. */
+/* Runs a case: builds its graph, evaluates it in double, and runs it on devices with every value
+   between guard bands. */
 #ifndef COPSE_CORE_CONFORMANCE_RIG_H
 #define COPSE_CORE_CONFORMANCE_RIG_H
 
 #include "prover/conformance/mode.h"
 
-#define COPSE_RIG_ROOM (COPSE_CASE_INPUTS + 1)
+#define COPSE_RIG_ROOM    (COPSE_CASE_INPUTS + 1)
 #define COPSE_RIG_FLUSHES 6 /* combinations in which two inputs are flushed: see rig.c */
 
 /* A case with its inputs and expected results. Without a gradient the only result is y. */
@@ -41,17 +41,19 @@ copse_status copse__rig_evaluate(const struct copse_rig *rig, double *const *val
 
 /* The case on a device, as a separate program. */
 struct copse_rig_program;
-/* `variant` "" = the library's choice. UNSUPPORTED becomes INTERNAL if the device declares support. */
+/* `variant` "" = the library's choice. UNSUPPORTED becomes INTERNAL if the device declares
+   support. */
 copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
                                      struct copse_rig_program **out);
-/* Write the inputs, run, read everything back. Writes out of range and missing results are reported in `out`, verdict
-   FAIL. */
+/* Write the inputs, run, read everything back. Writes out of range and missing results are reported
+   in `out`, verdict FAIL. */
 copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_conform_outcome *out);
 /* The bits of result `i` of the last run. */
 const uint32_t *copse__rig_program_bits(const struct copse_rig_program *p, size_t i);
 void copse__rig_program_close(struct copse_rig_program **p);
 
-/* Compare the results first .. out_count-1 of the last run; `out` gets the numbers of the worst one. */
+/* Compare the results first .. out_count-1 of the last run; `out` gets the numbers of the worst
+   one. */
 copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
                               struct copse_conform_outcome *out);
 

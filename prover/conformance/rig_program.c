@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* A case on a device. Every input, result and intermediate value has its own buffer between two guard bands; computed
-   buffers are filled with poison before the run. */
+/* A case on a device. Every input, result and intermediate value has its own buffer between two
+   guard bands; computed buffers are filled with poison before the run. */
 #include <math.h>
 #include <stdio.h>
 
-#include "prover/conformance/fence.h"
-#include "prover/conformance/rig.h"
 #include "core/device/sum_bound.h"
 #include "core/graph/recording.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/ops/user/user_op.h"
+#include "prover/conformance/fence.h"
+#include "prover/conformance/rig.h"
 
-#define BAND   COPSE_ALIGNMENT /* bytes before and after; the second begins after the last element */
-#define GUARD  0xffffa5a5u     /* a NaN, so that out-of-range reads are also detected */
-#define POISON 0xffffdeadu     /* a NaN */
+/* bytes before and after; the second begins after the last element */
+#define BAND   COPSE_ALIGNMENT
+#define GUARD  0xffffa5a5u /* a NaN, so that out-of-range reads are also detected */
+#define POISON 0xffffdeadu /* a NaN */
 
 struct place {
     copse_tensor *tensor;
     struct copse_fenced memory;
     size_t count, words, bytes; /* elements; their words; bytes with both bands */
-    uint32_t *image;     /* of the whole buffer, including bands */
+    uint32_t *image;            /* of the whole buffer, including bands */
 };
 
 struct copse_rig_program {
@@ -33,8 +34,11 @@ struct copse_rig_program {
     struct copse_placement inputs[COPSE_RIG_ROOM];
     struct copse_recording recording;
     bool is_library; /* a variant of a vendor's library, without a kernel of ours */
-    double ratio;    /* the bound of a variant that does not take f32, which may be larger than that of the cases; or 0 */
-    double proven;   /* what the sums of the result may err for any numbers, in u S; 0: the case does not ask */
+    /* the bound of a variant that does not take f32, which may be larger than that of the cases; or
+       0 */
+    double ratio;
+    /* what the sums of the result may err for any numbers, in u S; 0: the case does not ask */
+    double proven;
 };
 
 /* ---- making it ---- */
@@ -47,7 +51,8 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
     x->words = (size_t)copse__type_room(t->type, x->count) / sizeof *x->image;
     x->bytes = copse__fence_room(p->dev, x->words);
     COPSE_TRY(copse__fence_open(p->dev, x->bytes, &x->memory));
-    const struct copse_binding at = { x->memory.buffer, BAND, copse__fence_binding(p->dev, x->words) };
+    const struct copse_binding at = { x->memory.buffer, BAND,
+                                      copse__fence_binding(p->dev, x->words) };
     const size_t i = p->count++;
     if (i < p->rig->in_count)
         p->inputs[i] = (struct copse_placement){ t, at, 0 };
@@ -120,25 +125,31 @@ static double ratio_of(const char *family, const char *variant)
     const struct copse_variant *v = f && *variant ? copse__variant(f, variant) : NULL;
     if (!v || !f->takes_operands || f->takes_operands(v, COPSE_F32))
         return 0;
-    copse__law_limit(copse_kernel_table[v->kernel].law, NULL, (const int32_t[COPSE_MAX_SPECS]){ 0 }, &limit);
+    copse__law_limit(copse_kernel_table[v->kernel].law, NULL, (const int32_t[COPSE_MAX_SPECS]){ 0 },
+                     &limit);
     return limit.ratio;
 }
 
 /* Of the forced variant, or of any that is chosen without measurements. */
-static double proven_of(const struct copse_case *c, const char *variant, const struct copse_limits *limits)
+static double proven_of(const struct copse_case *c, const char *variant,
+                        const struct copse_limits *limits)
 {
     const struct copse_family *f = c->family ? copse__family(c->family) : NULL;
     double most = 0;
     for (size_t i = 0; c->terms > 0 && f && i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
-        const struct copse_law *law = v->kernel < COPSE_KERNEL_COUNT ? copse_kernel_table[v->kernel].law : &copse__law_product;
-        if (*variant ? strcmp(copse__variant_kernel(v), variant) == 0 : v->prior[0] != COPSE_NO_PRIOR)
+        const struct copse_law *law = v->kernel < COPSE_KERNEL_COUNT
+                                          ? copse_kernel_table[v->kernel].law
+                                          : &copse__law_product;
+        if (*variant ? strcmp(copse__variant_kernel(v), variant) == 0
+                     : v->prior[0] != COPSE_NO_PRIOR)
             most = fmax(most, copse__sum_bound(law, c->terms, limits));
     }
     return most;
 }
 
-/* Whether the device has the features that all shared kernels need, and the usual group sizes of GPUs. */
+/* Whether the device has the features that all shared kernels need, and the usual group sizes of
+   GPUs. */
 static bool is_complete(const copse_device *dev)
 {
     for (size_t i = 0; i < copse_kernel_count; i++)
@@ -153,7 +164,8 @@ static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, con
     const size_t kernel = kernel_of(variant);
     for (size_t n = 0; n < rig->graph->nodes.count; n++) {
         const copse_user_op *own = copse__user_op_of(rig->graph->nodes.at[n]);
-        if (COPSE_WORD_BYTES * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes ||
+        if (COPSE_WORD_BYTES * copse__elements(rig->graph->nodes.at[n]->shape) >
+                dev->limits->max_binding_bytes ||
             (own && !copse__kernel_fits(dev, (enum copse_kernel_id)own->id)))
             return false;
     }
@@ -272,10 +284,10 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
         }
         if (!is_inside)
             continue;
-        if (i < p->in_count &&
-            x->image[w] != input_word(x, p->rig->values[i], w - first)) {
+        if (i < p->in_count && x->image[w] != input_word(x, p->rig->values[i], w - first)) {
             copse__conform_set(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
-                               (w - first) * (4 / copse__type_bytes(x->tensor->type)), describe(p, i, text));
+                               (w - first) * (4 / copse__type_bytes(x->tensor->type)),
+                               describe(p, i, text));
             return;
         }
         if (i >= p->in_count && x->image[w] == POISON) {

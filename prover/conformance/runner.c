@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A run over all modes. */
-#include "prover/conformance/own_launch.h"
-#include "prover/conformance/conformance.h"
 #include "core/ops/user/user_op.h"
+#include "prover/conformance/conformance.h"
+#include "prover/conformance/own_launch.h"
 
 /* Whether all cases of the modes are selected. */
 static bool is_unfiltered(const struct copse_conformance_params *p)
@@ -16,9 +16,10 @@ static copse_status run_mode(struct copse_conform_run *r, const struct copse_con
     COPSE_TRY(m->run(r));
     const bool is_test = !(m->bit & (COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE));
     if (is_test && !r->is_listing && !r->is_stopped && is_unfiltered(r->params) &&
-        copse__device_note_mode(r->dev, m->name, (uint32_t)r->params->tier, !r->has_unreached) != COPSE_OK)
-        copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: the run of %s is not noted: %s", m->name,
-                   copse_last_error());
+        copse__device_note_mode(r->dev, m->name, (uint32_t)r->params->tier, !r->has_unreached) !=
+            COPSE_OK)
+        copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: the run of %s is not noted: %s",
+                   m->name, copse_last_error());
     return COPSE_OK;
 }
 
@@ -48,8 +49,10 @@ static copse_status probe(const struct copse_conform_run *run)
     for (const char *op = p->ops; op; at++) {
         const size_t n = strcspn(op, ",");
         if (at >= COPSE_CONFORM_MOST_OPS || !(r.ops_met >> at & 1))
-            return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no case of the op '%.*s' in these "
-                                                  "modes", (int)n, op);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "conformance: no case of the op '%.*s' in these "
+                              "modes",
+                              (int)n, op);
         op = op[n] ? op + n + 1 : NULL;
     }
     if (p->case_name && !r.has_case)
@@ -83,14 +86,21 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
 {
     const uint64_t start = copse__now_ns();
     struct copse_conform_run r = {
-        .ctx = ctx, .params = params, .tables = tables, .known = known, .summary = summary,
-        .is_listing = is_listing, .deadline_ns = UINT64_MAX,
+        .ctx = ctx,
+        .params = params,
+        .tables = tables,
+        .known = known,
+        .summary = summary,
+        .is_listing = is_listing,
+        .deadline_ns = UINT64_MAX,
     };
     COPSE_TRY(copse_need("conformance", ctx, params, summary));
     if (!(params->seconds >= 0) || (unsigned)params->tier > COPSE_CONFORM_EXHAUSTIVE)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no such tier, or a negative time");
-    if (copse__own_launch_is(params->own) && (params->modes & ~(unsigned)COPSE_CONFORM_FAILED) != COPSE_CONFORM_LAUNCH)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: a kernel with a described launch has mode launch only");
+    if (copse__own_launch_is(params->own) &&
+        (params->modes & ~(unsigned)COPSE_CONFORM_FAILED) != COPSE_CONFORM_LAUNCH)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "conformance: a kernel with a described launch has mode launch only");
     memset(summary, 0, sizeof *summary);
     if (params->seconds > 0 && params->seconds < 1e9)
         r.deadline_ns = start + (uint64_t)(params->seconds * 1e9);
@@ -125,7 +135,8 @@ copse_status copse__conformance_list_with(copse_context *ctx,
     return run(ctx, params, tables, nothing, true, &summary);
 }
 
-/* The tables of the library and of the ops that the application registered. The caller frees *out. */
+/* The tables of the library and of the ops that the application registered. The caller frees
+   *out. */
 static copse_status all_tables(copse_context *ctx, const struct copse_case_table ***out)
 {
     size_t count = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode stress, sizes: odd sizes, more groups than an axis allows, and sums that are so long that a loop over them
-   would exceed the 65,535 rounds after which some drivers leave it. Whole numbers, so exact. */
+/* Mode stress, sizes: odd sizes, more groups than an axis allows, and sums that are so long that a
+   loop over them would exceed the 65,535 rounds after which some drivers leave it. Whole numbers,
+   so exact. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,7 +14,8 @@ static copse_status negate_sizes(struct copse_conform_run *r, const size_t *coun
                                  struct copse_conform_outcome *out)
 {
     const size_t offset = COPSE_ALIGNMENT;
-    const struct copse_buffer_params how = { .size = COPSE_WORD_BYTES * counts[n - 1] + 2 * offset };
+    const struct copse_buffer_params how = { .size =
+                                                 COPSE_WORD_BYTES * counts[n - 1] + 2 * offset };
     copse_queue *q = NULL;
     copse_buffer *x = NULL, *y = NULL;
     copse_status s;
@@ -45,8 +47,9 @@ static copse_status many_groups(struct copse_conform_run *r, void *user,
     (void)user;
     copse__kernel_group(r->dev->limits, COPSE_KERNEL_unary, &x, &y);
     const size_t count = (size_t)65541 * x * y + 5;
-    if (COPSE_WORD_BYTES * count > COPSE_MIN(r->dev->limits->max_binding_bytes,
-                              r->dev->limits->max_buffer_bytes - 2 * COPSE_ALIGNMENT)) {
+    if (COPSE_WORD_BYTES * count >
+        COPSE_MIN(r->dev->limits->max_binding_bytes,
+                  r->dev->limits->max_buffer_bytes - 2 * COPSE_ALIGNMENT)) {
         copse__conform_set(out, COPSE_VERDICT_SKIP, "%zu bytes are more than a kernel sees",
                            COPSE_WORD_BYTES * count);
         return COPSE_OK;

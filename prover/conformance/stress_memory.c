@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode stress, memory and queues: the largest binding, a store larger than it, offsets past 2 GiB, exhausted memory,
-   many submissions. A case too large for this device or tier is a SKIP. */
+/* Mode stress, memory and queues: the largest binding, a store larger than it, offsets past 2 GiB,
+   exhausted memory, many submissions. A case too large for this device or tier is a SKIP. */
 #include <stdio.h>
 
-#include "prover/conformance/stress.h"
-#include "core/variable/flat_store.h"
 #include "copse/ops.h"
 #include "copse/train/audit.h"
 #include "copse/trainer.h"
+#include "core/variable/flat_store.h"
+#include "prover/conformance/stress.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
@@ -65,7 +65,8 @@ static copse_status largest_binding(struct copse_conform_run *r, void *user,
                            (unsigned long long)(bytes / MIB));
         return COPSE_OK;
     }
-    return has_room(r, 2 * bytes, out) ? negate_at(r, bytes, 0, bytes / COPSE_WORD_BYTES, out) : COPSE_OK;
+    return has_room(r, 2 * bytes, out) ? negate_at(r, bytes, 0, bytes / COPSE_WORD_BYTES, out)
+                                       : COPSE_OK;
 }
 
 static copse_status past_2_gib(struct copse_conform_run *r, void *user,
@@ -147,12 +148,11 @@ static copse_status make_variables(struct copse_conform_run *r, copse_strategy *
     for (uint32_t v = 0; v < VARIABLES && !s; v++) {
         char name[8];
         snprintf(name, sizeof name, "v%u", v);
-        s = copse_variable_create(st,
-                                  &(struct copse_variable_params){
-                                      .name = name,
-                                      .shape = COPSE_SHAPE((uint32_t)count),
-                                      .values = values },
-                                  &variables[v]);
+        s = copse_variable_create(
+            st,
+            &(struct copse_variable_params){
+                .name = name, .shape = COPSE_SHAPE((uint32_t)count), .values = values },
+            &variables[v]);
         w->tensors[v] = s ? NULL : copse_variable_tensor(variables[v]);
     }
     copse__free(&r->ctx->base.mem, values);
@@ -195,12 +195,14 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, lower_all(st, w->limit));
     COPSE_TRY_OR(done, s, make_variables(r, st, count, w, variables));
     COPSE_TRY_OR(done, s, copse_trainer_create(st, &params, &t));
-    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_cross_check_off = true }));
+    COPSE_TRY_OR(
+        done, s,
+        copse_trainer_audit(t, &(struct copse_audit_params){ .is_cross_check_off = true }));
     for (int step = 0; step < 2; step++)
         COPSE_TRY_OR(done, s,
-                     copse_trainer_step(
-                         t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
-                                                   .count = 2 }));
+                     copse_trainer_step(t, &(struct copse_host_batch){
+                                               COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
+                                               .count = 2 }));
     if (st->store->piece_count < 2)
         copse__conform_set(out, COPSE_VERDICT_MISTRUSTED, "the store stood in one binding");
     for (uint32_t v = 0; v < VARIABLES; v++)
@@ -244,8 +246,8 @@ static copse_status memory_exhausted(struct copse_conform_run *r, void *user,
     bool is_refused = false;
     (void)user;
     /* No machine has 2^48 bytes, so one buffer suffices and no memory is filled. */
-    if (largest < (uint64_t)1 << 48 && (r->dev->info.kind != COPSE_DEVICE_DISCRETE ||
-                                        r->params->tier == COPSE_CONFORM_QUICK)) {
+    if (largest < (uint64_t)1 << 48 &&
+        (r->dev->info.kind != COPSE_DEVICE_DISCRETE || r->params->tier == COPSE_CONFORM_QUICK)) {
         copse__conform_set(out, COPSE_VERDICT_SKIP, "%s is not filled up%s",
                            r->dev->info.kind == COPSE_DEVICE_DISCRETE ? "the device's memory"
                                                                       : "the host's memory",
@@ -284,11 +286,11 @@ static copse_status many_submissions(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, copse_buffer_create(r->dev, &how, &x));
     COPSE_TRY_OR(done, s, copse_buffer_create(r->dev, &how, &sum));
     const struct copse_binding bindings[] = { { x, 0, how.size }, { sum, 0, how.size } };
-    COPSE_TRY_OR(done, s, copse__kernel_get(r->dev, COPSE_KERNEL_accumulate,
-                                            (int32_t[]){ PER, 0 }, &k));
+    COPSE_TRY_OR(done, s,
+                 copse__kernel_get(r->dev, COPSE_KERNEL_accumulate, (int32_t[]){ PER, 0 }, &k));
     const uint32_t each = k->group_x * k->group_y * PER;
-    COPSE_TRY_OR(done, s, copse__dispatch_init(&c, k, bindings, 2, &params,
-                                               (COUNT + each - 1) / each, 0));
+    COPSE_TRY_OR(done, s,
+                 copse__dispatch_init(&c, k, bindings, 2, &params, (COUNT + each - 1) / each, 0));
     COPSE_TRY_OR(done, s, copse_queue_fill(q, x, 0, how.size, 0x3f800000u));
     COPSE_TRY_OR(done, s, copse_queue_fill(q, sum, 0, how.size, 0));
     for (uint32_t i = 0; i < turns; i++) {
@@ -299,8 +301,8 @@ static copse_status many_submissions(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, copse_queue_finish(q));
     for (uint32_t i = 0; i < COUNT; i++)
         if (got[i] != (float)turns)
-            copse__conform_set(out, COPSE_VERDICT_FAIL,
-                               "element %u counts %g of %u submissions", i, (double)got[i], turns);
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "element %u counts %g of %u submissions", i,
+                               (double)got[i], turns);
 done:
     copse_buffer_release(&x);
     copse_buffer_release(&sum);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of the cases of mode stress: y = -x over a range, and a check of the words around the range. Exact on
-   every device. */
+/* The work of the cases of mode stress: y = -x over a range, and a check of the words around the
+   range. Exact on every device. */
 #include "prover/conformance/stress.h"
 
 #define BAND  0xa5a5a5a5u
-#define BANDS ((size_t)64)        /* words checked on both sides */
-#define BLOCK ((size_t)1 << 20)   /* words compared at a time */
+#define BANDS ((size_t)64)      /* words checked on both sides */
+#define BLOCK ((size_t)1 << 20) /* words compared at a time */
 
 enum {
 #define UNARY(name, number, ...)  OP_##name = number,
@@ -33,8 +33,10 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
         const size_t n = COPSE_MIN(count - at, most);
         for (size_t i = 0; is_write && i < n; i++)
             words[i] = pattern(at + i);
-        s = is_write ? copse_queue_write(q, buf, offset + COPSE_WORD_BYTES * at, words, COPSE_WORD_BYTES * n)
-                     : copse_queue_read(q, buf, offset + COPSE_WORD_BYTES * at, words, COPSE_WORD_BYTES * n);
+        s = is_write ? copse_queue_write(q, buf, offset + COPSE_WORD_BYTES * at, words,
+                                         COPSE_WORD_BYTES * n)
+                     : copse_queue_read(q, buf, offset + COPSE_WORD_BYTES * at, words,
+                                        COPSE_WORD_BYTES * n);
         if (!s && !is_write)
             s = copse_queue_finish(q);
         for (size_t i = 0; !is_write && !s && i < n; i++)
@@ -49,7 +51,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
 
 /* The contents of the buffer around the range: at most BANDS words on each side. */
 static copse_status check_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
-                                bool is_write, struct copse_conform_outcome *out)
+                                 bool is_write, struct copse_conform_outcome *out)
 {
     uint32_t words[BANDS];
     const size_t before = COPSE_MIN(offset / COPSE_WORD_BYTES, BANDS), end = offset + bytes;
@@ -57,10 +59,12 @@ static copse_status check_around(copse_queue *q, copse_buffer *buf, size_t offse
     const struct {
         size_t at, count;
         const char *name;
-    } sides[] = { { offset - COPSE_WORD_BYTES * before, before, "before" }, { end, behind, "behind" } };
+    } sides[] = { { offset - COPSE_WORD_BYTES * before, before, "before" },
+                  { end, behind, "behind" } };
     for (int i = 0; i < 2; i++) {
         if (is_write) {
-            COPSE_TRY(copse_queue_fill(q, buf, sides[i].at, COPSE_WORD_BYTES * sides[i].count, BAND));
+            COPSE_TRY(
+                copse_queue_fill(q, buf, sides[i].at, COPSE_WORD_BYTES * sides[i].count, BAND));
             continue;
         }
         COPSE_TRY(copse_queue_read(q, buf, sides[i].at, words, COPSE_WORD_BYTES * sides[i].count));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode train: a small network on fixed data. Compares its losses with the same training in double precision, compares
-   one replica with several, and checks that all replicas hold the same bits. */
+/* Mode train: a small network on fixed data. Compares its losses with the same training in double
+   precision, compares one replica with several, and checks that all replicas hold the same bits. */
 #include <math.h>
 #include <stdio.h>
 
-#include "core/base/random.h"
-#include "prover/conformance/mode.h"
-#include "core/rule/rule.h"
-#include "core/variable/flat_store.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "copse/train/audit.h"
 #include "copse/trainer.h"
+#include "core/base/random.h"
+#include "core/rule/rule.h"
+#include "core/variable/flat_store.h"
+#include "prover/conformance/mode.h"
 
 enum { IN = 20, CLASSES = 5, LAYERS = 3, VARIABLES = 2 * LAYERS, ROWS = 200, BATCH = 32 };
 #define MAX_REPLICAS 3
@@ -78,7 +78,7 @@ struct job {
     struct data data;
     copse_variable *variables[VARIABLES];
     copse_tensor *tensors[VARIABLES];
-    float *start, *values; /* [parameters], [replicas][parameters] */
+    float *start, *values;       /* [parameters], [replicas][parameters] */
     double losses[LONG_RUN + 1]; /* by step */
 };
 
@@ -123,9 +123,11 @@ static copse_status take_steps(copse_trainer *t, struct job *j)
     for (uint32_t step = 1; step <= j->steps; step++) {
         const uint32_t first = first_row(step);
         struct copse_step_result result;
-        const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(IN), j->data.x + first * IN },
-                                                              { "y", COPSE_I32, COPSE_SCALAR, j->data.y + first }),
-                                                .count = BATCH, .first = first };
+        const struct copse_host_batch batch = {
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(IN), j->data.x + first * IN },
+                          { "y", COPSE_I32, COPSE_SCALAR, j->data.y + first }),
+            .count = BATCH, .first = first
+        };
         COPSE_TRY(copse_trainer_step(t, &batch));
         COPSE_TRY(copse_trainer_result(t, true, &result));
         j->losses[step] = result.loss;
@@ -208,9 +210,9 @@ static copse_status build(copse_graph *g, struct reference *f)
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t layer = (uint32_t)v / 2;
         COPSE_TRY(copse_graph_input(g, "p", COPSE_F32,
-                              v % 2 ? COPSE_SHAPE(widths[layer + 1])
-                                    : COPSE_SHAPE(widths[layer], widths[layer + 1]),
-                              &f->inputs[v]));
+                                    v % 2 ? COPSE_SHAPE(widths[layer + 1])
+                                          : COPSE_SHAPE(widths[layer], widths[layer + 1]),
+                                    &f->inputs[v]));
     }
     COPSE_TRY(network(g, f->x, f->y, f->inputs, &f->out[0]));
     return copse_gradients(g, f->out[0], NULL, f->inputs, VARIABLES, f->out + 1);
@@ -243,7 +245,9 @@ static copse_status train_in_double(struct copse_conform_run *r, const struct jo
     f.results[0] = &loss_of_step;
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t n = elements(v);
-        f.variables[v] = (struct copse_conform_variable){ n, at, { at + n, at + 2 * n, at + 3 * n }, at + 4 * n };
+        f.variables[v] = (struct copse_conform_variable){
+            n, at, { at + n, at + 2 * n, at + 3 * n }, at + 4 * n
+        };
         f.results[1 + v] = at + 5 * n;
         for (uint32_t i = 0; i < n; i++)
             at[i] = (double)*start++;
@@ -278,7 +282,8 @@ static copse_status compare_losses(struct copse_conform_run *r, const struct job
     if (!(first_off <= 1e-6))
         copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the loss of step 1 is %.9g, %.9g in double precision: %.2g off, 1e-06 "
-                           "is allowed", j->losses[1], want[1], first_off);
+                           "is allowed",
+                           j->losses[1], want[1], first_off);
     if (!(want[last] < 0.5 * want[1]))
         copse__conform_set(out, COPSE_VERDICT_MISTRUSTED, "nothing was learned: %.3g after %.3g",
                            want[last], want[1]);
@@ -360,8 +365,8 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
         s = train(r, j);
     for (uint32_t k = 1; !s && k < replicas; k++)
         if (memcmp(j->values, j->values + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
-            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u on %s does not hold the bits of replica 0",
-                           k, ids[k]);
+            s = copse_fail(COPSE_ERR_INTERNAL,
+                           "replica %u on %s does not hold the bits of replica 0", k, ids[k]);
     if (!s) {
         *hash = copse__hash(COPSE_HASH_START, j->losses, sizeof j->losses);
         *hash = copse__hash(*hash, j->values, parameters() * COPSE_WORD_BYTES);
@@ -379,9 +384,9 @@ copse_status copse__conform_train(struct copse_conform_run *r)
     momentum.optimizer.kind = COPSE_MOMENTUM;
     copse__conform_one(r, &(struct copse_conform_case){ "train", "mlp", "adam, 100 steps", NULL },
                        check_losses, &adam);
-    copse__conform_one(
-        r, &(struct copse_conform_case){ "train", "mlp", "momentum, 100 steps", NULL },
-        check_losses, &momentum);
+    copse__conform_one(r,
+                       &(struct copse_conform_case){ "train", "mlp", "momentum, 100 steps", NULL },
+                       check_losses, &momentum);
     for (uint32_t replicas = 2; replicas <= MAX_REPLICAS; replicas++) {
         struct job j = { .ids = { own, own, own }, .replicas = replicas, .steps = SHORT_RUN };
         snprintf(name, sizeof name, "%u replicas", replicas);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode tune: the speed of each variant of every family of kernels for each size class. A variant counts only if its
-   result was right just before. Each measurement is stored at once, so that a run that ends early keeps its
-   measurements. */
+/* Mode tune: the speed of each variant of every family of kernels for each size class. A variant
+   counts only if its result was right just before. Each measurement is stored at once, so that a
+   run that ends early keeps its measurements. */
 #include <math.h>
 #include <stdio.h>
 
-#include "prover/conformance/mode.h"
 #include "core/graph/variant.h"
+#include "prover/conformance/mode.h"
 
-#define ENOUGH  0.012 /* seconds of measuring */
-#define FAR     4     /* times slower than another variant: if runs are long, a second run suffices */
-#define LONG    3.0   /* seconds: too long for a second run */
-#define LARGEST 3     /* of the whole numbers in inputs: every sum of 2^22 products is exact */
+#define ENOUGH 0.012 /* seconds of measuring */
+/* times slower than another variant: if runs are long, a second run suffices */
+#define FAR     4
+#define LONG    3.0 /* seconds: too long for a second run */
+#define LARGEST 3   /* of the whole numbers in inputs: every sum of 2^22 products is exact */
 
 struct trial {
     const struct copse_family *family;
@@ -147,8 +148,9 @@ static copse_status tune(struct copse_conform_run *r, void *user, struct copse_c
     r->dev->tries_blocked = false; /* the speed of unused kernels is irrelevant */
     copse__verdicts_watch(r, NULL);
     COPSE_TRY_OR(done, s, make_graph(r, t));
-    const struct copse_function_params params = { .graph = t->graph, .outputs = &t->result, .output_count = 1,
-                                                  .kernels = kernels };
+    const struct copse_function_params params = {
+        .graph = t->graph, .outputs = &t->result, .output_count = 1, .kernels = kernels
+    };
     COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &f));
     s = measure(r, t, f, out);
 done:
@@ -169,12 +171,14 @@ static void release(struct copse_conform_run *r, struct trial *t)
 }
 
 /* From the last variant to the first, which is usually the slow one. */
-static copse_status tune_class(struct copse_conform_run *r, const struct copse_family *f, size_t index)
+static copse_status tune_class(struct copse_conform_run *r, const struct copse_family *f,
+                               size_t index)
 {
     struct trial t = { .family = f };
     COPSE_TRY(copse__conform_memory(r, 1, COPSE_TUNE_WORK, &t.job.work));
     f->job(index, &t.job);
-    for (size_t i = !f->takes_job || f->takes_job(r->dev->limits, t.job.work) ? f->count : 0; i-- > 0;) {
+    for (size_t i = !f->takes_job || f->takes_job(r->dev->limits, t.job.work) ? f->count : 0;
+         i-- > 0;) {
         t.variant = &f->variants[i];
         if (f->takes_operands && t.variant->fits && !t.variant->fits(r->dev->limits, t.job.work))
             continue;

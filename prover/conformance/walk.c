@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Iterates over the tables of cases: tier by tier, first with the library's choice of kernels, then with every
-   variant of the case's family forced in turn. */
-#include "prover/conformance/rig.h"
-#include "core/graph/variant.h"
+/* Iterates over the tables of cases: tier by tier, first with the library's choice of kernels, then
+   with every variant of the case's family forced in turn. */
 #include "core/graph/type.h"
+#include "core/graph/variant.h"
+#include "prover/conformance/rig.h"
 
 struct step {
     const struct copse_case *c;
@@ -18,7 +18,8 @@ static copse_status take(struct copse_conform_run *r, void *user, struct copse_c
     return x->run(r, x->c, x->variant, out);
 }
 
-/* `quick` omits the variants, but when the choice fails it runs each of them to find the faulty one. */
+/* `quick` omits the variants, but when the choice fails it runs each of them to find the faulty
+   one. */
 static bool forces(const struct copse_conform_run *r, bool has_failed)
 {
     const struct copse_conformance_params *p = r->params;
@@ -26,7 +27,8 @@ static bool forces(const struct copse_conform_run *r, bool has_failed)
            !r->is_past;
 }
 
-/* A variant is not blamed for other kernels: variants that only gradients use are forced when gradients run alone. */
+/* A variant is not blamed for other kernels: variants that only gradients use are forced when
+   gradients run alone. */
 static const struct copse_family *family_of(const char *mode, const struct copse_case *c)
 {
     const bool is_used = c->family && (!c->family_is_of_gradient || strcmp(mode, "grad") == 0);
@@ -50,7 +52,8 @@ static void take_case(struct copse_conform_run *r, const char *mode, const struc
         x.variant = copse__variant_kernel(&f->variants[i]);
         const copse_verdict v = copse__conform_one(
             r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take, &x);
-        has_failed_variant |= v != COPSE_VERDICT_PASS && v != COPSE_VERDICT_SKIP && v != COPSE_VERDICT_UNSUPPORTED;
+        has_failed_variant |=
+            v != COPSE_VERDICT_PASS && v != COPSE_VERDICT_SKIP && v != COPSE_VERDICT_UNSUPPORTED;
     }
     if (f)
         copse__verdicts_settle(r, has_failed_variant);

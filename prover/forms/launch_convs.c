@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of convolutions. */
-#include "prover/conformance/launch.h"
 #include "copse/matmul.h"
+#include "prover/conformance/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
-#define OUT_H 3u
-#define OUT_W 5u
-#define OUT_C 4u
+#define OUT_H     3u
+#define OUT_W     5u
+#define OUT_C     4u
 #define GROUP_OUT 2u
 
 static uint32_t divide_up(uint64_t n, uint64_t by)
@@ -24,11 +24,26 @@ static uint32_t extent(const struct copse_launch *l)
 static struct copse_params_conv geometry(const struct copse_launch *l, bool gaps, uint32_t group_in)
 {
     return (struct copse_params_conv){
-        .count = extent(l), .in_h = gaps ? 2 : 5, .in_w = gaps ? 3 : 4, .in_c = 2 * group_in,
-        .out_h = OUT_H, .out_w = OUT_W, .out_c = OUT_C, .taps_h = 3, .taps_w = 2,
-        .stride_h = gaps ? 1 : 2, .stride_w = 1, .step_h = gaps ? -1 : 1, .step_w = gaps ? -2 : 2,
-        .first_h = gaps ? 1 : -1, .first_w = gaps ? 1 : -1, .gap_h = gaps ? 2 : 1, .gap_w = gaps ? 2 : 1,
-        .group_in = group_in, .group_out = GROUP_OUT, .c_end = group_in,
+        .count = extent(l),
+        .in_h = gaps ? 2 : 5,
+        .in_w = gaps ? 3 : 4,
+        .in_c = 2 * group_in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = OUT_C,
+        .taps_h = 3,
+        .taps_w = 2,
+        .stride_h = gaps ? 1 : 2,
+        .stride_w = 1,
+        .step_h = gaps ? -1 : 1,
+        .step_w = gaps ? -2 : 2,
+        .first_h = gaps ? 1 : -1,
+        .first_w = gaps ? 1 : -1,
+        .gap_h = gaps ? 2 : 1,
+        .gap_w = gaps ? 2 : 1,
+        .group_in = group_in,
+        .group_out = GROUP_OUT,
+        .c_end = group_in,
     };
 }
 
@@ -37,13 +52,15 @@ static struct copse_params_conv geometry(const struct copse_launch *l, bool gaps
 static void plan_conv(struct copse_launch *l)
 {
     /* With few groups, chains of more than 256 additions. */
-    const struct copse_params_conv p = geometry(l, l->spec[2], l->regime == COPSE_REGIME_FEW ? 300 : 2);
+    const struct copse_params_conv p =
+        geometry(l, l->spec[2], l->regime == COPSE_REGIME_FEW ? 300 : 2);
     const size_t images = divide_up(p.count, OUT_H * OUT_W * OUT_C);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c, (size_t)p.taps_h * p.taps_w * p.group_in * OUT_C,
-                      OUT_C, p.count);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c,
+                      (size_t)p.taps_h * p.taps_w * p.group_in * OUT_C, OUT_C, p.count);
 }
 
-/* The second part of a sum that is split over two launches: it adds to y, then bias and activation follow. */
+/* The second part of a sum that is split over two launches: it adds to y, then bias and activation
+   follow. */
 static void plan_part(struct copse_launch *l)
 {
     plan_conv(l);
@@ -55,16 +72,35 @@ static void plan_part(struct copse_launch *l)
 static void plan_weight(struct copse_launch *l)
 {
     const struct copse_params_conv c = geometry(l, l->spec[0], 3);
-    const uint32_t weights = c.taps_h * c.taps_w * c.group_in * OUT_C, parts = divide_up(c.count, weights);
+    const uint32_t weights = c.taps_h * c.taps_w * c.group_in * OUT_C,
+                   parts = divide_up(c.count, weights);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
     const struct copse_params_conv_weight p = {
-        .count = c.count, .pixels = pixels, .part = part, .weights = weights, .in_h = c.in_h, .in_w = c.in_w,
-        .in_c = c.in_c, .out_h = OUT_H, .out_w = OUT_W, .out_c = OUT_C, .taps_w = c.taps_w, .stride_h = c.stride_h,
-        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .gap_h = c.gap_h, .gap_w = c.gap_w, .group_in = c.group_in, .group_out = GROUP_OUT,
+        .count = c.count,
+        .pixels = pixels,
+        .part = part,
+        .weights = weights,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = c.in_c,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = OUT_C,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = c.group_in,
+        .group_out = GROUP_OUT,
     };
     const size_t images = divide_up(pixels, OUT_H * OUT_W);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c, (size_t)pixels * OUT_C, p.count);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c, (size_t)pixels * OUT_C,
+                      p.count);
 }
 
 /* ---- wide vectors: one group, weights in place ---- */
@@ -72,73 +108,143 @@ static void plan_weight(struct copse_launch *l)
 static void plan_wide(struct copse_launch *l)
 {
     const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* whole tiles would take 100 MiB */
-    const uint32_t width = 16u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1, down = divide_up(l->want, across);
-    const uint32_t rows = l->spec[3] == 2 ? 6 : 12, in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = across * width;
+    const uint32_t width = 16u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1,
+                   down = divide_up(l->want, across);
+    const uint32_t rows = l->spec[3] == 2 ? 6 : 12, in = l->regime == COPSE_REGIME_FEW ? 300 : 2,
+                   out = across * width;
     const struct copse_params_conv c = geometry(l, l->spec[2], in);
     const struct copse_params_conv_wide p = {
-        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .out_h = OUT_H, .out_w = OUT_W,
-        .out_c = is_axis ? 3 : out - (l->spec[0] ? 3 : 0), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
-        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .gap_h = c.gap_h, .gap_w = c.gap_w, .group_in = in, .group_out = out, .panel = c.taps_h * c.taps_w * in * width,
+        .pixels = down * rows - rows / 3,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = is_axis ? 3 : out - (l->spec[0] ? 3 : 0),
+        .taps_h = c.taps_h,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = in,
+        .group_out = out,
+        .panel = c.taps_h * c.taps_w * in * width,
         .step = width,
     };
     const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
-    COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * in, (size_t)across * p.panel, p.out_c,
-                      (size_t)p.pixels * p.out_c);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * in,
+                      (size_t)across * p.panel, p.out_c, (size_t)p.pixels * p.out_c);
 }
 
 /* Two groups of channels, each of one panel of outputs. The weights are in place. */
 static void plan_wide_groups(struct copse_launch *l)
 {
-    const uint32_t width = 16u << l->spec[3], down = divide_up(l->want, 2), rows = l->spec[3] == 2 ? 6 : 12;
+    const uint32_t width = 16u << l->spec[3], down = divide_up(l->want, 2),
+                   rows = l->spec[3] == 2 ? 6 : 12;
     const uint32_t in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = 2 * width;
     const struct copse_params_conv c = geometry(l, l->spec[2], in);
     const struct copse_params_conv_wide p = {
-        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_c = c.in_c, .out_h = OUT_H, .out_w = OUT_W,
-        .out_c = out, .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h, .stride_w = c.stride_w,
-        .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w, .gap_h = c.gap_h,
-        .gap_w = c.gap_w, .group_in = in, .group_out = width, .panel = width, .step = out,
+        .pixels = down * rows - rows / 3,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = c.in_c,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = out,
+        .taps_h = c.taps_h,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = in,
+        .group_out = width,
+        .panel = width,
+        .step = out,
     };
     const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
-    COPSE_LAUNCH_PLAN(l, p, 2 * (uint64_t)down, images * p.in_h * p.in_w * p.in_c, (size_t)c.taps_h * c.taps_w * in * out,
-                      out, (size_t)p.pixels * out);
+    COPSE_LAUNCH_PLAN(l, p, 2 * (uint64_t)down, images * p.in_h * p.in_w * p.in_c,
+                      (size_t)c.taps_h * c.taps_w * in * out, out, (size_t)p.pixels * out);
 }
 
 static void plan_weight_wide(struct copse_launch *l)
 {
     const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12;
-    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* an odd number of groups: a folded launch has surplus groups */
+    /* an odd number of groups: a folded launch has surplus groups */
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS;
     const uint32_t in = l->want > 1 && !is_axis ? 4 : 1, out = is_axis ? 3 : width - 3;
     const struct copse_params_conv c = geometry(l, false, in);
-    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile), parts = divide_up(l->want, tiles);
+    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile),
+                   parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
     const struct copse_params_conv_weight_wide p = {
-        .pixels = pixels, .part = part, .parts = parts, .rows = rows, .in_h = c.in_h, .in_w = c.in_w, .in_c = in,
-        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .taps_w = c.taps_w, .stride_h = c.stride_h,
-        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .group_in = in, .group_out = out,
+        .pixels = pixels,
+        .part = part,
+        .parts = parts,
+        .rows = rows,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = out,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .group_in = in,
+        .group_out = out,
     };
     const size_t images = divide_up(pixels, OUT_H * OUT_W);
-    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * in, (size_t)pixels * out,
-                      (size_t)parts * rows * out);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * in,
+                      (size_t)pixels * out, (size_t)parts * rows * out);
 }
 
 /* Two groups of channels, each of one panel of outputs. */
 static void plan_weight_wide_groups(struct copse_launch *l)
 {
-    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12, in = 4, out = 2 * width;
+    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12, in = 4,
+                   out = 2 * width;
     const struct copse_params_conv c = geometry(l, false, in);
-    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = 2 * divide_up(rows, tile), parts = divide_up(l->want, tiles);
+    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = 2 * divide_up(rows, tile),
+                   parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
     const struct copse_params_conv_weight_wide p = {
-        .pixels = pixels, .part = part, .parts = parts, .rows = rows, .in_h = c.in_h, .in_w = c.in_w, .in_c = c.in_c,
-        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .taps_w = c.taps_w, .stride_h = c.stride_h,
-        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .group_in = in, .group_out = width,
+        .pixels = pixels,
+        .part = part,
+        .parts = parts,
+        .rows = rows,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = c.in_c,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = out,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .group_in = in,
+        .group_out = width,
     };
     const size_t images = divide_up(pixels, OUT_H * OUT_W);
-    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * p.in_c, (size_t)pixels * out,
-                      (size_t)parts * rows * out);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * p.in_c,
+                      (size_t)pixels * out, (size_t)parts * rows * out);
 }
 
 /* ---- texels: one group, channels in whole texels ---- */
@@ -146,51 +252,97 @@ static void plan_weight_wide_groups(struct copse_launch *l)
 static void plan_texel(struct copse_launch *l)
 {
     const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* whole tiles would take 100 MiB */
-    const uint32_t width = 8u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1, down = divide_up(l->want, across);
+    const uint32_t width = 8u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1,
+                   down = divide_up(l->want, across);
     const uint32_t rows = 64u >> l->spec[3], in_t = l->regime == COPSE_REGIME_FEW ? 75 : 1;
     const uint32_t out = is_axis ? 1 : across * width - 3;
     const struct copse_params_conv c = geometry(l, l->spec[2], 4 * in_t);
     const struct copse_params_conv_texel p = {
-        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_t = in_t, .out_h = OUT_H, .out_w = OUT_W,
-        .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
-        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
-        .gap_h = c.gap_h, .gap_w = c.gap_w, .taps_each = in_t < 64 ? 4 : 1,
+        .pixels = down * rows - rows / 3,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_t = in_t,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = out,
+        .out_t = divide_up(out, 4),
+        .taps_h = c.taps_h,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .taps_each = in_t < 64 ? 4 : 1,
     };
     const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * 4 * in_t,
-                      (size_t)p.taps_h * p.taps_w * 16 * in_t * p.out_t, out, (size_t)p.pixels * out);
+                      (size_t)p.taps_h * p.taps_w * 16 * in_t * p.out_t, out,
+                      (size_t)p.pixels * out);
 }
 
 static void plan_weight_texel(struct copse_launch *l)
 {
-    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* an odd number of groups: a folded launch has surplus groups */
-    const uint32_t width = 8u << l->spec[0], tile = 8u >> l->spec[0], in = l->want > 1 && !is_axis ? 11 : 1;
+    /* an odd number of groups: a folded launch has surplus groups */
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS;
+    const uint32_t width = 8u << l->spec[0], tile = 8u >> l->spec[0],
+                   in = l->want > 1 && !is_axis ? 11 : 1;
     const uint32_t in_t = divide_up(in, 4), out = is_axis ? 1 : width - 3;
     struct copse_params_conv c = geometry(l, false, in);
     if (in == 1) { /* one tile of rows, inside of x */
         c.taps_h = c.taps_w = 1;
         c.first_h = 0;
     }
-    const uint32_t tiles = divide_up(c.taps_h * c.taps_w * divide_up(in_t, 2), tile), parts = divide_up(l->want, tiles);
+    const uint32_t tiles = divide_up(c.taps_h * c.taps_w * divide_up(in_t, 2), tile),
+                   parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 120 : 2;
     const struct copse_params_conv_weight_texel p = {
-        .lines = parts * part - 1, .part = part, .parts = parts, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .in_t = in_t,
-        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .out_t = divide_up(out, 4), .taps_h = c.taps_h, .taps_w = c.taps_w,
-        .stride_h = c.stride_h, .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h,
+        .lines = parts * part - 1,
+        .part = part,
+        .parts = parts,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = in,
+        .in_t = in_t,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = out,
+        .out_t = divide_up(out, 4),
+        .taps_h = c.taps_h,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
         .first_w = c.first_w,
     };
     const size_t images = divide_up(p.lines, OUT_H);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * 4 * in_t,
-                      (size_t)p.lines * OUT_W * 4 * p.out_t, (size_t)parts * p.taps_h * p.taps_w * in * out);
+                      (size_t)p.lines * OUT_W * 4 * p.out_t,
+                      (size_t)parts * p.taps_h * p.taps_w * in * out);
 }
 
 /* ---- pooling: windows of 3 x 2 that overlap, on images of 5 x 4 ---- */
 
 static struct copse_params_pool pool_params(const struct copse_launch *l)
 {
-    return (struct copse_params_pool){ .count = extent(l), .channels = 3, .in_h = 5, .in_w = 4, .out_h = 3, .out_w = 4,
-                                       .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1,
-                                       .before_w = 1, .divisor = l->regime == COPSE_REGIME_FEW ? 6 : 0 };
+    return (struct copse_params_pool){ .count = extent(l),
+                                       .channels = 3,
+                                       .in_h = 5,
+                                       .in_w = 4,
+                                       .out_h = 3,
+                                       .out_w = 4,
+                                       .stride_h = 2,
+                                       .stride_w = 1,
+                                       .step_h = 1,
+                                       .step_w = 2,
+                                       .before_h = 1,
+                                       .before_w = 1,
+                                       .divisor = l->regime == COPSE_REGIME_FEW ? 6 : 0 };
 }
 
 static void plan_pool(struct copse_launch *l)
@@ -204,33 +356,38 @@ static void plan_pool_grad(struct copse_launch *l)
 {
     const struct copse_params_pool p = pool_params(l);
     const size_t image = p.in_h * p.in_w * p.channels, images = divide_up(p.count, image);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels,
+                      p.count);
 }
 
-/* Lines of pixels with 17 channels: two vectors that overlap. The last of several groups is a surplus one. */
-#define POOL_LINES(l)                                                                                       \
-    {                                                                                                       \
-        .lines = (uint32_t)(l)->want - ((l)->want > 1), .channels = 17, .in_h = 5, .in_w = 2, .out_h = 3, .out_w = 2, \
-        .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1, .before_w = 1,               \
-        .divisor = (l)->regime == COPSE_REGIME_FEW ? 6 : 0                                                  \
+/* Lines of pixels with 17 channels: two vectors that overlap. The last of several groups is a
+   surplus one. */
+#define POOL_LINES(l)                                                                         \
+    {                                                                                         \
+        .lines = (uint32_t)(l)->want - ((l)->want > 1), .channels = 17, .in_h = 5, .in_w = 2, \
+        .out_h = 3, .out_w = 2, .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2,       \
+        .before_h = 1, .before_w = 1, .divisor = (l)->regime == COPSE_REGIME_FEW ? 6 : 0      \
     }
 
 static void plan_pool_wide(struct copse_launch *l)
 {
     const struct copse_params_pool_wide p = POOL_LINES(l);
     const size_t images = divide_up(p.lines, p.out_h);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, (size_t)p.lines * p.out_w * p.channels);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels,
+                      (size_t)p.lines * p.out_w * p.channels);
 }
 
 static void plan_pool_grad_wide(struct copse_launch *l)
 {
     const struct copse_params_pool_grad_wide p = POOL_LINES(l);
     const size_t images = divide_up(p.lines, p.in_h);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, images * p.out_h * p.out_w * p.channels,
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels,
+                      images * p.out_h * p.out_w * p.channels,
                       (size_t)p.lines * p.in_w * p.channels);
 }
 
-/* ---- resizing: lines of 5 elements become 7, and back; in the regime of few groups 17, which an element reaches more of ---- */
+/* ---- resizing: lines of 5 elements become 7, and back; in the regime of few groups 17, which an
+   element reaches more of ---- */
 
 static uint32_t resized(const struct copse_launch *l)
 {
@@ -239,14 +396,20 @@ static uint32_t resized(const struct copse_launch *l)
 
 static void plan_resize(struct copse_launch *l)
 {
-    const struct copse_params_resize p = { .count = extent(l), .size = 5, .to = resized(l), .inner = 3 };
-    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner, p.count);
+    const struct copse_params_resize p = {
+        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner,
+                      p.count);
 }
 
 static void plan_resize_grad(struct copse_launch *l)
 {
-    const struct copse_params_resize_grad p = { .count = extent(l), .size = 5, .to = resized(l), .inner = 3 };
-    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner, p.count);
+    const struct copse_params_resize_grad p = {
+        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner,
+                      p.count);
 }
 
 /* ---- equal and lost terms ---- */
@@ -290,58 +453,100 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 
 /* ---- the forms ---- */
 
-#define TWO_GROUPS                                                                                          \
-    .no_regimes = COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS),                               \
-    .why = "two groups of channels take several launch groups; the form with 16 outputs has as many"
+#define TWO_GROUPS                                                            \
+    .no_regimes = COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS), \
+    .why =                                                                    \
+        "two groups of channels take several launch groups; the form with 16 outputs has as many"
 
-/* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7 products. */
-#define FORM(kernel_, label, plan_, c2, c3, ...)                                                            \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
-      .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .spec = { __VA_ARGS__ } }
+/* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7
+   products. */
+#define FORM(kernel_, label, plan_, c2, c3, ...)                                                 \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
+        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
+        .spec = {                                                                                \
+            __VA_ARGS__                                                                          \
+        }                                                                                        \
+    }
 
 /* The other combinations of constants. */
-#define SELDOM(kernel_, label, plan_, c2, c3, ...)                                                          \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
-      .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .least_group = 8,                \
-      .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = { __VA_ARGS__ } }
+#define SELDOM(kernel_, label, plan_, c2, c3, ...)                                               \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
+        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
+        .least_group = 8, .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = {             \
+            __VA_ARGS__                                                                          \
+        }                                                                                        \
+    }
 
 /* A group of a kernel for texels has 8 invocations on every device. */
-#define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                           \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
-      .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, .least_group = 8, .spec = { __VA_ARGS__ } }
+#define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
+        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
+        .least_group = 8, .spec = {                                                              \
+            __VA_ARGS__                                                                          \
+        }                                                                                        \
+    }
 
-#define RESIZE(kernel_, plan_, label, kind)                                                                \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
-      .cap = 0x1p50f, .spec = { kind } }
+#define RESIZE(kernel_, plan_, label, kind)                                              \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, \
+        .plan = plan_, .cap = 0x1p50f, .spec = {                                         \
+            kind                                                                         \
+        }                                                                                \
+    }
 
-#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                                   \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = "any terms", .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, \
-      .arrange = arrange_, .limit = { .ulp = 4, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
-      .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                                            \
-      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                                       \
-      .why = "launches of few groups have the longest sums", .spec = { __VA_ARGS__ } }
+#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                       \
+    {                                                                                           \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                  \
+        .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, .arrange = arrange_,             \
+        .limit = { .ulp = 4, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
+        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                              \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                         \
+        .why = "launches of few groups have the longest sums", .spec = {                        \
+            __VA_ARGS__                                                                         \
+        }                                                                                       \
+    }
 
 static const struct copse_launch_form forms[] = {
     FORM(conv, "", plan_conv, VALUES, RESULT, 0),
     FORM(conv, "bias, relu", plan_conv, VALUES, RESULT, 1, COPSE_RELU),
     FORM(conv, "gaps", plan_conv, VALUES, RESULT, 0, 0, 1),
-    SELDOM(conv, "relu", plan_conv, VALUES, RESULT, 0, COPSE_RELU), SELDOM(conv, "bias", plan_conv, VALUES, RESULT, 1),
+    SELDOM(conv, "relu", plan_conv, VALUES, RESULT, 0, COPSE_RELU),
+    SELDOM(conv, "bias", plan_conv, VALUES, RESULT, 1),
     SELDOM(conv, "relu, gaps", plan_conv, VALUES, RESULT, 0, COPSE_RELU, 1),
     SELDOM(conv, "bias, gaps", plan_conv, VALUES, RESULT, 1, 0, 1),
     SELDOM(conv, "bias, relu, gaps", plan_conv, VALUES, RESULT, 1, COPSE_RELU, 1),
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
-    { .kernel = COPSE_KERNEL_pool, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool, .spec = { 0, 3, 2 },
+    { .kernel = COPSE_KERNEL_pool,
+      .name = "largest",
+      .contents = { VALUES, RESULT },
+      .plan = plan_pool,
+      .spec = { 0, 3, 2 },
       .is_exact = true },
-    { .kernel = COPSE_KERNEL_pool, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool,
-      .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool,
+      .name = "mean",
+      .contents = { VALUES, RESULT },
+      .plan = plan_pool,
+      .cap = 0x1p50f,
+      .spec = { 1, 3, 2 } },
     FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
     FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
-    { .kernel = COPSE_KERNEL_pool_wide, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
-      .spec = { 0, 3, 2 }, .is_exact = true },
-    { .kernel = COPSE_KERNEL_pool_wide, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool_wide,
-      .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool_wide,
+      .name = "largest",
+      .contents = { VALUES, RESULT },
+      .plan = plan_pool_wide,
+      .spec = { 0, 3, 2 },
+      .is_exact = true },
+    { .kernel = COPSE_KERNEL_pool_wide,
+      .name = "mean",
+      .contents = { VALUES, RESULT },
+      .plan = plan_pool_wide,
+      .cap = 0x1p50f,
+      .spec = { 1, 3, 2 } },
     FORM(pool_grad_wide, "largest", plan_pool_grad_wide, RESULT, 0, 0, 3, 2),
     FORM(pool_grad_wide, "mean", plan_pool_grad_wide, RESULT, 0, 1, 3, 2),
     RESIZE(resize, plan_resize, "nearest", 0),
@@ -353,14 +558,27 @@ static const struct copse_launch_form forms[] = {
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
-    SELDOM(conv_wide, "relu", plan_wide, VALUES, RESULT, 0, COPSE_RELU), SELDOM(conv_wide, "bias", plan_wide, VALUES, RESULT, 1),
+    SELDOM(conv_wide, "relu", plan_wide, VALUES, RESULT, 0, COPSE_RELU),
+    SELDOM(conv_wide, "bias", plan_wide, VALUES, RESULT, 1),
     SELDOM(conv_wide, "relu, gaps", plan_wide, VALUES, RESULT, 0, COPSE_RELU, 1),
     SELDOM(conv_wide, "bias, gaps", plan_wide, VALUES, RESULT, 1, 0, 1),
     SELDOM(conv_wide, "bias, relu, gaps", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 1),
-    { .kernel = COPSE_KERNEL_conv_wide, .name = "two groups", .contents = { VALUES, VALUES, VALUES, RESULT },
-      .plan = plan_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
-    { .kernel = COPSE_KERNEL_conv_weight_wide, .name = "two groups", .contents = { VALUES, VALUES, RESULT },
-      .plan = plan_weight_wide_groups, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true, TWO_GROUPS },
+    { .kernel = COPSE_KERNEL_conv_wide,
+      .name = "two groups",
+      .contents = { VALUES, VALUES, VALUES, RESULT },
+      .plan = plan_wide_groups,
+      .limit = { .ulp = 4, .ratio = 16 },
+      .cap = 0x1p50f,
+      .is_rare = true,
+      TWO_GROUPS },
+    { .kernel = COPSE_KERNEL_conv_weight_wide,
+      .name = "two groups",
+      .contents = { VALUES, VALUES, RESULT },
+      .plan = plan_weight_wide_groups,
+      .limit = { .ulp = 4, .ratio = 16 },
+      .cap = 0x1p50f,
+      .is_rare = true,
+      TWO_GROUPS },
     FORM(conv_weight_wide, "16 outputs", plan_weight_wide, RESULT, 0, 0),
     FORM(conv_weight_wide, "64 outputs", plan_weight_wide, RESULT, 0, 2),
     TEXEL(conv_texel, "32 outputs", plan_texel, VALUES, RESULT, 0, 0, 0, 2),
@@ -373,7 +591,8 @@ static const struct copse_launch_form forms[] = {
     SELDOM(conv_texel, "bias, relu, gaps", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 1, 2),
     TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
     TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
-    ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1), ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),
+    ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1),
+    ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),
     ANY(conv_texel, plan_texel, any_texel, VALUES, RESULT, 8, 1, 0, 0, 2),
     ANY(conv_weight, plan_weight, any_weight, RESULT, 0, 0, 0),
     ANY(conv_weight_wide, plan_weight_wide, any_weight_wide, RESULT, 0, 0, 0),

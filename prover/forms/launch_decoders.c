@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of rotary positions and of gated units. */
-#include "prover/conformance/launch.h"
 #include "core/device/device.h"
 #include "core/ops/ops.h"
+#include "prover/conformance/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
@@ -14,8 +14,13 @@ enum { HEADS = 3, TURNED = 2, ROWS = 5 };
 static void plan_rotary(struct copse_launch *l)
 {
     enum { WIDTH = 11, PAIRS = 4 };
-    struct copse_params_rotary p = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)), .width = WIDTH, .heads = HEADS,
-                                     .rows = ROWS, .turned = TURNED, .pairs = PAIRS, .factor = copse__launch_either(l, -1, 1) };
+    struct copse_params_rotary p = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)),
+                                     .width = WIDTH,
+                                     .heads = HEADS,
+                                     .rows = ROWS,
+                                     .turned = TURNED,
+                                     .pairs = PAIRS,
+                                     .factor = copse__launch_either(l, -1, 1) };
     copse__divisor(WIDTH, &p.width_m, &p.width_h);
     copse__divisor(HEADS, &p.heads_m, &p.heads_h);
     copse__divisor(ROWS, &p.rows_m, &p.rows_h);
@@ -33,8 +38,15 @@ static void plan_rotary_wide(struct copse_launch *l)
 {
     enum { WIDTH = 35, PAIRS = 16 };
     const uint32_t each = each_of(l), heads = each == 1 ? 1 : HEADS;
-    const struct copse_params_rotary_wide p = { (uint32_t)copse__launch_extent(l, each) * heads * WIDTH, WIDTH, heads, ROWS,
-                                                COPSE_MIN(heads, TURNED), PAIRS, copse__launch_either(l, 1, -1), each };
+    const struct copse_params_rotary_wide p = { (uint32_t)copse__launch_extent(l, each) * heads *
+                                                    WIDTH,
+                                                WIDTH,
+                                                heads,
+                                                ROWS,
+                                                COPSE_MIN(heads, TURNED),
+                                                PAIRS,
+                                                copse__launch_either(l, 1, -1),
+                                                each };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * ROWS * PAIRS, p.n);
 }
 
@@ -46,9 +58,12 @@ static void size_rotary(const void *params, const int32_t *spec, const struct co
 }
 
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
-#define ROTARY(kernel_, label, is_interleaved)                                                                             \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_interleaved }, .contents = { VALUES, VALUES, RESULT }, \
-      .plan = plan_##kernel_, .size = size_rotary, .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
+#define ROTARY(kernel_, label, is_interleaved)                                               \
+    {                                                                                        \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_interleaved },         \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .size = size_rotary, \
+        .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)                            \
+    }
 
 /* ---- gated units ---- */
 
@@ -112,10 +127,13 @@ static void plan_glu_wide_two(struct copse_launch *l)
 /* Whole rows: every word of the result is written. */
 static void plan_glu_grad(struct copse_launch *l)
 {
-    struct copse_params_glu_grad p = { (of_group(l) + COLS - 1) / COLS * COLS, COLS, 2 * COLS, COLS, 2 * COLS, COLS, 0, 0 };
+    struct copse_params_glu_grad p = {
+        (of_group(l) + COLS - 1) / COLS * COLS, COLS, 2 * COLS, COLS, 2 * COLS, COLS, 0, 0
+    };
     copse__divisor(COLS, &p.m, &p.h);
     const uint32_t group = copse__launch_group(l);
-    COPSE_LAUNCH_PLAN(l, p, (p.n + group - 1) / group, 2 * (size_t)p.n, 2 * (size_t)p.n, p.n, 2 * (size_t)p.n);
+    COPSE_LAUNCH_PLAN(l, p, (p.n + group - 1) / group, 2 * (size_t)p.n, 2 * (size_t)p.n, p.n,
+                      2 * (size_t)p.n);
 }
 
 static void plan_glu_grad_two(struct copse_launch *l)
@@ -129,7 +147,8 @@ static void plan_glu_grad_two(struct copse_launch *l)
 static void plan_glu_grad_wide(struct copse_launch *l)
 {
     const uint32_t cols = cols_of(l, COLS);
-    const struct copse_params_glu_grad_wide p = { of_rows(l, cols), cols, 2 * cols, cols, 2 * cols, cols, each_of(l) };
+    const struct copse_params_glu_grad_wide p = { of_rows(l, cols), cols, 2 * cols,  cols,
+                                                  2 * cols,         cols, each_of(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, 2 * (size_t)p.n, 2 * (size_t)p.n, p.n, 2 * (size_t)p.n);
 }
 
@@ -140,36 +159,53 @@ static void plan_glu_grad_wide_two(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, 2 * (size_t)p.n);
 }
 
-static void size_glu_grad(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+static void size_glu_grad(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args)
 {
     const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
     copse_law_glu_grad.host(params, of_size, args);
 }
 
 #define APART COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define GLU(kernel_, label, op, plan_, ulp_)                                                                               \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op }, .contents = { VALUES, VALUES, RESULT },     \
-      .plan = plan_, .limit = { .ulp = ulp_ }, .cap = 65536, .apart = APART, .zero_why = "the function loses the sign of a zero" }
-#define SLOPES(kernel_, label, op, plan_, ulp_, ratio_)                                                                    \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },                                             \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .limit = { .ulp = ulp_, .ratio = ratio_ },            \
-      .zero_why = "the sign of a derivative that is 0 is not promised",                                                    \
-      .size = size_glu_grad, .cap = 65536, .apart = APART }
+#define GLU(kernel_, label, op, plan_, ulp_)                                              \
+    {                                                                                     \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },          \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_, .limit = { .ulp = ulp_ },  \
+        .cap = 65536, .apart = APART, .zero_why = "the function loses the sign of a zero" \
+    }
+#define SLOPES(kernel_, label, op, plan_, ulp_, ratio_)                                          \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },                 \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                           \
+        .limit = { .ulp = ulp_, .ratio = ratio_ },                                               \
+        .zero_why = "the sign of a derivative that is 0 is not promised", .size = size_glu_grad, \
+        .cap = 65536, .apart = APART                                                             \
+    }
 /* Every activation of rows in one tensor, and silu of two tensors. */
-#define GATED(kernel_)                                                                                                     \
-    GLU(kernel_, "silu", silu, plan_##kernel_, 6), GLU(kernel_, "gelu", gelu, plan_##kernel_, 17),                         \
-    GLU(kernel_, "sigmoid", sigmoid, plan_##kernel_, 6), GLU(kernel_, "tanh", tanh, plan_##kernel_, 6),                    \
-    GLU(kernel_, "relu", relu, plan_##kernel_, 1), GLU(kernel_, "no function", none, plan_##kernel_, 1),                   \
-    GLU(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 6)
-#define GATED_SLOPES(kernel_)                                                                                              \
-    SLOPES(kernel_, "silu", silu, plan_##kernel_, 8, 3), SLOPES(kernel_, "gelu", gelu, plan_##kernel_, 18, 8),             \
-    SLOPES(kernel_, "sigmoid", sigmoid, plan_##kernel_, 8, 0), SLOPES(kernel_, "tanh", tanh, plan_##kernel_, 8, 0),        \
-    SLOPES(kernel_, "relu", relu, plan_##kernel_, 2, 0), SLOPES(kernel_, "no function", none, plan_##kernel_, 2, 0),       \
-    SLOPES(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 8, 3)
+#define GATED(kernel_)                                                                             \
+    GLU(kernel_, "silu", silu, plan_##kernel_, 6), GLU(kernel_, "gelu", gelu, plan_##kernel_, 17), \
+        GLU(kernel_, "sigmoid", sigmoid, plan_##kernel_, 6),                                       \
+        GLU(kernel_, "tanh", tanh, plan_##kernel_, 6),                                             \
+        GLU(kernel_, "relu", relu, plan_##kernel_, 1),                                             \
+        GLU(kernel_, "no function", none, plan_##kernel_, 1),                                      \
+        GLU(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 6)
+#define GATED_SLOPES(kernel_)                                       \
+    SLOPES(kernel_, "silu", silu, plan_##kernel_, 8, 3),            \
+        SLOPES(kernel_, "gelu", gelu, plan_##kernel_, 18, 8),       \
+        SLOPES(kernel_, "sigmoid", sigmoid, plan_##kernel_, 8, 0),  \
+        SLOPES(kernel_, "tanh", tanh, plan_##kernel_, 8, 0),        \
+        SLOPES(kernel_, "relu", relu, plan_##kernel_, 2, 0),        \
+        SLOPES(kernel_, "no function", none, plan_##kernel_, 2, 0), \
+        SLOPES(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 8, 3)
 
 static const struct copse_launch_form forms[] = {
-    GATED(glu), GATED(glu_wide), GATED_SLOPES(glu_grad), GATED_SLOPES(glu_grad_wide),
-    ROTARY(rotary, "halves", 0), ROTARY(rotary, "adjacent", 1), ROTARY(rotary_wide, "halves", 0),
+    GATED(glu),
+    GATED(glu_wide),
+    GATED_SLOPES(glu_grad),
+    GATED_SLOPES(glu_grad_wide),
+    ROTARY(rotary, "halves", 0),
+    ROTARY(rotary, "adjacent", 1),
+    ROTARY(rotary_wide, "halves", 0),
     ROTARY(rotary_wide, "adjacent", 1),
 };
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "prover/conformance/launch.h"
 #include "core/ops/ops.h"
+#include "prover/conformance/launch.h"
 
 enum {
 #define UNARY(name, number, ...)  UNARY_##name = number,
@@ -12,22 +12,26 @@ enum {
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
-#define BINARY(name, number, ...)  BINARY_##name = number,
-#define COMPARE(name, number, f) BINARY_##name = number,
+#define BINARY(name, number, ...) BINARY_##name = number,
+#define COMPARE(name, number, f)  BINARY_##name = number,
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
 };
 
-enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
-       WHOLE = COPSE_CONTENT_WHOLE };
+enum {
+    RESULT = COPSE_CONTENT_RESULT,
+    WORDS = COPSE_CONTENT_WORDS,
+    VALUES = COPSE_CONTENT_VALUES,
+    WHOLE = COPSE_CONTENT_WHOLE
+};
 
 /* ---- one operand ---- */
 
 static void plan_unary(struct copse_launch *l)
 {
-    const struct copse_params_unary p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
-                                          copse__launch_either(l, 1.0f, 2.0f) };
+    const struct copse_params_unary p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)),
+                                          -1.0f, copse__launch_either(l, 1.0f, 2.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
 }
 
@@ -49,15 +53,17 @@ static void plan_power(struct copse_launch *l)
 
 static void plan_unary_grad(struct copse_launch *l)
 {
-    const struct copse_params_unary_grad p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
-                                               copse__launch_either(l, 1.0f, 2.0f) };
+    const struct copse_params_unary_grad p = { (uint32_t)copse__launch_extent(
+                                                   l, copse__launch_group(l)),
+                                               -1.0f, copse__launch_either(l, 1.0f, 2.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 
 static void plan_unary_grad_set(struct copse_launch *l)
 {
     plan_unary_grad(l);
-    const struct copse_params_unary_grad p = { (uint32_t)l->counts[0], l->spec[0] == UNARY_pow ? -0.5f : 0.3f, 1.0f };
+    const struct copse_params_unary_grad p = { (uint32_t)l->counts[0],
+                                               l->spec[0] == UNARY_pow ? -0.5f : 0.3f, 1.0f };
     memcpy(l->params, &p, sizeof p);
 }
 
@@ -78,7 +84,8 @@ static void plan_power_odd_wide(struct copse_launch *l)
 
 static void plan_unary_grad_wide(struct copse_launch *l)
 {
-    const struct copse_params_unary_grad_wide p = { (uint32_t)copse__launch_extent(l, 32), copse__launch_either(l, -1.0f, -0.5f),
+    const struct copse_params_unary_grad_wide p = { (uint32_t)copse__launch_extent(l, 32),
+                                                    copse__launch_either(l, -1.0f, -0.5f),
                                                     copse__launch_either(l, 1.0f, 2.0f), 32 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
@@ -86,7 +93,8 @@ static void plan_unary_grad_wide(struct copse_launch *l)
 /* The two terms of the derivative of silu, gelu, gelu_tanh or mish: f'(x) = share + x bell. */
 static void slope_terms(int32_t op, double x, double *share, double *bell)
 {
-    const double u = 1.5957691216057308 * x * (1 + 0.044715 * x * x), e = exp(x > 300 ? 300 : x), n = e * (e + 2);
+    const double u = 1.5957691216057308 * x * (1 + 0.044715 * x * x), e = exp(x > 300 ? 300 : x),
+                 n = e * (e + 2);
     switch (op) {
     case UNARY_gelu:
         *share = 0.5 * erfc(-x * 0.70710678118654752);
@@ -120,8 +128,9 @@ static void size_slope(const void *params, const int32_t *spec, const struct cop
 
 /* ---- two operands ---- */
 
-/* Operands of mode 2. Of two axes the inner one has 7 elements: the first operand repeats along it, the second one along the
-   outer one. Of six axes the inner ones have 3 elements: the first operand has the axes 1, 3 and 5, the second one 0, 2, 4. */
+/* Operands of mode 2. Of two axes the inner one has 7 elements: the first operand repeats along it,
+   the second one along the outer one. Of six axes the inner ones have 3 elements: the first operand
+   has the axes 1, 3 and 5, the second one 0, 2, 4. */
 #define INNER 7u
 
 struct walk {
@@ -132,7 +141,8 @@ struct walk {
 static struct walk walk_of(const struct copse_launch *l)
 {
     const uint32_t axes = (uint32_t)l->spec[3];
-    struct walk w = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)), .words = { 1, 1 } };
+    struct walk w = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)),
+                      .words = { 1, 1 } };
     uint32_t rest = w.n;
     for (uint32_t i = 0; i < axes; i++) {
         const uint32_t size = i + 1 == axes ? rest : axes == 2 ? INNER : 3, owner = i % 2 == 0;
@@ -150,8 +160,11 @@ static struct walk walk_of(const struct copse_launch *l)
 }
 
 #define FIVE(x) (x)[0], (x)[1], (x)[2], (x)[3], (x)[4]
-#define WALK(w) { (w).n, FIVE((w).d), FIVE((w).m), FIVE((w).h), FIVE((w).strides[0]), (w).strides[0][5], \
-                  FIVE((w).strides[1]), (w).strides[1][5] }
+#define WALK(w)                                                                                \
+    {                                                                                          \
+        (w).n, FIVE((w).d), FIVE((w).m), FIVE((w).h), FIVE((w).strides[0]), (w).strides[0][5], \
+            FIVE((w).strides[1]), (w).strides[1][5]                                            \
+    }
 
 static void plan_binary(struct copse_launch *l)
 {
@@ -178,33 +191,35 @@ static void plan_compare(struct copse_launch *l)
 
 static void plan_bias(struct copse_launch *l)
 {
-    const struct copse_params_bias_activation p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), 13 };
+    const struct copse_params_bias_activation p = {
+        (uint32_t)copse__launch_extent(l, copse__launch_group(l)), 13
+    };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.count, p.n, p.count);
 }
 
-#define PLAN_WHERE(kernel)                                                                                  \
-    static void plan_##kernel(struct copse_launch *l)                                                       \
-    {                                                                                                       \
-        uint32_t m, h;                                                                                      \
-        copse__divisor(INNER, &m, &h);                                                                      \
-        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                       \
-        const struct copse_params_##kernel p = { n, INNER, m, h, INNER, m, h, INNER, m, h };                \
-        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[0] ? INNER : n, l->spec[1] ? INNER : n,                    \
-                          l->spec[2] ? INNER : n, n);                                                       \
+#define PLAN_WHERE(kernel)                                                                   \
+    static void plan_##kernel(struct copse_launch *l)                                        \
+    {                                                                                        \
+        uint32_t m, h;                                                                       \
+        copse__divisor(INNER, &m, &h);                                                       \
+        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));        \
+        const struct copse_params_##kernel p = { n, INNER, m, h, INNER, m, h, INNER, m, h }; \
+        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[0] ? INNER : n, l->spec[1] ? INNER : n,     \
+                          l->spec[2] ? INNER : n, n);                                        \
     }
 PLAN_WHERE(where)
 PLAN_WHERE(where_i32)
 
 /* ---- losses of pairs ---- */
 
-#define PLAN_PAIR(kernel, ...)                                                                              \
-    static void plan_##kernel(struct copse_launch *l)                                                       \
-    {                                                                                                       \
-        uint32_t m, h;                                                                                      \
-        copse__divisor(INNER, &m, &h);                                                                      \
-        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                       \
-        const struct copse_params_##kernel p = { n, INNER, m, h };                                          \
-        COPSE_LAUNCH_PLAN(l, p, l->want, n, n, INNER, __VA_ARGS__);                                         \
+#define PLAN_PAIR(kernel, ...)                                                        \
+    static void plan_##kernel(struct copse_launch *l)                                 \
+    {                                                                                 \
+        uint32_t m, h;                                                                \
+        copse__divisor(INNER, &m, &h);                                                \
+        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)); \
+        const struct copse_params_##kernel p = { n, INNER, m, h };                    \
+        COPSE_LAUNCH_PLAN(l, p, l->want, n, n, INNER, __VA_ARGS__);                   \
     }
 PLAN_PAIR(pair_loss, n)
 PLAN_PAIR(pair_loss_grad, n, n)
@@ -218,126 +233,221 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 
 /* ---- the forms ---- */
 
-#define ONE(kernel_, op, ...)                                                                               \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT }, \
-      .plan = plan_##kernel_, SIGNS(op), __VA_ARGS__ }
-#define ONE_GRAD(kernel_, op, ...)                                                                          \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },                                \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, NO_SIGNS, __VA_ARGS__ }
-#define ONE_GRAD_SET(op, label, ulp_g)                                                                      \
-    { .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },                    \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, NO_SIGNS, ULP(ulp_g) }
-#define TWO(op, label, axes, a_mode, b_mode, ...)                                                           \
-    { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, axes },      \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, .has_zero_signs = true, __VA_ARGS__ }
-#define TWO_GRAD_OF(op, label, a_mode, b_mode, side, ...)                                                   \
-    { .kernel = COPSE_KERNEL_binary_grad, .name = #op label ", side " #side,                                \
-      .spec = { BINARY_##op, a_mode, b_mode, 2, side }, .contents = { VALUES, VALUES, VALUES, RESULT },     \
-      .plan = plan_binary_grad, NO_SIGNS, __VA_ARGS__ }
+#define ONE(kernel_, op, ...)                                                          \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },         \
+        .contents = { VALUES, RESULT }, .plan = plan_##kernel_, SIGNS(op), __VA_ARGS__ \
+    }
+#define ONE_GRAD(kernel_, op, ...)                                                            \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },                \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, NO_SIGNS, __VA_ARGS__ \
+    }
+#define ONE_GRAD_SET(op, label, ulp_g)                                                            \
+    {                                                                                             \
+        .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },        \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, NO_SIGNS, ULP(ulp_g) \
+    }
+#define TWO(op, label, axes, a_mode, b_mode, ...)                                              \
+    {                                                                                          \
+        .kernel = COPSE_KERNEL_binary, .name = #op label,                                      \
+        .spec = { BINARY_##op, a_mode, b_mode, axes }, .contents = { VALUES, VALUES, RESULT }, \
+        .plan = plan_binary, .has_zero_signs = true, __VA_ARGS__                               \
+    }
+#define TWO_GRAD_OF(op, label, a_mode, b_mode, side, ...)                                   \
+    {                                                                                       \
+        .kernel = COPSE_KERNEL_binary_grad, .name = #op label ", side " #side,              \
+        .spec = { BINARY_##op, a_mode, b_mode, 2, side },                                   \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_binary_grad, NO_SIGNS, \
+        __VA_ARGS__                                                                         \
+    }
 #define TWO_GRAD(op, side, ...) TWO_GRAD_OF(op, , 0, side == 1 ? 2 : 0, side, __VA_ARGS__)
-#define TWO_WHOLE_OF(op, label, a_mode, b_mode, ...)                                                        \
-    { .kernel = COPSE_KERNEL_compare_i32, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },    \
-      .contents = { WHOLE, WHOLE, RESULT }, .plan = plan_compare, .is_poor = true, NO_REALS, __VA_ARGS__ }
-#define TWO_WHOLE(op, a_mode, b_mode) TWO_WHOLE_OF(op, , a_mode, b_mode, .tier = COPSE_CONFORM_QUICK)
+#define TWO_WHOLE_OF(op, label, a_mode, b_mode, ...)                                      \
+    {                                                                                     \
+        .kernel = COPSE_KERNEL_compare_i32, .name = #op label,                            \
+        .spec = { BINARY_##op, a_mode, b_mode, 2 }, .contents = { WHOLE, WHOLE, RESULT }, \
+        .plan = plan_compare, .is_poor = true, NO_REALS, __VA_ARGS__                      \
+    }
+#define TWO_WHOLE(op, a_mode, b_mode) \
+    TWO_WHOLE_OF(op, , a_mode, b_mode, .tier = COPSE_CONFORM_QUICK)
 #define NO_SIGNS .zero_why = "the sign of a derivative that is 0 is not promised"
-/* A function of a zero has the sign of its definition, but for these, which compute with |x| or e^x - 1. */
-#define SIGNS(op)                                                                                           \
-    .has_zero_signs = !LOSES_SIGN(op), .zero_why = LOSES_SIGN(op) ? "the function loses the sign of a zero" : NULL
-#define LOSES_SIGN(op)                                                                                      \
-    (UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_elu || UNARY_##op == UNARY_selu || UNARY_##op == UNARY_sin || \
-     UNARY_##op == UNARY_tan || UNARY_##op == UNARY_asin || UNARY_##op == UNARY_atan || UNARY_##op == UNARY_sinh || \
-     UNARY_##op == UNARY_asinh || UNARY_##op == UNARY_atanh)
-#define WHERE(label, c_mode, a_mode, b_mode, ...)                                                           \
-    { .kernel = COPSE_KERNEL_where, .name = label, .spec = { c_mode, a_mode, b_mode },                      \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_where, __VA_ARGS__ }
-#define WHERE_I32(label, c_mode, a_mode, b_mode, ...)                                                       \
-    { .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode },                  \
-      .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32, __VA_ARGS__ }
+/* A function of a zero has the sign of its definition, but for these, which compute with |x| or e^x
+   - 1. */
+#define SIGNS(op)                      \
+    .has_zero_signs = !LOSES_SIGN(op), \
+    .zero_why = LOSES_SIGN(op) ? "the function loses the sign of a zero" : NULL
+#define LOSES_SIGN(op)                                                                    \
+    (UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_elu || UNARY_##op == UNARY_selu ||   \
+     UNARY_##op == UNARY_sin || UNARY_##op == UNARY_tan || UNARY_##op == UNARY_asin ||    \
+     UNARY_##op == UNARY_atan || UNARY_##op == UNARY_sinh || UNARY_##op == UNARY_asinh || \
+     UNARY_##op == UNARY_atanh)
+#define WHERE(label, c_mode, a_mode, b_mode, ...)                                        \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_where, .name = label, .spec = { c_mode, a_mode, b_mode }, \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_where, __VA_ARGS__  \
+    }
+#define WHERE_I32(label, c_mode, a_mode, b_mode, ...)                                        \
+    {                                                                                        \
+        .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode }, \
+        .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32, __VA_ARGS__     \
+    }
 #define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
-#define PAIR(kernel_, label, kind, ...)                                                                     \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { kind }, .contents = { __VA_ARGS__, RESULT }, \
-      .plan = plan_##kernel_, .arrange = arrange_pair,                                                        \
-      .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS) }
-#define BIAS(label, has_bias, activation, ...)                                                              \
-    { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, .has_zero_signs = activation != COPSE_TANH, \
-      .zero_why = activation == COPSE_TANH ? "the function loses the sign of a zero" : NULL, __VA_ARGS__ }
-#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
-#define QUOTIENTS                                                                                           \
-    .no_values = COPSE_BIT(COPSE_VALUES_SUBNORMALS) | COPSE_BIT(COPSE_VALUES_EXTREMES),                     \
+#define PAIR(kernel_, label, kind, ...)                                                       \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { kind },                    \
+        .contents = { __VA_ARGS__, RESULT }, .plan = plan_##kernel_, .arrange = arrange_pair, \
+        .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)                             \
+    }
+#define BIAS(label, has_bias, activation, ...)                                                   \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation }, \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias,                               \
+        .has_zero_signs = activation != COPSE_TANH,                                              \
+        .zero_why = activation == COPSE_TANH ? "the function loses the sign of a zero" : NULL,   \
+        __VA_ARGS__                                                                              \
+    }
+#define NO_REALS \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define QUOTIENTS                                                                       \
+    .no_values = COPSE_BIT(COPSE_VALUES_SUBNORMALS) | COPSE_BIT(COPSE_VALUES_EXTREMES), \
     .why = "the quotient of the operands overflows where the derivative does not"
-#define ULP(x)   .limit = { .ulp = (x) }
-#define EXACT    .is_exact = true
+#define ULP(x) .limit = { .ulp = (x) }
+#define EXACT  .is_exact = true
 
 /* The limit of derivatives with a zero is relative to the sizes of their terms. */
-#define HAS_ZERO(op)                                                                                        \
-    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh ||               \
+#define HAS_ZERO(op)                                                                          \
+    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh || \
      UNARY_##op == UNARY_mish)
-#define GRAD_LIMIT(op, ulp_g)                                                                               \
-    .limit = { .ulp = (ulp_g), .ratio = HAS_ZERO(op) ? (ulp_g) / 2.0 : 0 }, .size = HAS_ZERO(op) ? size_slope : NULL
-#define TIER(op)                                                                                            \
-    .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu ||            \
-                    UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                                    \
-                ? COPSE_CONFORM_QUICK                                                                       \
+#define GRAD_LIMIT(op, ulp_g)                                               \
+    .limit = { .ulp = (ulp_g), .ratio = HAS_ZERO(op) ? (ulp_g) / 2.0 : 0 }, \
+    .size = HAS_ZERO(op) ? size_slope : NULL
+#define TIER(op)                                                                                 \
+    .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu || \
+                    UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                         \
+                ? COPSE_CONFORM_QUICK                                                            \
                 : COPSE_CONFORM_STANDARD
 
-/* The kernels for wide vectors have the text of the others: these functions have all of its operations. */
-#define WIDE(op, ulp_g)                                                                                     \
-    ONE(unary_wide, op, TIER_WIDE(op)), ONE_GRAD(unary_grad_wide, op, GRAD_LIMIT(op, ulp_g), TIER_WIDE(op))
-#define TIER_WIDE(op)                                                                                       \
-    .tier = UNARY_##op == UNARY_relu || UNARY_##op == UNARY_gelu ? COPSE_CONFORM_QUICK : COPSE_CONFORM_STANDARD
+/* The kernels for wide vectors have the text of the others: these functions have all of its
+   operations. */
+#define WIDE(op, ulp_g)                 \
+    ONE(unary_wide, op, TIER_WIDE(op)), \
+        ONE_GRAD(unary_grad_wide, op, GRAD_LIMIT(op, ulp_g), TIER_WIDE(op))
+#define TIER_WIDE(op)                                                                  \
+    .tier = UNARY_##op == UNARY_relu || UNARY_##op == UNARY_gelu ? COPSE_CONFORM_QUICK \
+                                                                 : COPSE_CONFORM_STANDARD
 
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
-#define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class)                                  \
+#define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class) \
     ONE(unary, op, TIER(op)), ONE_GRAD(unary_grad, op, GRAD_LIMIT(op, ulp_g), TIER(op)),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
-    WIDE(relu, 0), WIDE(gelu, 16), WIDE(exp, 4), WIDE(log, 3), WIDE(sqrt, 4), WIDE(sigmoid, 6),
-    WIDE(tanh, 6), WIDE(silu, 6), WIDE(pow, 16), WIDE(sin, 6), WIDE(gelu_tanh, 16), WIDE(mish, 16),
-    { .kernel = COPSE_KERNEL_unary, .name = "pow, exponent 2^24", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
-      .plan = plan_power, .is_poor = true, .tier = COPSE_CONFORM_STANDARD, SIGNS(pow) },
-    { .kernel = COPSE_KERNEL_unary, .name = "pow, exponent 3", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
-      .plan = plan_power_odd, SIGNS(pow) },
-    { .kernel = COPSE_KERNEL_unary_wide, .name = "pow, exponent 3", .spec = { UNARY_pow }, .contents = { VALUES, RESULT },
-      .plan = plan_power_odd_wide, SIGNS(pow) },
-    ONE_GRAD_SET(pow, "exponent -0.5", 16), ONE_GRAD_SET(elu, "alpha 0.3", 4),
-    TWO(add, "", 2, 0, 0, ULP(1)), TWO(mul, ", scalar", 2, 0, 1, ULP(1)), TWO(div, ", 6 axes", 6, 2, 2, .why = NULL),
-    TWO(sub, ", repeated", 2, 2, 0, ULP(1)), TWO(maximum, ", both repeated", 2, 2, 2, EXACT),
-    TWO(minimum, "", 2, 0, 0, EXACT), TWO(less, "", 2, 0, 2, EXACT, .is_poor = true),
+    WIDE(relu, 0),
+    WIDE(gelu, 16),
+    WIDE(exp, 4),
+    WIDE(log, 3),
+    WIDE(sqrt, 4),
+    WIDE(sigmoid, 6),
+    WIDE(tanh, 6),
+    WIDE(silu, 6),
+    WIDE(pow, 16),
+    WIDE(sin, 6),
+    WIDE(gelu_tanh, 16),
+    WIDE(mish, 16),
+    { .kernel = COPSE_KERNEL_unary,
+      .name = "pow, exponent 2^24",
+      .spec = { UNARY_pow },
+      .contents = { VALUES, RESULT },
+      .plan = plan_power,
+      .is_poor = true,
+      .tier = COPSE_CONFORM_STANDARD,
+      SIGNS(pow) },
+    { .kernel = COPSE_KERNEL_unary,
+      .name = "pow, exponent 3",
+      .spec = { UNARY_pow },
+      .contents = { VALUES, RESULT },
+      .plan = plan_power_odd,
+      SIGNS(pow) },
+    { .kernel = COPSE_KERNEL_unary_wide,
+      .name = "pow, exponent 3",
+      .spec = { UNARY_pow },
+      .contents = { VALUES, RESULT },
+      .plan = plan_power_odd_wide,
+      SIGNS(pow) },
+    ONE_GRAD_SET(pow, "exponent -0.5", 16),
+    ONE_GRAD_SET(elu, "alpha 0.3", 4),
+    TWO(add, "", 2, 0, 0, ULP(1)),
+    TWO(mul, ", scalar", 2, 0, 1, ULP(1)),
+    TWO(div, ", 6 axes", 6, 2, 2, .why = NULL),
+    TWO(sub, ", repeated", 2, 2, 0, ULP(1)),
+    TWO(maximum, ", both repeated", 2, 2, 2, EXACT),
+    TWO(minimum, "", 2, 0, 0, EXACT),
+    TWO(less, "", 2, 0, 2, EXACT, .is_poor = true),
     TWO(equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO_GRAD(mul, 0, ULP(1)), TWO_GRAD(mul, 1, ULP(1)), TWO_GRAD(div, 0, QUOTIENTS),
-    TWO_GRAD(div, 1, QUOTIENTS), TWO_GRAD(maximum, 0, EXACT), TWO_GRAD(maximum, 1, EXACT),
-    TWO_GRAD(minimum, 0, EXACT), TWO_GRAD(minimum, 1, EXACT),
-    TWO(prelu, "", 2, 0, 2, ULP(1)), TWO(not_equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO(greater, "", 2, 2, 0, EXACT, .is_poor = true), TWO(less_equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO(logical_and, "", 2, 0, 0, EXACT, .is_poor = true), TWO(logical_or, "", 2, 0, 1, EXACT, .is_poor = true),
-    TWO(logical_xor, "", 2, 0, 0, EXACT, .is_poor = true), TWO_GRAD(prelu, 0, ULP(1)), TWO_GRAD(prelu, 1, ULP(1)),
-    TWO(add, ", scalar first", 2, 1, 0, ULP(1)), TWO(sub, ", scalar and repeated", 2, 1, 2, ULP(1), SELDOM),
-    TWO(mul, ", repeated and scalar", 2, 2, 1, ULP(1), SELDOM), TWO(div, ", two scalars", 2, 1, 1, SELDOM, .is_poor = true),
-    TWO_GRAD_OF(mul, ", repeated", 0, 2, 0, ULP(1), SELDOM), TWO_GRAD_OF(mul, ", not repeated", 0, 0, 1, ULP(1), SELDOM),
-    TWO_WHOLE_OF(less, ", scalar", 0, 1, SELDOM), TWO_WHOLE_OF(less, ", both repeated", 2, 2, SELDOM),
-    TWO_WHOLE_OF(less, ", scalar first", 1, 0, SELDOM), TWO_WHOLE_OF(less, ", scalar and repeated", 1, 2, SELDOM),
+    TWO_GRAD(mul, 0, ULP(1)),
+    TWO_GRAD(mul, 1, ULP(1)),
+    TWO_GRAD(div, 0, QUOTIENTS),
+    TWO_GRAD(div, 1, QUOTIENTS),
+    TWO_GRAD(maximum, 0, EXACT),
+    TWO_GRAD(maximum, 1, EXACT),
+    TWO_GRAD(minimum, 0, EXACT),
+    TWO_GRAD(minimum, 1, EXACT),
+    TWO(prelu, "", 2, 0, 2, ULP(1)),
+    TWO(not_equal, "", 2, 0, 0, EXACT, .is_poor = true),
+    TWO(greater, "", 2, 2, 0, EXACT, .is_poor = true),
+    TWO(less_equal, "", 2, 0, 0, EXACT, .is_poor = true),
+    TWO(logical_and, "", 2, 0, 0, EXACT, .is_poor = true),
+    TWO(logical_or, "", 2, 0, 1, EXACT, .is_poor = true),
+    TWO(logical_xor, "", 2, 0, 0, EXACT, .is_poor = true),
+    TWO_GRAD(prelu, 0, ULP(1)),
+    TWO_GRAD(prelu, 1, ULP(1)),
+    TWO(add, ", scalar first", 2, 1, 0, ULP(1)),
+    TWO(sub, ", scalar and repeated", 2, 1, 2, ULP(1), SELDOM),
+    TWO(mul, ", repeated and scalar", 2, 2, 1, ULP(1), SELDOM),
+    TWO(div, ", two scalars", 2, 1, 1, SELDOM, .is_poor = true),
+    TWO_GRAD_OF(mul, ", repeated", 0, 2, 0, ULP(1), SELDOM),
+    TWO_GRAD_OF(mul, ", not repeated", 0, 0, 1, ULP(1), SELDOM),
+    TWO_WHOLE_OF(less, ", scalar", 0, 1, SELDOM),
+    TWO_WHOLE_OF(less, ", both repeated", 2, 2, SELDOM),
+    TWO_WHOLE_OF(less, ", scalar first", 1, 0, SELDOM),
+    TWO_WHOLE_OF(less, ", scalar and repeated", 1, 2, SELDOM),
     TWO_WHOLE_OF(less, ", two scalars", 1, 1, SELDOM),
-    TWO_WHOLE(equal, 0, 0), TWO_WHOLE(less, 0, 2), TWO_WHOLE(greater_equal, 2, 1),
-    TWO_WHOLE(not_equal, 0, 0), TWO_WHOLE(greater, 2, 0), TWO_WHOLE(less_equal, 0, 0), TWO_WHOLE(logical_and, 0, 0),
-    TWO_WHOLE(logical_or, 0, 2), TWO_WHOLE(logical_xor, 0, 0),
-    WHERE("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK), WHERE("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
-    WHERE("repeated operands", 0, 1, 0, .tier = COPSE_CONFORM_QUICK), WHERE("repeated b", 0, 0, 1, SELDOM),
-    WHERE("repeated a, b", 0, 1, 1, SELDOM), WHERE("repeated condition", 1, 0, 0, SELDOM),
-    WHERE("repeated condition, a", 1, 1, 0, SELDOM), WHERE("all repeated", 1, 1, 1, SELDOM),
-    WHERE_I32("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK), WHERE_I32("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
-    WHERE_I32("repeated a", 0, 1, 0, SELDOM), WHERE_I32("repeated b", 0, 0, 1, SELDOM),
-    WHERE_I32("repeated a, b", 0, 1, 1, SELDOM), WHERE_I32("repeated condition", 1, 0, 0, SELDOM),
-    WHERE_I32("repeated condition, a", 1, 1, 0, SELDOM), WHERE_I32("all repeated", 1, 1, 1, SELDOM),
-    PAIR(pair_loss, "binary", 0, VALUES, VALUES, VALUES), PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
+    TWO_WHOLE(equal, 0, 0),
+    TWO_WHOLE(less, 0, 2),
+    TWO_WHOLE(greater_equal, 2, 1),
+    TWO_WHOLE(not_equal, 0, 0),
+    TWO_WHOLE(greater, 2, 0),
+    TWO_WHOLE(less_equal, 0, 0),
+    TWO_WHOLE(logical_and, 0, 0),
+    TWO_WHOLE(logical_or, 0, 2),
+    TWO_WHOLE(logical_xor, 0, 0),
+    WHERE("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK),
+    WHERE("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
+    WHERE("repeated operands", 0, 1, 0, .tier = COPSE_CONFORM_QUICK),
+    WHERE("repeated b", 0, 0, 1, SELDOM),
+    WHERE("repeated a, b", 0, 1, 1, SELDOM),
+    WHERE("repeated condition", 1, 0, 0, SELDOM),
+    WHERE("repeated condition, a", 1, 1, 0, SELDOM),
+    WHERE("all repeated", 1, 1, 1, SELDOM),
+    WHERE_I32("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK),
+    WHERE_I32("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
+    WHERE_I32("repeated a", 0, 1, 0, SELDOM),
+    WHERE_I32("repeated b", 0, 0, 1, SELDOM),
+    WHERE_I32("repeated a, b", 0, 1, 1, SELDOM),
+    WHERE_I32("repeated condition", 1, 0, 0, SELDOM),
+    WHERE_I32("repeated condition, a", 1, 1, 0, SELDOM),
+    WHERE_I32("all repeated", 1, 1, 1, SELDOM),
+    PAIR(pair_loss, "binary", 0, VALUES, VALUES, VALUES),
+    PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "binary", 0, VALUES, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "divergence", 1, VALUES, VALUES, VALUES, VALUES),
-    BIAS("bias", 1, COPSE_LINEAR, ULP(1)), BIAS("relu", 0, COPSE_RELU, EXACT),
-    BIAS("bias, relu", 1, COPSE_RELU, ULP(1)), BIAS("sigmoid", 0, COPSE_SIGMOID, .why = NULL),
+    BIAS("bias", 1, COPSE_LINEAR, ULP(1)),
+    BIAS("relu", 0, COPSE_RELU, EXACT),
+    BIAS("bias, relu", 1, COPSE_RELU, ULP(1)),
+    BIAS("sigmoid", 0, COPSE_SIGMOID, .why = NULL),
     BIAS("tanh", 0, COPSE_TANH, .why = NULL),
 };
 

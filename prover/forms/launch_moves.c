@@ -4,11 +4,17 @@
 
 #include "core/base/half.h"
 #include "core/base/random.h"
-#include "prover/conformance/launch.h"
 #include "core/ops/ops.h"
+#include "prover/conformance/launch.h"
 
-enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
-       WHOLE = COPSE_CONTENT_WHOLE, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
+enum {
+    RESULT = COPSE_CONTENT_RESULT,
+    WORDS = COPSE_CONTENT_WORDS,
+    VALUES = COPSE_CONTENT_VALUES,
+    WHOLE = COPSE_CONTENT_WHOLE,
+    INDEX = COPSE_CONTENT_INDEX,
+    ARRANGED = COPSE_CONTENT_ARRANGED
+};
 
 static uint32_t extent(const struct copse_launch *l)
 {
@@ -24,8 +30,8 @@ struct walk {
     uint32_t places; /* of the strided side */
 };
 
-/* Axes of 3 elements from the innermost one, numbered in the reverse order at the strided side; the outermost axis is
-   as long as needed. */
+/* Axes of 3 elements from the innermost one, numbered in the reverse order at the strided side; the
+   outermost axis is as long as needed. */
 static void walk_of(uint32_t rank, uint32_t n, struct walk *w)
 {
     uint32_t inner = 1;
@@ -42,18 +48,21 @@ static void walk_of(uint32_t rank, uint32_t n, struct walk *w)
     w->places = OFFSET + outer * inner;
 }
 
-#define COPY(w)                                                                                             \
-    { n, OFFSET, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1],       \
-      (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3], (w).h[4], (w).strides[0],       \
-      (w).strides[1], (w).strides[2], (w).strides[3], (w).strides[4], (w).strides[5] }
-#define PLAN_COPY(kernel)                                                                                   \
-    static void plan_##kernel(struct copse_launch *l)                                                       \
-    {                                                                                                       \
-        const uint32_t n = extent(l);                                                                       \
-        struct walk w;                                                                                      \
-        walk_of((uint32_t)l->spec[0], n, &w);                                                               \
-        const struct copse_params_##kernel p = COPY(w);                                                     \
-        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[1] ? n : w.places, l->spec[1] ? w.places : n);             \
+#define COPY(w)                                                                               \
+    {                                                                                         \
+        n, OFFSET, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], \
+            (w).m[1], (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3],   \
+            (w).h[4], (w).strides[0], (w).strides[1], (w).strides[2], (w).strides[3],         \
+            (w).strides[4], (w).strides[5]                                                    \
+    }
+#define PLAN_COPY(kernel)                                                                       \
+    static void plan_##kernel(struct copse_launch *l)                                           \
+    {                                                                                           \
+        const uint32_t n = extent(l);                                                           \
+        struct walk w;                                                                          \
+        walk_of((uint32_t)l->spec[0], n, &w);                                                   \
+        const struct copse_params_##kernel p = COPY(w);                                         \
+        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[1] ? n : w.places, l->spec[1] ? w.places : n); \
     }
 PLAN_COPY(copy)
 PLAN_COPY(copy_i32)
@@ -154,9 +163,11 @@ static void arrange_to_half(const struct copse_launch *l, uint32_t *const *words
     uint32_t next = (uint32_t)(l->seed >> 7);
     for (size_t i = 0; i < l->counts[0]; i++) {
         const uint32_t h = next_pattern(l, &next);
-        const bool is_exact = i % 4 == 0 || l->values == COPSE_VALUES_ZEROS || l->values == COPSE_VALUES_INFINITIES;
+        const bool is_exact =
+            i % 4 == 0 || l->values == COPSE_VALUES_ZEROS || l->values == COPSE_VALUES_INFINITIES;
         if (is_exact)
-            words[0][i] = copse__bits_of(l->spec[0] ? copse__bf16_to_f32((uint16_t)h) : copse__f16_to_f32((uint16_t)h));
+            words[0][i] = copse__bits_of(l->spec[0] ? copse__bf16_to_f32((uint16_t)h)
+                                                    : copse__f16_to_f32((uint16_t)h));
         else
             words[0][i] = tie_of(h, l->spec[0] != 0) + (uint32_t)(i % 4) - 2u;
     }
@@ -219,18 +230,21 @@ static void arrange_row_put(const struct copse_launch *l, uint32_t *const *words
 
 /* ---- dropout ---- */
 
-#define DROPOUT_ROW 7u
+#define DROPOUT_ROW    7u
 #define DROPOUT_STREAM 3u
 
-/* About a half: the random word of one of the first elements of the step that COPSE_CONTENT_STEP has. The element is kept,
-   with a word lower by one it would not be. */
+/* About a half: the random word of one of the first elements of the step that COPSE_CONTENT_STEP
+   has. The element is kept, with a word lower by one it would not be. */
 static uint32_t dropout_threshold(const struct copse_launch *l)
 {
     uint32_t step[COPSE_STEP_WORDS], random[4];
     copse__launch_step(l, step, COPSE_STEP_WORDS);
-    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * DROPOUT_ROW, 0, step[COPSE_STEP_NUMBER], DROPOUT_STREAM };
+    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * DROPOUT_ROW, 0,
+                            step[COPSE_STEP_NUMBER], DROPOUT_STREAM };
     do {
-        copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
+        copse__philox(counter,
+                      (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] },
+                      random);
         counter[0]++;
     } while (random[0] < 0x40000000u || random[0] > 0x90000000u);
     return random[0];
@@ -238,8 +252,11 @@ static uint32_t dropout_threshold(const struct copse_launch *l)
 
 static void plan_dropout(struct copse_launch *l)
 {
-    struct copse_params_dropout p = { .n = extent(l), .row_elements = DROPOUT_ROW, .stream = DROPOUT_STREAM,
-                                      .threshold = dropout_threshold(l), .scale = copse__launch_either(l, 1.25f, 2.0f) };
+    struct copse_params_dropout p = { .n = extent(l),
+                                      .row_elements = DROPOUT_ROW,
+                                      .stream = DROPOUT_STREAM,
+                                      .threshold = dropout_threshold(l),
+                                      .scale = copse__launch_either(l, 1.25f, 2.0f) };
     copse__divisor(p.row_elements, &p.m, &p.h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
@@ -247,15 +264,18 @@ static void plan_dropout(struct copse_launch *l)
 /* 32 elements to an invocation. */
 static void plan_dropout_wide(struct copse_launch *l)
 {
-    const struct copse_params_dropout_wide p = { (uint32_t)copse__launch_extent(l, 32), DROPOUT_ROW, DROPOUT_STREAM,
-                                                 dropout_threshold(l), copse__launch_either(l, 1.25f, 2.0f), 32 };
+    const struct copse_params_dropout_wide p = {
+        (uint32_t)copse__launch_extent(l, 32), DROPOUT_ROW, DROPOUT_STREAM, dropout_threshold(l),
+        copse__launch_either(l, 1.25f, 2.0f),  32
+    };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
 
 /* Elements on both sides of place 2^32, where the counter carries. */
 static void arrange_far(const struct copse_launch *l, uint32_t *const *words)
 {
-    words[1][COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(((uint64_t)1 << 32) / DROPOUT_ROW - l->counts[0] / (2 * DROPOUT_ROW));
+    words[1][COPSE_STEP_FIRST_EXAMPLE] =
+        (uint32_t)(((uint64_t)1 << 32) / DROPOUT_ROW - l->counts[0] / (2 * DROPOUT_ROW));
 }
 
 /* Examples on both sides of 2^32. */
@@ -266,15 +286,22 @@ static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
 
 /* ---- the forms ---- */
 
-#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
-#define ONE_GROUP                                                                                           \
-    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_ONE), .why = "the kernel writes one number"
-#define COPY_FORM(kernel_, label, rank, is_scatter, from, to, ...)                                          \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { rank, is_scatter }, .contents = { from, to }, \
-      .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ }
-#define DROPOUT(kernel_, label, arrange_)                                                                   \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },  \
-      .plan = plan_##kernel_, .arrange = arrange_, .has_zero_signs = true }
+#define NO_REALS \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define ONE_GROUP                                                   \
+    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_ONE), \
+    .why = "the kernel writes one number"
+#define COPY_FORM(kernel_, label, rank, is_scatter, from, to, ...)                       \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { rank, is_scatter },   \
+        .contents = { from, to }, .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ \
+    }
+#define DROPOUT(kernel_, label, arrange_)                                           \
+    {                                                                               \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                            \
+        .contents = { VALUES, COPSE_CONTENT_STEP, RESULT }, .plan = plan_##kernel_, \
+        .arrange = arrange_, .has_zero_signs = true                                 \
+    }
 
 static const struct copse_launch_form forms[] = {
     COPY_FORM(copy, "1 axis", 1, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
@@ -284,34 +311,91 @@ static const struct copse_launch_form forms[] = {
     COPY_FORM(copy_i32, "1 axis", 1, 0, WHOLE, WORDS, NO_REALS),
     COPY_FORM(copy_i32, "6 axes", 6, 0, WHOLE, WORDS, NO_REALS),
     COPY_FORM(copy_i32, "to strides", 3, 1, WHOLE, WORDS, NO_REALS),
-    { .kernel = COPSE_KERNEL_fill, .name = "", .contents = { RESULT }, .plan = plan_fill, .is_poor = true,
+    { .kernel = COPSE_KERNEL_fill,
+      .name = "",
+      .contents = { RESULT },
+      .plan = plan_fill,
+      .is_poor = true,
       .is_single = true },
-    { .kernel = COPSE_KERNEL_fill_i32, .name = "", .contents = { WORDS }, .plan = plan_fill_i32, .is_poor = true,
+    { .kernel = COPSE_KERNEL_fill_i32,
+      .name = "",
+      .contents = { WORDS },
+      .plan = plan_fill_i32,
+      .is_poor = true,
       NO_REALS },
-    { .kernel = COPSE_KERNEL_step_scalar, .name = "", .contents = { ARRANGED, RESULT }, .plan = plan_step_scalar,
-      .arrange = arrange_step_scalar, .is_poor = true, .is_single = true, ONE_GROUP },
-    { .kernel = COPSE_KERNEL_from_u8, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_from_u8, NO_REALS },
-    { .kernel = COPSE_KERNEL_from_half, .name = "f16", .contents = { ARRANGED, RESULT }, .plan = plan_from_half,
-      .arrange = arrange_from_half, .is_single = true },
-    { .kernel = COPSE_KERNEL_from_half, .name = "bf16", .spec = { 1 }, .contents = { ARRANGED, RESULT },
-      .plan = plan_from_half, .arrange = arrange_from_half, .is_single = true },
-    { .kernel = COPSE_KERNEL_to_half, .name = "f16", .contents = { VALUES, WORDS }, .plan = plan_to_half,
-      .arrange = arrange_to_half, .is_single = true },
-    { .kernel = COPSE_KERNEL_to_half, .name = "bf16", .spec = { 1 }, .contents = { VALUES, WORDS },
-      .plan = plan_to_half, .arrange = arrange_to_half, .is_single = true },
-    { .kernel = COPSE_KERNEL_to_f32, .name = "", .contents = { WHOLE, RESULT }, .plan = plan_to_f32, NO_REALS },
-    { .kernel = COPSE_KERNEL_to_i32, .name = "", .contents = { VALUES, WORDS }, .plan = plan_to_i32 },
-    { .kernel = COPSE_KERNEL_gather, .name = "", .contents = { VALUES, INDEX, RESULT }, .plan = plan_gather,
+    { .kernel = COPSE_KERNEL_step_scalar,
+      .name = "",
+      .contents = { ARRANGED, RESULT },
+      .plan = plan_step_scalar,
+      .arrange = arrange_step_scalar,
+      .is_poor = true,
+      .is_single = true,
+      ONE_GROUP },
+    { .kernel = COPSE_KERNEL_from_u8,
+      .name = "",
+      .contents = { WHOLE, WORDS },
+      .plan = plan_from_u8,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_from_half,
+      .name = "f16",
+      .contents = { ARRANGED, RESULT },
+      .plan = plan_from_half,
+      .arrange = arrange_from_half,
       .is_single = true },
-    { .kernel = COPSE_KERNEL_gather, .name = "rows past 2^24", .contents = { VALUES, INDEX, RESULT },
-      .plan = plan_gather_far, .arrange = arrange_gather_far, .is_single = true, .tier = COPSE_CONFORM_STANDARD,
+    { .kernel = COPSE_KERNEL_from_half,
+      .name = "bf16",
+      .spec = { 1 },
+      .contents = { ARRANGED, RESULT },
+      .plan = plan_from_half,
+      .arrange = arrange_from_half,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_to_half,
+      .name = "f16",
+      .contents = { VALUES, WORDS },
+      .plan = plan_to_half,
+      .arrange = arrange_to_half,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_to_half,
+      .name = "bf16",
+      .spec = { 1 },
+      .contents = { VALUES, WORDS },
+      .plan = plan_to_half,
+      .arrange = arrange_to_half,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_to_f32,
+      .name = "",
+      .contents = { WHOLE, RESULT },
+      .plan = plan_to_f32,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_to_i32,
+      .name = "",
+      .contents = { VALUES, WORDS },
+      .plan = plan_to_i32 },
+    { .kernel = COPSE_KERNEL_gather,
+      .name = "",
+      .contents = { VALUES, INDEX, RESULT },
+      .plan = plan_gather,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_gather,
+      .name = "rows past 2^24",
+      .contents = { VALUES, INDEX, RESULT },
+      .plan = plan_gather_far,
+      .arrange = arrange_gather_far,
+      .is_single = true,
+      .tier = COPSE_CONFORM_STANDARD,
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "one launch of this table is enough" },
-    { .kernel = COPSE_KERNEL_row_put, .name = "", .contents = { VALUES, ARRANGED, RESULT }, .plan = plan_row_put,
-      .arrange = arrange_row_put, .is_single = true },
-    DROPOUT(dropout, "", NULL), DROPOUT(dropout, "places around 2^32", arrange_far),
+    { .kernel = COPSE_KERNEL_row_put,
+      .name = "",
+      .contents = { VALUES, ARRANGED, RESULT },
+      .plan = plan_row_put,
+      .arrange = arrange_row_put,
+      .is_single = true },
+    DROPOUT(dropout, "", NULL),
+    DROPOUT(dropout, "places around 2^32", arrange_far),
     DROPOUT(dropout, "examples around 2^32", arrange_last),
-    DROPOUT(dropout_wide, "", NULL), DROPOUT(dropout_wide, "places around 2^32", arrange_far),
+    DROPOUT(dropout_wide, "", NULL),
+    DROPOUT(dropout_wide, "places around 2^32", arrange_far),
     DROPOUT(dropout_wide, "examples around 2^32", arrange_last),
 };
 

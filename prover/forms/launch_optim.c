@@ -2,9 +2,9 @@
 /* Forms of the kernels of update rules. */
 #include <math.h>
 
-#include "prover/conformance/launch.h"
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
+#include "prover/conformance/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, STEP = COPSE_CONTENT_STEP };
 
@@ -20,33 +20,42 @@ static uint32_t blocks_of(uint32_t n)
 
 /* ---- updates ---- */
 
-#define DECAY copse__launch_either(l, 0.25f, 0.125f)
-#define BETA1   copse__launch_either(l, 0.9f, 0.75f)
-#define BETA2   copse__launch_either(l, 0.99f, 0.875f)
-#define EPSILON copse__launch_either(l, 1e-8f, 1e-3f)
+#define DECAY      copse__launch_either(l, 0.25f, 0.125f)
+#define BETA1      copse__launch_either(l, 0.9f, 0.75f)
+#define BETA2      copse__launch_either(l, 0.99f, 0.875f)
+#define EPSILON    copse__launch_either(l, 1e-8f, 1e-3f)
 #define REST(beta) (float)(1.0 - (double)(beta))
 
 static void plan_sgd(struct copse_launch *l)
 {
-    const struct copse_params_sgd p = { extent(l), DECAY, copse__launch_either(l, 1.0f, 0.5f), COPSE_STEP_GROUP };
+    const struct copse_params_sgd p = { extent(l), DECAY, copse__launch_either(l, 1.0f, 0.5f),
+                                        COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_momentum(struct copse_launch *l)
 {
-    const struct copse_params_momentum p = { extent(l), DECAY, copse__launch_either(l, 0.9f, 0.5f), COPSE_STEP_GROUP };
+    const struct copse_params_momentum p = { extent(l), DECAY, copse__launch_either(l, 0.9f, 0.5f),
+                                             COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_adam(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = copse__launch_either(l, 0.999f, 0.9f);
-    const struct copse_params_adam p = { .n = extent(l), .decay = DECAY, .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1),
-                                         .rest2 = REST(beta2), .epsilon = EPSILON, .group = COPSE_STEP_GROUP };
+    const struct copse_params_adam p = { .n = extent(l),
+                                         .decay = DECAY,
+                                         .beta1 = beta1,
+                                         .beta2 = beta2,
+                                         .rest1 = REST(beta1),
+                                         .rest2 = REST(beta2),
+                                         .epsilon = EPSILON,
+                                         .group = COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS);
 }
 
-/* The second moments are squares. A fifth of the elements has zero gradient and zero moments: 0 / (0 + epsilon). */
+/* The second moments are squares. A fifth of the elements has zero gradient and zero moments: 0 /
+   (0 + epsilon). */
 static void arrange_moments(uint32_t *grad, uint32_t *slots, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -83,9 +92,17 @@ static void plan_adaptive(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_adaptive p = {
-        .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f), .beta1 = beta1, .beta2 = beta2,
-        .rest1 = REST(beta1), .rest2 = REST(beta2), .epsilon = EPSILON, .l1 = copse__launch_either(l, 0.5f, 0.25f),
-        .l2 = copse__launch_either(l, 0.25f, 0.125f), .group = COPSE_STEP_GROUP,
+        .n = extent(l),
+        .decay = DECAY,
+        .momentum = copse__launch_either(l, 0.5f, 0.25f),
+        .beta1 = beta1,
+        .beta2 = beta2,
+        .rest1 = REST(beta1),
+        .rest2 = REST(beta2),
+        .epsilon = EPSILON,
+        .l1 = copse__launch_either(l, 0.5f, 0.25f),
+        .l2 = copse__launch_either(l, 0.25f, 0.125f),
+        .group = COPSE_STEP_GROUP,
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, slots_of(l) * (size_t)p.n, COPSE_STEP_WORDS);
 }
@@ -97,8 +114,9 @@ static const unsigned squares[] = {
     [COPSE_ADAPTIVE_FTRL] = 1,    [COPSE_ADAPTIVE_PROXIMAL] = 1,
 };
 
-/* Squares are positive; those of FTRL and of proximal Adagrad are not zero, because they begin with a positive number.
-   A mean of squares exceeds the square of the mean. A fifth of the elements has zero gradient and zero slots. */
+/* Squares are positive; those of FTRL and of proximal Adagrad are not zero, because they begin with
+   a positive number. A mean of squares exceeds the square of the mean. A fifth of the elements has
+   zero gradient and zero slots. */
 static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0], count = slots_of(l);
@@ -111,7 +129,7 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
             if (squares[l->spec[2]] >> k & 1)
                 *at &= 0x7fffffffu;
             if (begins && k == 0 && *at < 0x3dcccccdu)
-                *at = 0x3dcccccdu; /* 0.1f */
+                *at = 0x3dcccccdu;    /* 0.1f */
             if (l->spec[4] && k == 1) /* a mean below half of the root of v */
                 *at = 0x3d800000u | (*at & 0x80000000u);
             if (l->spec[4] && k == 0 && *at < 0x3f800000u)
@@ -124,9 +142,15 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
 static void plan_trust(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
-    const struct copse_params_trust p = { .n = extent(l), .decay = DECAY, .momentum = copse__launch_either(l, 0.5f, 0.25f),
-                                          .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1), .rest2 = REST(beta2),
-                                          .epsilon = copse__launch_either(l, 1e-6f, 1e-3f), .group = COPSE_STEP_GROUP };
+    const struct copse_params_trust p = { .n = extent(l),
+                                          .decay = DECAY,
+                                          .momentum = copse__launch_either(l, 0.5f, 0.25f),
+                                          .beta1 = beta1,
+                                          .beta2 = beta2,
+                                          .rest1 = REST(beta1),
+                                          .rest2 = REST(beta2),
+                                          .epsilon = copse__launch_either(l, 1e-6f, 1e-3f),
+                                          .group = COPSE_STEP_GROUP };
     const size_t slots = l->spec[2] == COPSE_TRUST_LAMB ? 2 : 1;
     COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n, p.n, slots * p.n, COPSE_STEP_WORDS);
 }
@@ -135,16 +159,21 @@ static void plan_adam8(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_adam8 p = {
-        .n = (uint32_t)copse__launch_extent(l, COPSE_RULE_BLOCK), .decay = DECAY, .beta1 = beta1, .beta2 = beta2,
-        .rest1 = REST(beta1), .rest2 = REST(beta2), .epsilon = EPSILON,
+        .n = (uint32_t)copse__launch_extent(l, COPSE_RULE_BLOCK),
+        .decay = DECAY,
+        .beta1 = beta1,
+        .beta2 = beta2,
+        .rest1 = REST(beta1),
+        .rest2 = REST(beta2),
+        .epsilon = EPSILON,
         .group = COPSE_STEP_GROUP,
     };
     const size_t words = ((size_t)p.n + 3) / 4;
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (words + blocks_of(p.n)), COPSE_STEP_WORDS);
 }
 
-/* Every code, and scales from 2^-10 to 2^10, some of them 0; a code of an m that is not finite is rare. The last bytes of a
-   slot without an element are 0. */
+/* Every code, and scales from 2^-10 to 2^10, some of them 0; a code of an m that is not finite is
+   rare. The last bytes of a slot without an element are 0. */
 static void arrange_adam8(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[1], codes = (n + 3) / 4, blocks = blocks_of((uint32_t)n);
@@ -157,7 +186,8 @@ static void arrange_adam8(const struct copse_launch *l, uint32_t *const *words)
             if (bytes[i] == COPSE_CODE_NOT_FINITE && (l->values != COPSE_VALUES_NANS || i % 5 > 0))
                 bytes[i] = 3;
         for (size_t b = 0; b < blocks; b++) {
-            const float scale = b % 11 == 4 ? 0.0f : ldexpf(1.0f + (float)(b % 127) / 128.0f, (int)(b % 21) - 10);
+            const float scale =
+                b % 11 == 4 ? 0.0f : ldexpf(1.0f + (float)(b % 127) / 128.0f, (int)(b % 21) - 10);
             memcpy(&at[codes + b], &scale, sizeof scale);
         }
     }
@@ -167,11 +197,16 @@ static void plan_lamb_sum(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_lamb_sum p = {
-        .n = (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK), .decay = DECAY,
-        .beta1 = beta1, .beta2 = beta2, .rest1 = REST(beta1), .rest2 = REST(beta2),
+        .n = (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK),
+        .decay = DECAY,
+        .beta1 = beta1,
+        .beta2 = beta2,
+        .rest1 = REST(beta1),
+        .rest2 = REST(beta2),
         .epsilon = copse__launch_either(l, 1e-6f, 1e-3f),
     };
-    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS, 2 * blocks_of(p.n));
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS,
+                      2 * blocks_of(p.n));
 }
 
 static void arrange_trust(const struct copse_launch *l, uint32_t *const *words)
@@ -203,9 +238,8 @@ static void plan_clip(struct copse_launch *l)
 
 static void plan_square_sum(struct copse_launch *l)
 {
-    const struct copse_params_square_sum p = {
-        (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK)
-    };
+    const struct copse_params_square_sum p = { (uint32_t)copse__launch_extent(
+        l, (uint64_t)copse__launch_group(l) * COPSE_RULE_BLOCK) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * blocks_of(p.n));
 }
 
@@ -225,50 +259,85 @@ static void plan_block_scale(struct copse_launch *l)
 
 /* ---- the forms ---- */
 
-#define STREAM(kernel_, label, ...)                                                                         \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .plan = plan_##kernel_, .is_stream = true,           \
-      .is_single = true, __VA_ARGS__ }
-#define SGD(label, decays, proximal)                                                                        \
+#define STREAM(kernel_, label, ...)                                              \
+    {                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .plan = plan_##kernel_, \
+        .is_stream = true, .is_single = true, __VA_ARGS__                        \
+    }
+#define SGD(label, decays, proximal) \
     STREAM(sgd, label, .spec = { 0, 0, decays, proximal }, .contents = { VALUES, VALUES, STEP })
-#define MOMENTUM(label, decays, nesterov)                                                                   \
-    STREAM(momentum, label, .spec = { 0, 0, decays, nesterov }, .contents = { VALUES, VALUES, VALUES, STEP })
-#define ADAM(label, decay)                                                                                  \
-    STREAM(adam, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP },              \
+#define MOMENTUM(label, decays, nesterov)                       \
+    STREAM(momentum, label, .spec = { 0, 0, decays, nesterov }, \
+           .contents = { VALUES, VALUES, VALUES, STEP })
+#define ADAM(label, decay)                                                                     \
+    STREAM(adam, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP }, \
            .arrange = arrange_adam)
-#define ADAPTIVE(label, rule, decay, centred, momentum)                                                     \
-    STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum },              \
-           .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,                       \
+#define ADAPTIVE(label, rule, decay, centred, momentum)                                        \
+    STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum }, \
+           .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,          \
            .has_squares = COPSE_ADAPTIVE_##rule == COPSE_ADAPTIVE_FTRL)
 
-#define TRUST(label, rule)                                                                                  \
-    STREAM(trust, label, .spec = { 0, 0, COPSE_TRUST_##rule },                                              \
+#define TRUST(label, rule)                                     \
+    STREAM(trust, label, .spec = { 0, 0, COPSE_TRUST_##rule }, \
            .contents = { VALUES, VALUES, VALUES, VALUES, STEP }, .arrange = arrange_trust)
 
-#define ADAM8(label, decay)                                                                                 \
-    { .kernel = COPSE_KERNEL_adam8, .name = label, .spec = { decay }, .plan = plan_adam8, .is_single = true, \
-      .contents = { VALUES, VALUES, COPSE_CONTENT_ARRANGED, STEP }, .arrange = arrange_adam8, .is_rare = true, \
-      .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), .why = "the buffers of so many groups take 80 MiB" }
+#define ADAM8(label, decay)                                                                    \
+    {                                                                                          \
+        .kernel = COPSE_KERNEL_adam8, .name = label, .spec = { decay }, .plan = plan_adam8,    \
+        .is_single = true, .contents = { VALUES, VALUES, COPSE_CONTENT_ARRANGED, STEP },       \
+        .arrange = arrange_adam8, .is_rare = true, .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), \
+        .why = "the buffers of so many groups take 80 MiB"                                     \
+    }
 
 static const struct copse_launch_form forms[] = {
-    SGD("", 0, 0), SGD("decay", 1, 0), SGD("proximal", 0, 1), SGD("proximal, decay", 1, 1),
-    MOMENTUM("", 0, 0), MOMENTUM("decay", 1, 0), MOMENTUM("nesterov", 0, 1), MOMENTUM("nesterov, decay", 1, 1),
-    ADAM("", 0), ADAM("decay", 1), ADAM("adamw", 2),
-    ADAPTIVE("adagrad", ADAGRAD, 0, 0, 0), ADAPTIVE("adagrad, decay", ADAGRAD, 1, 0, 0),
-    ADAPTIVE("adadelta", ADADELTA, 0, 0, 0), ADAPTIVE("rmsprop", RMSPROP, 0, 0, 0),
-    ADAPTIVE("rmsprop, centred", RMSPROP, 0, 1, 0), ADAPTIVE("rmsprop, momentum", RMSPROP, 0, 0, 1),
-    ADAPTIVE("rmsprop, centred, momentum", RMSPROP, 0, 1, 1), ADAPTIVE("amsgrad", AMSGRAD, 0, 0, 0),
-    ADAPTIVE("adamax", ADAMAX, 0, 0, 0), ADAPTIVE("nadam", NADAM, 0, 0, 0), ADAPTIVE("lion", LION, 0, 0, 0),
-    ADAPTIVE("lion, decay", LION, 2, 0, 0), ADAPTIVE("ftrl", FTRL, 0, 0, 0),
-    ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0), TRUST("lars", LARS), TRUST("lamb", LAMB),
-    ADAM8("", 0), ADAM8("decay", 1), ADAM8("decoupled decay", 2),
-    { .kernel = COPSE_KERNEL_lamb_sum, .name = "", .contents = { VALUES, VALUES, VALUES, STEP, RESULT }, .plan = plan_lamb_sum,
-      .arrange = arrange_lamb_sum, .is_single = true,
-      .is_rare = true, .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS),
+    SGD("", 0, 0),
+    SGD("decay", 1, 0),
+    SGD("proximal", 0, 1),
+    SGD("proximal, decay", 1, 1),
+    MOMENTUM("", 0, 0),
+    MOMENTUM("decay", 1, 0),
+    MOMENTUM("nesterov", 0, 1),
+    MOMENTUM("nesterov, decay", 1, 1),
+    ADAM("", 0),
+    ADAM("decay", 1),
+    ADAM("adamw", 2),
+    ADAPTIVE("adagrad", ADAGRAD, 0, 0, 0),
+    ADAPTIVE("adagrad, decay", ADAGRAD, 1, 0, 0),
+    ADAPTIVE("adadelta", ADADELTA, 0, 0, 0),
+    ADAPTIVE("rmsprop", RMSPROP, 0, 0, 0),
+    ADAPTIVE("rmsprop, centred", RMSPROP, 0, 1, 0),
+    ADAPTIVE("rmsprop, momentum", RMSPROP, 0, 0, 1),
+    ADAPTIVE("rmsprop, centred, momentum", RMSPROP, 0, 1, 1),
+    ADAPTIVE("amsgrad", AMSGRAD, 0, 0, 0),
+    ADAPTIVE("adamax", ADAMAX, 0, 0, 0),
+    ADAPTIVE("nadam", NADAM, 0, 0, 0),
+    ADAPTIVE("lion", LION, 0, 0, 0),
+    ADAPTIVE("lion, decay", LION, 2, 0, 0),
+    ADAPTIVE("ftrl", FTRL, 0, 0, 0),
+    ADAPTIVE("proximal adagrad", PROXIMAL, 0, 0, 0),
+    TRUST("lars", LARS),
+    TRUST("lamb", LAMB),
+    ADAM8("", 0),
+    ADAM8("decay", 1),
+    ADAM8("decoupled decay", 2),
+    { .kernel = COPSE_KERNEL_lamb_sum,
+      .name = "",
+      .contents = { VALUES, VALUES, VALUES, STEP, RESULT },
+      .plan = plan_lamb_sum,
+      .arrange = arrange_lamb_sum,
+      .is_single = true,
+      .is_rare = true,
+      .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS),
       .why = "the buffers of so many groups take 128 MiB" },
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
-    { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,
-      .arrange = arrange_square_sum, .is_single = true, .is_rare = true },
+    { .kernel = COPSE_KERNEL_square_sum,
+      .name = "",
+      .contents = { VALUES, RESULT },
+      .plan = plan_square_sum,
+      .arrange = arrange_square_sum,
+      .is_single = true,
+      .is_rare = true },
     STREAM(block_scale, "", .contents = { VALUES, VALUES }),
 };
 

@@ -2,8 +2,8 @@
 /* Forms of the kernels of matrix products. */
 #include <math.h>
 
-#include "prover/conformance/launch.h"
 #include "copse/matmul.h"
+#include "prover/conformance/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
@@ -20,7 +20,8 @@ static uint32_t terms(const struct copse_launch *l)
     return l->regime == COPSE_REGIME_FEW ? 300 : SHORT;
 }
 
-/* C in tiles of rows x cols: two columns of tiles where there are several, an odd edge on both sides. */
+/* C in tiles of rows x cols: two columns of tiles where there are several, an odd edge on both
+   sides. */
 struct tiles {
     uint32_t m, n;
     uint64_t groups;
@@ -29,15 +30,23 @@ struct tiles {
 static struct tiles tiles_of(const struct copse_launch *l, uint32_t rows, uint32_t cols)
 {
     const uint32_t across = l->want > 1 ? 2 : 1, down = divide_up(l->want, across);
-    return (struct tiles){ down * rows - rows / 3, across * cols - cols / 3, (uint64_t)across * down };
+    return (struct tiles){ down * rows - rows / 3, across * cols - cols / 3,
+                           (uint64_t)across * down };
 }
 
 static void plan_matmul(struct copse_launch *l)
 {
     const struct tiles t = tiles_of(l, 4 * l->group_y, 4 * l->group_x);
     const uint32_t k = terms(l);
-    const struct copse_params_matmul p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
-                                           .a_count = 1, .b_each = 1, .b_count = 1 };
+    const struct copse_params_matmul p = { .m = t.m,
+                                           .n = t.n,
+                                           .k = k,
+                                           .k_end = k,
+                                           .batch = 1,
+                                           .a_each = 1,
+                                           .a_count = 1,
+                                           .b_each = 1,
+                                           .b_count = 1 };
     COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)k * t.n, t.n, (size_t)t.m * t.n);
 }
 
@@ -45,13 +54,23 @@ static void plan_matmul(struct copse_launch *l)
 static void plan_batch(struct copse_launch *l)
 {
     const uint32_t m = 3, n = 2, k = terms(l), batch = (uint32_t)l->want;
-    const struct copse_params_matmul p = { .m = m, .n = n, .k = k, .k_end = k, .batch = batch, .a_each = 1,
-                                           .a_count = batch, .b_each = 2, .b_count = 3 };
-    const uint64_t groups = (uint64_t)batch * divide_up(m, 4 * l->group_y) * divide_up(n, 4 * l->group_x);
-    COPSE_LAUNCH_PLAN(l, p, groups, (size_t)batch * m * k, 3 * (size_t)k * n, n, (size_t)batch * m * n);
+    const struct copse_params_matmul p = { .m = m,
+                                           .n = n,
+                                           .k = k,
+                                           .k_end = k,
+                                           .batch = batch,
+                                           .a_each = 1,
+                                           .a_count = batch,
+                                           .b_each = 2,
+                                           .b_count = 3 };
+    const uint64_t groups =
+        (uint64_t)batch * divide_up(m, 4 * l->group_y) * divide_up(n, 4 * l->group_x);
+    COPSE_LAUNCH_PLAN(l, p, groups, (size_t)batch * m * k, 3 * (size_t)k * n, n,
+                      (size_t)batch * m * n);
 }
 
-/* The second part of a sum that is split over two launches: it adds to C, then bias and activation follow. */
+/* The second part of a sum that is split over two launches: it adds to C, then bias and activation
+   follow. */
 static void plan_part(struct copse_launch *l)
 {
     plan_matmul(l);
@@ -66,9 +85,17 @@ static void plan_texel(struct copse_launch *l)
         t = (struct tiles){ 8 * (uint32_t)l->want - 3, 3, l->want };
     const uint32_t a_row = divide_up(l->spec[2] ? t.m : k, 4), a_rows = l->spec[2] ? k : t.m;
     const uint32_t b_row = divide_up(l->spec[3] ? k : t.n, 4), b_rows = l->spec[3] ? t.n : k;
-    const struct copse_params_matmul_texel p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .a_row = a_row,
-                                                 .b_row = b_row, .batch = 1, .a_each = 1, .a_count = 1,
-                                                 .b_each = 1, .b_count = 1 };
+    const struct copse_params_matmul_texel p = { .m = t.m,
+                                                 .n = t.n,
+                                                 .k = k,
+                                                 .k_end = k,
+                                                 .a_row = a_row,
+                                                 .b_row = b_row,
+                                                 .batch = 1,
+                                                 .a_each = 1,
+                                                 .a_count = 1,
+                                                 .b_each = 1,
+                                                 .b_count = 1 };
     COPSE_LAUNCH_PLAN(l, p, t.groups, 4 * (size_t)a_row * a_rows, 4 * (size_t)b_row * b_rows, t.n,
                       (size_t)t.m * t.n);
 }
@@ -76,9 +103,11 @@ static void plan_texel(struct copse_launch *l)
 #define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
 
 /* matmul_cooperative has the parameters of matmul_half. */
-static void plan_halves(struct copse_launch *l, const struct copse_params_matmul_half *p, uint64_t groups)
+static void plan_halves(struct copse_launch *l, const struct copse_params_matmul_half *p,
+                        uint64_t groups)
 {
-    COPSE_LAUNCH_PLAN(l, *p, groups, HALVES((size_t)p->batch * p->m * p->k), HALVES((size_t)p->b_count * p->k * p->n), p->n,
+    COPSE_LAUNCH_PLAN(l, *p, groups, HALVES((size_t)p->batch * p->m * p->k),
+                      HALVES((size_t)p->b_count * p->k * p->n), p->n,
                       (size_t)p->batch * p->m * p->n);
 }
 
@@ -86,8 +115,15 @@ static void plan_halves(struct copse_launch *l, const struct copse_params_matmul
 static void plan_half_batch(struct copse_launch *l)
 {
     const uint32_t batch = (uint32_t)l->want, k = terms(l);
-    const struct copse_params_matmul_half p = { .m = 3, .n = 2, .k = k, .k_end = k, .batch = batch, .a_each = 1,
-                                                .a_count = batch, .b_each = 2, .b_count = 3 };
+    const struct copse_params_matmul_half p = { .m = 3,
+                                                .n = 2,
+                                                .k = k,
+                                                .k_end = k,
+                                                .batch = batch,
+                                                .a_each = 1,
+                                                .a_count = batch,
+                                                .b_each = 2,
+                                                .b_count = 3 };
     plan_halves(l, &p, batch);
 }
 
@@ -95,8 +131,15 @@ static void plan_one_half(struct copse_launch *l, uint32_t rows, uint32_t cols)
 {
     const struct tiles t = tiles_of(l, rows, cols);
     const uint32_t k = terms(l);
-    const struct copse_params_matmul_half p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
-                                                .a_count = 1, .b_each = 1, .b_count = 1 };
+    const struct copse_params_matmul_half p = { .m = t.m,
+                                                .n = t.n,
+                                                .k = k,
+                                                .k_end = k,
+                                                .batch = 1,
+                                                .a_each = 1,
+                                                .a_count = 1,
+                                                .b_each = 1,
+                                                .b_count = 1 };
     plan_halves(l, &p, t.groups);
 }
 
@@ -160,7 +203,9 @@ static void any_halves(const struct copse_launch *l, uint32_t *const *words)
 /* Sums of magnitudes. */
 static void size_halves(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], COPSE_LINEAR, spec[2], spec[3], spec[4], 1 };
+    const int32_t of_size[COPSE_MAX_SPECS] = {
+        spec[0], COPSE_LINEAR, spec[2], spec[3], spec[4], 1
+    };
     for (uint32_t a = 2; a < 4; a++)
         for (size_t i = 0; i < args[a].count; i++)
             copse__store(&args[a], i, fabs(copse__load(&args[a], i)));
@@ -175,11 +220,21 @@ static void plan_wide(struct copse_launch *l)
     if (l->regime == COPSE_REGIME_AXIS && width > 16) /* whole tiles would take 96 MiB */
         t = (struct tiles){ 6 * (uint32_t)l->want - 2, 3, l->want };
     const struct copse_params_matmul_wide p = {
-        .m = t.m, .n = t.n, .k = k, .a_row = k, .a_step = 1, .b_panel = k * width, .b_step = width, .batch = 1,
-        .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
+        .m = t.m,
+        .n = t.n,
+        .k = k,
+        .a_row = k,
+        .a_step = 1,
+        .b_panel = k * width,
+        .b_step = width,
+        .batch = 1,
+        .a_each = 1,
+        .a_count = 1,
+        .b_each = 1,
+        .b_count = 1,
     };
-    COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)divide_up(t.n, width) * k * width, t.n,
-                      (size_t)t.m * t.n);
+    COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)divide_up(t.n, width) * k * width,
+                      t.n, (size_t)t.m * t.n);
 }
 
 /* Items of 5 x 14: item i reads matrix i of A, transposed, and matrix i / 2 % 3 of B. */
@@ -190,8 +245,20 @@ static void plan_wide_batch(struct copse_launch *l)
 {
     const uint32_t k = terms(l), batch = (uint32_t)l->want;
     const struct copse_params_matmul_wide p = {
-        .m = BATCH_M, .n = BATCH_N, .k = k, .a_row = 1, .a_step = BATCH_M, .b_panel = k * 16, .b_step = 16,
-        .a_batch = BATCH_M * k, .b_batch = k * 16, .batch = batch, .a_each = 1, .a_count = batch, .b_each = 2, .b_count = 3,
+        .m = BATCH_M,
+        .n = BATCH_N,
+        .k = k,
+        .a_row = 1,
+        .a_step = BATCH_M,
+        .b_panel = k * 16,
+        .b_step = 16,
+        .a_batch = BATCH_M * k,
+        .b_batch = k * 16,
+        .batch = batch,
+        .a_each = 1,
+        .a_count = batch,
+        .b_each = 2,
+        .b_count = 3,
     };
     COPSE_LAUNCH_PLAN(l, p, batch, (size_t)batch * BATCH_M * k, 3 * (size_t)k * 16, BATCH_N,
                       (size_t)batch * BATCH_M * BATCH_N);
@@ -202,11 +269,22 @@ static void plan_texel_batch(struct copse_launch *l)
     const uint32_t k = divide_up(terms(l), 4) * 4, batch = (uint32_t)l->want;
     const uint32_t a_row = k / 4, b_row = divide_up(BATCH_N, 4);
     const struct copse_params_matmul_texel p = {
-        .m = BATCH_M, .n = BATCH_N, .k = k, .k_end = k, .a_row = a_row, .b_row = b_row, .a_batch = a_row * BATCH_M,
-        .b_batch = b_row * k, .batch = batch, .a_each = 1, .a_count = batch, .b_each = 2, .b_count = 3,
+        .m = BATCH_M,
+        .n = BATCH_N,
+        .k = k,
+        .k_end = k,
+        .a_row = a_row,
+        .b_row = b_row,
+        .a_batch = a_row * BATCH_M,
+        .b_batch = b_row * k,
+        .batch = batch,
+        .a_each = 1,
+        .a_count = batch,
+        .b_each = 2,
+        .b_count = 3,
     };
-    COPSE_LAUNCH_PLAN(l, p, batch, 4 * (size_t)p.a_batch * batch, 3 * 4 * (size_t)p.b_batch, BATCH_N,
-                      (size_t)batch * BATCH_M * BATCH_N);
+    COPSE_LAUNCH_PLAN(l, p, batch, 4 * (size_t)p.a_batch * batch, 3 * 4 * (size_t)p.b_batch,
+                      BATCH_N, (size_t)batch * BATCH_M * BATCH_N);
 }
 
 /* A sum of three levels. */
@@ -214,8 +292,18 @@ static void plan_wide_long(struct copse_launch *l)
 {
     const uint32_t width = 16, k = 2 * 64 * 256 + 5;
     const struct copse_params_matmul_wide p = {
-        .m = 7, .n = 17, .k = k, .a_row = k, .a_step = 1, .b_panel = k * width, .b_step = width, .batch = 1,
-        .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
+        .m = 7,
+        .n = 17,
+        .k = k,
+        .a_row = k,
+        .a_step = 1,
+        .b_panel = k * width,
+        .b_step = width,
+        .batch = 1,
+        .a_each = 1,
+        .a_count = 1,
+        .b_each = 1,
+        .b_count = 1,
     };
     COPSE_LAUNCH_PLAN(l, p, 4, (size_t)p.m * k, 2 * (size_t)k * width, p.n, (size_t)p.m * p.n);
 }
@@ -223,7 +311,9 @@ static void plan_wide_long(struct copse_launch *l)
 static void pack_panels(struct copse_launch *l, uint32_t width)
 {
     const struct copse_params_matmul_wide_pack p = { .k = l->regime == COPSE_REGIME_FEW ? 64 : 3,
-                                                     .n = width * (uint32_t)l->want - 3, .width = width, .batch = 1 };
+                                                     .n = width * (uint32_t)l->want - 3,
+                                                     .width = width,
+                                                     .batch = 1 };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.k * p.n, (size_t)p.k * width * l->want);
 }
 
@@ -242,17 +332,24 @@ static void plan_pack_wide(struct copse_launch *l)
 static void plan_pack_batch(struct copse_launch *l)
 {
     const bool is_few = l->regime == COPSE_REGIME_FEW;
-    const struct copse_params_matmul_wide_pack p = { .k = is_few ? 70 : 3, .n = 13, .width = 16,
-                                                     .batch = (uint32_t)l->want };
-    COPSE_LAUNCH_PLAN(l, p, l->want * (is_few ? 2 : 1), (size_t)p.batch * p.k * p.n, (size_t)p.batch * p.k * p.width);
+    const struct copse_params_matmul_wide_pack p = {
+        .k = is_few ? 70 : 3, .n = 13, .width = 16, .batch = (uint32_t)l->want
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want * (is_few ? 2 : 1), (size_t)p.batch * p.k * p.n,
+                      (size_t)p.batch * p.k * p.width);
 }
 
 static void plan_turn(struct copse_launch *l)
 {
     const uint32_t padded = 16 * (uint32_t)l->want, cols = l->regime == COPSE_REGIME_AXIS ? 3 : 19;
-    const struct copse_params_matmul_wide_turn p = { .rows = padded - 3, .cols = cols, .width = 16,
-                                                     .panel = cols * 16, .step = 16, .padded = padded,
-                                                     .to_batch = padded * cols, .batch = 1 };
+    const struct copse_params_matmul_wide_turn p = { .rows = padded - 3,
+                                                     .cols = cols,
+                                                     .width = 16,
+                                                     .panel = cols * 16,
+                                                     .step = 16,
+                                                     .padded = padded,
+                                                     .to_batch = padded * cols,
+                                                     .batch = 1 };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * cols, (size_t)padded * cols);
 }
 
@@ -260,50 +357,76 @@ static void plan_turn(struct copse_launch *l)
 static void plan_turn_batch(struct copse_launch *l)
 {
     const uint32_t cols = 67, batch = divide_up(l->want, 4);
-    const struct copse_params_matmul_wide_turn p = { .rows = 29, .cols = cols, .width = 32, .panel = cols * 32, .step = 32,
-                                                     .padded = 32, .to_batch = 32 * cols, .batch = batch };
-    COPSE_LAUNCH_PLAN(l, p, 4 * (uint64_t)batch, (size_t)batch * p.rows * cols, (size_t)batch * p.to_batch);
+    const struct copse_params_matmul_wide_turn p = { .rows = 29,
+                                                     .cols = cols,
+                                                     .width = 32,
+                                                     .panel = cols * 32,
+                                                     .step = 32,
+                                                     .padded = 32,
+                                                     .to_batch = 32 * cols,
+                                                     .batch = batch };
+    COPSE_LAUNCH_PLAN(l, p, 4 * (uint64_t)batch, (size_t)batch * p.rows * cols,
+                      (size_t)batch * p.to_batch);
 }
 
 static void plan_pad(struct copse_launch *l)
 {
     const uint32_t items = l->want > 2 ? 3 : 1, strips = divide_up(l->want, items);
-    const struct copse_params_matmul_pad p = { l->group_y * strips - 1 + (l->group_y == 1), 6, l->group_y * strips, 8,
-                                               items };
+    const struct copse_params_matmul_pad p = { l->group_y * strips - 1 + (l->group_y == 1), 6,
+                                               l->group_y * strips, 8, items };
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)items * strips, (size_t)items * p.rows * p.cols,
                       (size_t)items * p.rows_to * p.cols_to);
 }
 
 /* ---- the forms ---- */
 
-#define TO(kernel_, label, plan_, c, ...)                                                                   \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, VALUES, c },           \
-      .plan = plan_, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,                 \
-      .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0,                 \
-      .spec = { __VA_ARGS__ } }
-#define TEXEL_LANES 8 /* a group of matmul_texel has 8 invocations on every device */
+#define TO(kernel_, label, plan_, c, ...)                                                     \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                      \
+        .contents = { VALUES, VALUES, VALUES, c }, .plan = plan_,                             \
+        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,                \
+        .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0, \
+        .spec = {                                                                             \
+            __VA_ARGS__                                                                       \
+        }                                                                                     \
+    }
+/* a group of matmul_texel has 8 invocations on every device */
+#define TEXEL_LANES                         8
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
-#define OF_HALVES(kernel_, ratio_, group_, apart_, label, plan_, c, ...)                                    \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label,                                                      \
-      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_,             \
-      .arrange = arrange_halves, .size = size_halves, .limit = { .ulp = 0.5, .ratio = ratio_ },             \
-      .cap = 0x1p15f, .is_rare = true, .least_group = group_, .apart = apart_, .spec = { __VA_ARGS__ } }
+#define OF_HALVES(kernel_, ratio_, group_, apart_, label, plan_, c, ...)                          \
+    {                                                                                             \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                          \
+        .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_, \
+        .arrange = arrange_halves, .size = size_halves, .limit = { .ulp = 0.5, .ratio = ratio_ }, \
+        .cap = 0x1p15f, .is_rare = true, .least_group = group_, .apart = apart_, .spec = {        \
+            __VA_ARGS__                                                                           \
+        }                                                                                         \
+    }
 #define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 16, 0, 0, label, plan_, c, __VA_ARGS__)
-/* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where these are flushed. */
-#define BFLOAT(label, plan_, c, ...)                                                                        \
+/* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where
+   these are flushed. */
+#define BFLOAT(label, plan_, c, ...) \
     OF_HALVES(matmul_half, 16, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
-#define COOPERATIVE(label, plan_, c, ...) OF_HALVES(matmul_cooperative, 64, 128, 0, label, plan_, c, __VA_ARGS__)
+#define COOPERATIVE(label, plan_, c, ...) \
+    OF_HALVES(matmul_cooperative, 64, 128, 0, label, plan_, c, __VA_ARGS__)
 /* Equal and lost terms, in sums of 300. */
-#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                                         \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                                \
-      .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT }, .plan = plan_,  \
-      .arrange = arrange_, .size = size_, .limit = { .ulp = 0.5, .ratio = 16, .is_proven = true },          \
-      .cap = 0x1p15f, .is_rare = true, .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,           \
-      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                                       \
-      .why = "launches of few groups have the longest sums", .spec = { __VA_ARGS__ } }
-#define MOVE(kernel_, label, plan_, ...)                                                                    \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
-      .is_single = true, .no_regimes = __VA_ARGS__ }
+#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                               \
+    {                                                                                             \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                    \
+        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT },     \
+        .plan = plan_, .arrange = arrange_, .size = size_,                                        \
+        .limit = { .ulp = 0.5, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
+        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                                \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                           \
+        .why = "launches of few groups have the longest sums", .spec = {                          \
+            __VA_ARGS__                                                                           \
+        }                                                                                         \
+    }
+#define MOVE(kernel_, label, plan_, ...)                                                 \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, \
+        .plan = plan_, .is_single = true, .no_regimes = __VA_ARGS__                      \
+    }
 
 static const struct copse_launch_form forms[] = {
     PRODUCT(matmul, "", plan_matmul, 0),
@@ -311,33 +434,46 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul, "both transposed", plan_matmul, 0, 0, 1, 1),
     PRODUCT(matmul, "batch", plan_batch, 0, 0, 0, 0, 1),
     TO(matmul, "second part", plan_part, VALUES, 1, COPSE_RELU),
-    PRODUCT(matmul_texel, "", plan_texel, 0), PRODUCT(matmul_texel, "bias, relu", plan_texel, 1, COPSE_RELU),
+    PRODUCT(matmul_texel, "", plan_texel, 0),
+    PRODUCT(matmul_texel, "bias, relu", plan_texel, 1, COPSE_RELU),
     PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
     PRODUCT(matmul_texel, "batch", plan_texel_batch, 0, 0, 0, 0, 1),
-    HALF("f16", plan_half, RESULT, 0), HALF("f16, bias, relu", plan_half, RESULT, 1, COPSE_RELU),
-    BFLOAT("bf16, both transposed", plan_half, RESULT, 0, 0, 1, 1, 1), BFLOAT("bf16, batch", plan_half_batch, RESULT, 0, 0, 0, 0, 1),
+    HALF("f16", plan_half, RESULT, 0),
+    HALF("f16, bias, relu", plan_half, RESULT, 1, COPSE_RELU),
+    BFLOAT("bf16, both transposed", plan_half, RESULT, 0, 0, 1, 1, 1),
+    BFLOAT("bf16, batch", plan_half_batch, RESULT, 0, 0, 0, 0, 1),
     HALF("f16, second part", plan_half_part, VALUES, 1, COPSE_RELU),
-    COOPERATIVE("", plan_cooperative, RESULT, 0), COOPERATIVE("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
+    COOPERATIVE("", plan_cooperative, RESULT, 0),
+    COOPERATIVE("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
     COOPERATIVE("A transposed", plan_cooperative, RESULT, 0, 0, 1, 0),
     COOPERATIVE("B transposed", plan_cooperative, RESULT, 0, 0, 0, 1),
     COOPERATIVE("batch", plan_half_batch, RESULT, 0),
     COOPERATIVE("second part", plan_cooperative_part, VALUES, 1, COPSE_RELU),
-    PRODUCT(matmul_wide, "16 columns", plan_wide, 0), PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
+    PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
+    PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
-    { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },
-      .plan = plan_wide_long, .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,
-      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch" },
+    { .kernel = COPSE_KERNEL_matmul_wide,
+      .name = "long sums",
+      .contents = { VALUES, VALUES, VALUES, RESULT },
+      .plan = plan_wide_long,
+      .limit = { .ulp = 0.5, .ratio = 16 },
+      .no_values = COPSE_ALL_VALUES & ~1u,
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
+      .why = "long sums take one launch" },
     ANY(matmul, plan_matmul, any_matmul, VALUES, NULL, 0, 1),
     ANY(matmul_texel, plan_texel, any_texel, VALUES, NULL, TEXEL_LANES, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, NULL, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, size_halves, 0, 1),
     ANY(matmul_cooperative, plan_cooperative, any_halves, ARRANGED, size_halves, 128, 1),
-    MOVE(matmul_pad, "", plan_pad, 0), MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
+    MOVE(matmul_pad, "", plan_pad, 0),
+    MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
     MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),
          .why = "panels of 16 columns have as many groups"),
-    MOVE(matmul_wide_pack, "batch", plan_pack_batch, 0), MOVE(matmul_wide_turn, "", plan_turn, 0),
-    MOVE(matmul_wide_turn, "batch", plan_turn_batch, COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS),
+    MOVE(matmul_wide_pack, "batch", plan_pack_batch, 0),
+    MOVE(matmul_wide_turn, "", plan_turn, 0),
+    MOVE(matmul_wide_turn, "batch", plan_turn_batch,
+         COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS),
          .why = "an item has four groups; one item has as many"),
 };
 

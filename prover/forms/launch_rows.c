@@ -2,11 +2,17 @@
 /* Forms of the kernels of rows: statistics, softmax, losses, norms, argmax. */
 #include <math.h>
 
-#include "prover/conformance/launch.h"
 #include "core/ops/ops.h"
+#include "prover/conformance/launch.h"
 
-enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
-       USUAL = COPSE_CONTENT_USUAL, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
+enum {
+    RESULT = COPSE_CONTENT_RESULT,
+    WORDS = COPSE_CONTENT_WORDS,
+    VALUES = COPSE_CONTENT_VALUES,
+    USUAL = COPSE_CONTENT_USUAL,
+    INDEX = COPSE_CONTENT_INDEX,
+    ARRANGED = COPSE_CONTENT_ARRANGED
+};
 enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/norm/layer_norm.cl */
 
 #define COLS 5u
@@ -22,7 +28,9 @@ static uint32_t extent(const struct copse_launch *l)
 
 static void plan_argmax(struct copse_launch *l)
 {
-    struct copse_params_argmax p = { .n = extent(l), .extent = 9, .count = 9, .chunks = 1, .inner = 3 };
+    struct copse_params_argmax p = {
+        .n = extent(l), .extent = 9, .count = 9, .chunks = 1, .inner = 3
+    };
     if (l->regime == COPSE_REGIME_FEW) { /* two invocations for each line */
         p.extent = p.count = 70;
         p.chunks = 2;
@@ -32,10 +40,11 @@ static void plan_argmax(struct copse_launch *l)
         p.chunks = 1;
     }
     if (l->form->is_long)
-        p = (struct copse_params_argmax){ 3 * LONG_CHUNKS, COPSE_LONG_LINE, COPSE_LONG_LINE, LONG_CHUNKS, 1 };
+        p = (struct copse_params_argmax){ 3 * LONG_CHUNKS, COPSE_LONG_LINE, COPSE_LONG_LINE,
+                                          LONG_CHUNKS, 1 };
     const size_t outer = (p.n + p.chunks * p.inner - 1) / (p.chunks * p.inner);
-    COPSE_LAUNCH_PLAN(l, p, l->want + l->form->is_long, outer * p.extent * p.inner, l->spec[0] ? 1 : outer * p.count * p.inner,
-                      p.n);
+    COPSE_LAUNCH_PLAN(l, p, l->want + l->form->is_long, outer * p.extent * p.inner,
+                      l->spec[0] ? 1 : outer * p.count * p.inner, p.n);
 }
 
 static void arrange_argmax(const struct copse_launch *l, uint32_t *const *words)
@@ -56,7 +65,8 @@ static void plan_row_stats(struct copse_launch *l)
     if (l->form->is_long)
         p = (struct copse_params_row_stats){ 3 * LONG_CHUNKS, COPSE_LONG_LINE, LONG_CHUNKS };
     const size_t rows = (p.n + p.chunks - 1) / p.chunks;
-    COPSE_LAUNCH_PLAN(l, p, l->want + l->form->is_long, rows * p.count * (l->spec[0] ? 1 : 2), 2 * (size_t)p.n);
+    COPSE_LAUNCH_PLAN(l, p, l->want + l->form->is_long, rows * p.count * (l->spec[0] ? 1 : 2),
+                      2 * (size_t)p.n);
 }
 
 /* Of the pairs (m, t), t is a sum of exponentials. */
@@ -93,7 +103,9 @@ static void plan_cross_entropy(struct copse_launch *l)
 
 static void plan_cross_entropy_grad(struct copse_launch *l)
 {
-    struct copse_params_cross_entropy_grad p = { .n = extent(l), .cols = COLS, .divisor = copse__launch_either(l, 4.0f, 8.0f) };
+    struct copse_params_cross_entropy_grad p = { .n = extent(l),
+                                                 .cols = COLS,
+                                                 .divisor = copse__launch_either(l, 4.0f, 8.0f) };
     const size_t rows = (p.n + COLS - 1) / COLS;
     copse__divisor(p.cols, &p.m, &p.h);
     l->range = COLS;
@@ -115,7 +127,7 @@ static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *wor
     memcpy(words[3], &slope, sizeof slope);
 }
 
-#define IGNORED 2u
+#define IGNORED   2u
 #define FIRST_COL 3u /* the chunk has COLS columns from here on */
 
 static void plan_label_logit(struct copse_launch *l)
@@ -127,7 +139,10 @@ static void plan_label_logit(struct copse_launch *l)
 
 static void plan_logits_grad(struct copse_launch *l)
 {
-    struct copse_params_logits_grad p = { .n = extent(l), .cols = COLS, .first = FIRST_COL, .classes = FIRST_COL + COLS + 1,
+    struct copse_params_logits_grad p = { .n = extent(l),
+                                          .cols = COLS,
+                                          .first = FIRST_COL,
+                                          .classes = FIRST_COL + COLS + 1,
                                           .ignored = IGNORED };
     const size_t rows = (p.n + COLS - 1) / COLS;
     copse__divisor(p.cols, &p.m, &p.h);
@@ -137,7 +152,9 @@ static void plan_logits_grad(struct copse_launch *l)
 
 static void plan_class_loss(struct copse_launch *l)
 {
-    struct copse_params_class_loss p = { .n = extent(l), .cols = COLS, .ignored = IGNORED,
+    struct copse_params_class_loss p = { .n = extent(l),
+                                         .cols = COLS,
+                                         .ignored = IGNORED,
                                          .at_label = copse__launch_either(l, 0.75f, 0.9375f),
                                          .share = copse__launch_either(l, 0.25f, 0.0625f) };
     const size_t rows = l->spec[0] ? (p.n + COLS - 1) / COLS : p.n;
@@ -148,7 +165,9 @@ static void plan_class_loss(struct copse_launch *l)
 
 static void plan_class_loss_grad(struct copse_launch *l)
 {
-    struct copse_params_class_loss_grad p = { .n = extent(l), .cols = COLS, .ignored = IGNORED,
+    struct copse_params_class_loss_grad p = { .n = extent(l),
+                                              .cols = COLS,
+                                              .ignored = IGNORED,
                                               .at_label = copse__launch_either(l, 0.75f, 0.9375f),
                                               .share = copse__launch_either(l, 0.25f, 0.0625f),
                                               .keep = copse__launch_either(l, 0.5f, 0.75f),
@@ -164,7 +183,10 @@ static void plan_class_loss_grad(struct copse_launch *l)
 /* A row of the regime of few groups takes several rounds of a group. */
 static uint32_t cols_of(const struct copse_launch *l)
 {
-    return l->form->is_long ? COPSE_LONG_LINE : l->regime == COPSE_REGIME_FEW ? 1100 : l->regime == COPSE_REGIME_AXIS ? 5 : 37;
+    return l->form->is_long                 ? COPSE_LONG_LINE
+           : l->regime == COPSE_REGIME_FEW  ? 1100
+           : l->regime == COPSE_REGIME_AXIS ? 5
+                                            : 37;
 }
 
 /* Two rows to a group; the last one has one. */
@@ -202,7 +224,9 @@ static void plan_softmax_grad_wide(struct copse_launch *l)
 
 static void plan_cross_entropy_grad_wide(struct copse_launch *l)
 {
-    const struct copse_params_cross_entropy_grad_wide p = { rows_by_two(l), cols_of(l), copse__launch_either(l, 4.0f, 8.0f), 2 };
+    const struct copse_params_cross_entropy_grad_wide p = { rows_by_two(l), cols_of(l),
+                                                            copse__launch_either(l, 4.0f, 8.0f),
+                                                            2 };
     const size_t n = (size_t)p.rows * p.cols;
     l->range = p.cols;
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.rows, 2 * (size_t)p.rows, 1, n);
@@ -239,14 +263,16 @@ static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
 
 static void plan_norm(struct copse_launch *l)
 {
-    const struct copse_params_layer_norm p = { (uint32_t)l->want, cols_of(l), copse__launch_either(l, 0.125f, 0.5f) };
+    const struct copse_params_layer_norm p = { (uint32_t)l->want, cols_of(l),
+                                               copse__launch_either(l, 0.125f, 0.5f) };
     const size_t n = (size_t)p.rows * p.cols;
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
 static void plan_norm_wide(struct copse_launch *l)
 {
-    const struct copse_params_layer_norm_wide p = { rows_by_two(l), cols_of(l), copse__launch_either(l, 0.125f, 0.5f), 2 };
+    const struct copse_params_layer_norm_wide p = { rows_by_two(l), cols_of(l),
+                                                    copse__launch_either(l, 0.125f, 0.5f), 2 };
     const size_t n = (size_t)p.rows * p.cols;
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
@@ -280,8 +306,8 @@ static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *wor
     }
 }
 
-/* A row of equal numbers, except that the first one is the next larger number. The computed mean of so many numbers is
-   wrong by some ULPs, so the variance of the wide kernel is below 0. */
+/* A row of equal numbers, except that the first one is the next larger number. The computed mean of
+   so many numbers is wrong by some ULPs, so the variance of the wide kernel is below 0. */
 static void plan_norm_wide_equal(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { 1, 1211856, 0.125f, 2 };
@@ -298,42 +324,62 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
 
 /* ---- the forms ---- */
 
-#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define NO_REALS \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 #define SHARES .zero_why = "a share and the logarithm of one that is 0 have no sign"
-#define ROW_STATS(label, is_first, ...)                                                                     \
-    { .kernel = COPSE_KERNEL_row_stats, .name = label, .spec = { is_first }, .contents = { VALUES, RESULT }, \
-      .plan = plan_row_stats, .arrange = arrange_row_stats, .is_rare = true, SHARES, __VA_ARGS__ }
-#define SOFTMAX(label, is_logarithm, ...)                                                                   \
-    { .kernel = COPSE_KERNEL_softmax, .name = label, .spec = { is_logarithm },                              \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax, .arrange = arrange_softmax, .is_rare = true, \
-      SHARES, __VA_ARGS__ }
-#define SOFTMAX_WIDE(label, is_logarithm, ...)                                                              \
-    { .kernel = COPSE_KERNEL_softmax_wide, .name = label, .spec = { is_logarithm }, .contents = { VALUES, RESULT }, \
-      .plan = plan_softmax_wide, .is_rare = true, SHARES, __VA_ARGS__ }
-#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                                     \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },                            \
-      .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .arrange = arrange_softmax_grad,      \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART, __VA_ARGS__ }
+#define ROW_STATS(label, is_first, ...)                                                       \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_row_stats, .name = label, .spec = { is_first },                \
+        .contents = { VALUES, RESULT }, .plan = plan_row_stats, .arrange = arrange_row_stats, \
+        .is_rare = true, SHARES, __VA_ARGS__                                                  \
+    }
+#define SOFTMAX(label, is_logarithm, ...)                                                         \
+    {                                                                                             \
+        .kernel = COPSE_KERNEL_softmax, .name = label, .spec = { is_logarithm },                  \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax, .arrange = arrange_softmax, \
+        .is_rare = true, SHARES, __VA_ARGS__                                                      \
+    }
+#define SOFTMAX_WIDE(label, is_logarithm, ...)                                              \
+    {                                                                                       \
+        .kernel = COPSE_KERNEL_softmax_wide, .name = label, .spec = { is_logarithm },       \
+        .contents = { VALUES, RESULT }, .plan = plan_softmax_wide, .is_rare = true, SHARES, \
+        __VA_ARGS__                                                                         \
+    }
+#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                  \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },       \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                  \
+        .arrange = arrange_softmax_grad, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, \
+        .is_rare = true, APART, __VA_ARGS__                                              \
+    }
 #define ALL_SIZES .no_regimes = 0
-#define SOFTMAX_GRADS(kernel_)                                                                              \
-    SOFTMAX_GRAD(kernel_, "softmax", 0, ALL_SIZES), SOFTMAX_GRAD(kernel_, "logarithm", 1, ALL_SIZES),       \
-    SOFTMAX_GRAD(kernel_, "softmax, long", 0, COPSE_LONG), SOFTMAX_GRAD(kernel_, "logarithm, long", 1, COPSE_LONG)
+#define SOFTMAX_GRADS(kernel_)                                 \
+    SOFTMAX_GRAD(kernel_, "softmax", 0, ALL_SIZES),            \
+        SOFTMAX_GRAD(kernel_, "logarithm", 1, ALL_SIZES),      \
+        SOFTMAX_GRAD(kernel_, "softmax, long", 0, COPSE_LONG), \
+        SOFTMAX_GRAD(kernel_, "logarithm, long", 1, COPSE_LONG)
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define NORM(label, op, is_centered)                                                                        \
-    { .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered },                        \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,                    \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
-#define NORM_WIDE(label, op, is_centered)                                                                   \
-    { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
-#define NORM_OF(kernel_, label, op, plan_, wide, ...)                                                       \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },                                   \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                                        \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,                            \
-      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ }
-#define LONG_ROWS .why = "long rows take one launch"
+#define NORM(label, op, is_centered)                                                   \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered }, \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,             \
+        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART         \
+    }
+#define NORM_WIDE(label, op, is_centered)                                                   \
+    {                                                                                       \
+        .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered }, \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,             \
+        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART              \
+    }
+#define NORM_OF(kernel_, label, op, plan_, wide, ...)                               \
+    {                                                                               \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },         \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,              \
+        .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,  \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ \
+    }
+#define LONG_ROWS  .why = "long rows take one launch"
 #define LARGE_MEAN .why = "large means take one launch", .arrange = arrange_norm_mean
 
 /* A weight of 0 where the class has other numbers than usual ones. */
@@ -344,69 +390,139 @@ static void arrange_weights(const struct copse_launch *l, uint32_t *const *words
         words[3][1] = 0;
 }
 
-#define LOGITS_GRAD(label, has_ignored)                                                                     \
-    { .kernel = COPSE_KERNEL_logits_grad, .name = label, .spec = { has_ignored },                           \
-      .contents = { VALUES, INDEX, VALUES, VALUES, RESULT }, .plan = plan_logits_grad, .arrange = arrange_loss, \
-      .is_rare = true, APART }
+#define LOGITS_GRAD(label, has_ignored)                                                  \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_logits_grad, .name = label, .spec = { has_ignored },      \
+        .contents = { VALUES, INDEX, VALUES, VALUES, RESULT }, .plan = plan_logits_grad, \
+        .arrange = arrange_loss, .is_rare = true, APART                                  \
+    }
 
 /* Weights are usual numbers: a product with a subnormal one has few digits. */
-#define CLASS_LOSS(label, is_wide, has_ignored)                                                             \
-    { .kernel = COPSE_KERNEL_class_loss, .name = label, .spec = { is_wide, has_ignored },                   \
-      .contents = { VALUES, INDEX, VALUES, USUAL, RESULT }, .plan = plan_class_loss, .arrange = arrange_weights, \
-      .cap = 65536, .is_rare = true, APART }
-#define CLASS_LOSS_GRAD(label, has_ignored)                                                                 \
-    { .kernel = COPSE_KERNEL_class_loss_grad, .name = label, .spec = { has_ignored },                       \
-      .contents = { VALUES, INDEX, VALUES, USUAL, USUAL, VALUES, RESULT }, .plan = plan_class_loss_grad,    \
-      .arrange = arrange_weights, .cap = 65536, .is_rare = true, APART }
+#define CLASS_LOSS(label, is_wide, has_ignored)                                             \
+    {                                                                                       \
+        .kernel = COPSE_KERNEL_class_loss, .name = label, .spec = { is_wide, has_ignored }, \
+        .contents = { VALUES, INDEX, VALUES, USUAL, RESULT }, .plan = plan_class_loss,      \
+        .arrange = arrange_weights, .cap = 65536, .is_rare = true, APART                    \
+    }
+#define CLASS_LOSS_GRAD(label, has_ignored)                                                      \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_class_loss_grad, .name = label, .spec = { has_ignored },          \
+        .contents = { VALUES, INDEX, VALUES, USUAL, USUAL, VALUES, RESULT },                     \
+        .plan = plan_class_loss_grad, .arrange = arrange_weights, .cap = 65536, .is_rare = true, \
+        APART                                                                                    \
+    }
 
 static const struct copse_launch_form forms[] = {
-    { .kernel = COPSE_KERNEL_argmax, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
+    { .kernel = COPSE_KERNEL_argmax,
+      .name = "first",
+      .spec = { 1 },
+      .contents = { VALUES, ARRANGED, WORDS },
       .plan = plan_argmax },
-    { .kernel = COPSE_KERNEL_argmax, .name = "later", .contents = { VALUES, ARRANGED, WORDS },
-      .plan = plan_argmax, .arrange = arrange_argmax },
-    { .kernel = COPSE_KERNEL_argmax, .name = "first, long", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
-      .plan = plan_argmax, COPSE_LONG },
-    { .kernel = COPSE_KERNEL_argmax, .name = "later, long", .contents = { VALUES, ARRANGED, WORDS }, .plan = plan_argmax,
-      .arrange = arrange_argmax, COPSE_LONG },
-    ROW_STATS("first", 1, ALL_SIZES), ROW_STATS("later", 0, ALL_SIZES), ROW_STATS("first, long", 1, COPSE_LONG),
+    { .kernel = COPSE_KERNEL_argmax,
+      .name = "later",
+      .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_argmax,
+      .arrange = arrange_argmax },
+    { .kernel = COPSE_KERNEL_argmax,
+      .name = "first, long",
+      .spec = { 1 },
+      .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_argmax,
+      COPSE_LONG },
+    { .kernel = COPSE_KERNEL_argmax,
+      .name = "later, long",
+      .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_argmax,
+      .arrange = arrange_argmax,
+      COPSE_LONG },
+    ROW_STATS("first", 1, ALL_SIZES),
+    ROW_STATS("later", 0, ALL_SIZES),
+    ROW_STATS("first, long", 1, COPSE_LONG),
     ROW_STATS("later, long", 0, COPSE_LONG),
-    SOFTMAX("softmax", 0, .why = NULL), SOFTMAX("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
-    { .kernel = COPSE_KERNEL_cross_entropy, .name = "", .contents = { VALUES, INDEX, VALUES, RESULT },
-      .plan = plan_cross_entropy, .arrange = arrange_loss, .is_rare = true, SHARES },
-    { .kernel = COPSE_KERNEL_cross_entropy_grad, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
-      .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 },
-      .is_rare = true, SHARES },
-    { .kernel = COPSE_KERNEL_label_logit, .name = "", .contents = { VALUES, INDEX, VALUES, RESULT }, .plan = plan_label_logit,
+    SOFTMAX("softmax", 0, .why = NULL),
+    SOFTMAX("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    { .kernel = COPSE_KERNEL_cross_entropy,
+      .name = "",
+      .contents = { VALUES, INDEX, VALUES, RESULT },
+      .plan = plan_cross_entropy,
+      .arrange = arrange_loss,
+      .is_rare = true,
+      SHARES },
+    { .kernel = COPSE_KERNEL_cross_entropy_grad,
+      .name = "",
+      .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
+      .plan = plan_cross_entropy_grad,
+      .arrange = arrange_loss_grad,
+      .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true,
+      SHARES },
+    { .kernel = COPSE_KERNEL_label_logit,
+      .name = "",
+      .contents = { VALUES, INDEX, VALUES, RESULT },
+      .plan = plan_label_logit,
       .is_single = true },
-    LOGITS_GRAD("", 0), LOGITS_GRAD("ignored", 1),
-    CLASS_LOSS("label", 0, 0), CLASS_LOSS("label, ignored", 0, 1), CLASS_LOSS("classes", 1, 1),
+    LOGITS_GRAD("", 0),
+    LOGITS_GRAD("ignored", 1),
+    CLASS_LOSS("label", 0, 0),
+    CLASS_LOSS("label, ignored", 0, 1),
+    CLASS_LOSS("classes", 1, 1),
     CLASS_LOSS("classes, none ignored", 1, 0),
-    CLASS_LOSS_GRAD("", 0), CLASS_LOSS_GRAD("ignored", 1),
-    { .kernel = COPSE_KERNEL_row_stats_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_row_stats_wide,
-      .is_rare = true, SHARES },
-    { .kernel = COPSE_KERNEL_row_stats_wide, .name = "long", .contents = { VALUES, RESULT }, .plan = plan_row_stats_wide,
-      .is_rare = true, SHARES, COPSE_LONG },
-    SOFTMAX_WIDE("softmax", 0, .why = NULL), SOFTMAX_WIDE("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    CLASS_LOSS_GRAD("", 0),
+    CLASS_LOSS_GRAD("ignored", 1),
+    { .kernel = COPSE_KERNEL_row_stats_wide,
+      .name = "",
+      .contents = { VALUES, RESULT },
+      .plan = plan_row_stats_wide,
+      .is_rare = true,
+      SHARES },
+    { .kernel = COPSE_KERNEL_row_stats_wide,
+      .name = "long",
+      .contents = { VALUES, RESULT },
+      .plan = plan_row_stats_wide,
+      .is_rare = true,
+      SHARES,
+      COPSE_LONG },
+    SOFTMAX_WIDE("softmax", 0, .why = NULL),
+    SOFTMAX_WIDE("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
     SOFTMAX_WIDE("softmax, long", 0, COPSE_LONG),
     SOFTMAX_WIDE("logarithm, long", 1, .limit = { .ulp = 4, .floor = 8 }, COPSE_LONG),
-    SOFTMAX_GRADS(softmax_grad), SOFTMAX_GRADS(softmax_grad_wide),
-    { .kernel = COPSE_KERNEL_cross_entropy_grad_wide, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
-      .plan = plan_cross_entropy_grad_wide, .arrange = arrange_loss_grad_wide, .limit = { .ulp = 16, .floor = 1 },
-      .is_rare = true, SHARES },
-    { .kernel = COPSE_KERNEL_cross_entropy_grad_wide, .name = "long", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
-      .plan = plan_cross_entropy_grad_wide, .arrange = arrange_loss_grad_wide, .limit = { .ulp = 16, .floor = 1 },
-      .is_rare = true, SHARES, COPSE_LONG },
-    NORM("forward", FORWARD, 1), NORM("gradient", GRADIENT, 1), NORM("gradient of the scale", SCALE_GRADIENT, 1),
-    NORM("RMS", FORWARD, 0), NORM("RMS, gradient", GRADIENT, 0), NORM("RMS, gradient of the scale", SCALE_GRADIENT, 0),
-    NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),
-    NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1), NORM_WIDE("RMS", FORWARD, 0),
-    NORM_WIDE("RMS, gradient", GRADIENT, 0), NORM_WIDE("RMS, gradient of the scale", SCALE_GRADIENT, 0),
+    SOFTMAX_GRADS(softmax_grad),
+    SOFTMAX_GRADS(softmax_grad_wide),
+    { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,
+      .name = "",
+      .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
+      .plan = plan_cross_entropy_grad_wide,
+      .arrange = arrange_loss_grad_wide,
+      .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true,
+      SHARES },
+    { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,
+      .name = "long",
+      .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
+      .plan = plan_cross_entropy_grad_wide,
+      .arrange = arrange_loss_grad_wide,
+      .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true,
+      SHARES,
+      COPSE_LONG },
+    NORM("forward", FORWARD, 1),
+    NORM("gradient", GRADIENT, 1),
+    NORM("gradient of the scale", SCALE_GRADIENT, 1),
+    NORM("RMS", FORWARD, 0),
+    NORM("RMS, gradient", GRADIENT, 0),
+    NORM("RMS, gradient of the scale", SCALE_GRADIENT, 0),
+    NORM_WIDE("forward", FORWARD, 1),
+    NORM_WIDE("gradient", GRADIENT, 1),
+    NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1),
+    NORM_WIDE("RMS", FORWARD, 0),
+    NORM_WIDE("RMS, gradient", GRADIENT, 0),
+    NORM_WIDE("RMS, gradient of the scale", SCALE_GRADIENT, 0),
     NORM_OF(layer_norm, "long rows", FORWARD, plan_norm_long, , LONG_ROWS),
     NORM_OF(layer_norm, "large mean", FORWARD, plan_norm, , LARGE_MEAN),
     NORM_OF(layer_norm_wide, "long rows", FORWARD, plan_norm_wide_long, _wide, LONG_ROWS),
     NORM_OF(layer_norm_wide, "large mean", FORWARD, plan_norm_wide, _wide, LARGE_MEAN),
-    NORM_OF(layer_norm_wide, "equal numbers, gradient", GRADIENT, plan_norm_wide_equal, _wide, LONG_ROWS,
-            .arrange = arrange_norm_equal, .tier = COPSE_CONFORM_STANDARD),
+    NORM_OF(layer_norm_wide, "equal numbers, gradient", GRADIENT, plan_norm_wide_equal, _wide,
+            LONG_ROWS, .arrange = arrange_norm_equal, .tier = COPSE_CONFORM_STANDARD),
 };
 
 const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms) };

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that sort positions by row, and of those of top-k. */
-#include "prover/conformance/launch.h"
 #include "core/ops/sort/row_sort.h"
+#include "prover/conformance/launch.h"
 
-enum { VALUES = COPSE_CONTENT_VALUES, RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED,
-       WHOLE = COPSE_CONTENT_WHOLE };
+enum {
+    VALUES = COPSE_CONTENT_VALUES,
+    RESULT = COPSE_CONTENT_RESULT,
+    WORDS = COPSE_CONTENT_WORDS,
+    INDEX = COPSE_CONTENT_INDEX,
+    ARRANGED = COPSE_CONTENT_ARRANGED,
+    WHOLE = COPSE_CONTENT_WHOLE
+};
 
 #define EACH   3u /* positions of a block */
 #define DIGITS 4u
 
-/* Rows of the first digits, 0 to 3, or of the digits above those; the last row is for indices out of range. */
+/* Rows of the first digits, 0 to 3, or of the digits above those; the last row is for indices out
+   of range. */
 static uint32_t shift_of(const struct copse_launch *l)
 {
     return l->spec[0] ? 0 : 2;
@@ -62,13 +69,18 @@ static void plan_place(struct copse_launch *l)
 static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
 {
     const uint32_t n = (uint32_t)l->counts[0], blocks = (uint32_t)(l->counts[3] / DIGITS);
-    const struct copse_params_sort_count count = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
+    const struct copse_params_sort_count count = {
+        n, rows_of(l), blocks, EACH, shift_of(l), DIGITS
+    };
     const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
     reverse(words[1], n);
-    copse_law_sort_count.host(&count, l->spec, (struct copse_host_arg[]){
-        { words[0], n, false }, { words[1], n, false }, { words[3], l->counts[3], false } });
-    copse_law_sort_offsets.host(&offsets, l->spec, (struct copse_host_arg[]){
-        { words[3], l->counts[3], false }, { words[2], DIGITS, false } });
+    copse_law_sort_count.host(&count, l->spec,
+                              (struct copse_host_arg[]){ { words[0], n, false },
+                                                         { words[1], n, false },
+                                                         { words[3], l->counts[3], false } });
+    copse_law_sort_offsets.host(&offsets, l->spec,
+                                (struct copse_host_arg[]){ { words[3], l->counts[3], false },
+                                                           { words[2], DIGITS, false } });
 }
 
 static void plan_starts(struct copse_launch *l)
@@ -79,7 +91,8 @@ static void plan_starts(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, rows + 1);
 }
 
-/* Every third row has three positions, others none; the last positions have indices out of range. */
+/* Every third row has three positions, others none; the last positions have indices out of
+   range. */
 static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0], rows = l->counts[2] - 1;
@@ -98,7 +111,8 @@ static void plan_heads(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n, (size_t)n + 1);
 }
 
-/* Every second row has three positions, others none; the last positions have indices out of range. */
+/* Every second row has three positions, others none; the last positions have indices out of
+   range. */
 static void arrange_heads(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0];
@@ -112,28 +126,37 @@ static void arrange_heads(const struct copse_launch *l, uint32_t *const *words)
 /* ---- the largest elements of rows ---- */
 
 #define EXTENT 9u
-#define LIST 4u /* elements of a list of the first pass; their 3 largest stay */
-#define KEPT 3u
+#define LIST   4u /* elements of a list of the first pass; their 3 largest stay */
+#define KEPT   3u
 
 /* Rows of 9 elements become lists of 3, 3 and 1; these become one of 4 and one of 1. */
 static void plan_top_k(struct copse_launch *l)
 {
     const bool is_first = l->spec[0] != 0;
-    struct copse_params_top_k p = { .n = extent(l), .extent = EXTENT, .width = is_first ? EXTENT : 2 * KEPT + 1,
-                                    .run = is_first ? LIST : KEPT, .keep = is_first ? KEPT : LIST };
+    struct copse_params_top_k p = { .n = extent(l),
+                                    .extent = EXTENT,
+                                    .width = is_first ? EXTENT : 2 * KEPT + 1,
+                                    .run = is_first ? LIST : KEPT,
+                                    .keep = is_first ? KEPT : LIST };
     p.to_width = is_first ? 2 * KEPT + 1 : LIST + 1;
     const size_t rows = (p.n + p.width - 1) / p.width;
-    COPSE_LAUNCH_PLAN(l, p, l->want, rows * p.extent, is_first ? 1 : rows * p.width, rows * p.to_width);
+    COPSE_LAUNCH_PLAN(l, p, l->want, rows * p.extent, is_first ? 1 : rows * p.width,
+                      rows * p.to_width);
 }
 
 /* The lists of the first pass. */
 static void arrange_top_k(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0], rows = n / EXTENT;
-    const struct copse_params_top_k first = { (uint32_t)n, EXTENT, EXTENT, LIST, KEPT, 2 * KEPT + 1 };
+    const struct copse_params_top_k first = {
+        (uint32_t)n, EXTENT, EXTENT, LIST, KEPT, 2 * KEPT + 1
+    };
     if (!l->spec[0])
-        copse_law_top_k.host(&first, (const int32_t[]){ 1 }, (struct copse_host_arg[]){
-            { words[0], n, false }, { NULL, 0, false }, { words[1], rows * first.to_width, false } });
+        copse_law_top_k.host(
+            &first, (const int32_t[]){ 1 },
+            (struct copse_host_arg[]){ { words[0], n, false },
+                                       { NULL, 0, false },
+                                       { words[1], rows * first.to_width, false } });
 }
 
 static void plan_top_k_values(struct copse_launch *l)
@@ -146,10 +169,12 @@ static void plan_top_k_values(struct copse_launch *l)
 static void plan_top_k_grad(struct copse_launch *l)
 {
     const struct copse_params_top_k_grad p = { extent(l), 5, EXTENT };
-    COPSE_LAUNCH_PLAN(l, p, l->want, p.n + 1, p.n + 1, (size_t)(p.n + p.k) / p.k * EXTENT); /* one more, which stays */
+    /* one more, which stays */
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n + 1, p.n + 1, (size_t)(p.n + p.k) / p.k * EXTENT);
 }
 
-/* The indices of a row differ; some are the first one out of range, or -1. The next row then has no index 0. */
+/* The indices of a row differ; some are the first one out of range, or -1. The next row then has no
+   index 0. */
 static void arrange_top_k_grad(const struct copse_launch *l, uint32_t *const *words)
 {
     for (size_t i = 0; i < l->counts[1]; i++) {
@@ -158,32 +183,79 @@ static void arrange_top_k_grad(const struct copse_launch *l, uint32_t *const *wo
     }
 }
 
-#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define NO_REALS \
+    .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 
 static const struct copse_launch_form forms[] = {
-    { .kernel = COPSE_KERNEL_sort_count, .name = "first", .spec = { 1 }, .contents = { INDEX, ARRANGED, WORDS },
-      .plan = plan_count, .arrange = arrange_count, NO_REALS },
-    { .kernel = COPSE_KERNEL_sort_count, .name = "later", .contents = { INDEX, ARRANGED, WORDS },
-      .plan = plan_count, .arrange = arrange_count, NO_REALS },
-    { .kernel = COPSE_KERNEL_sort_offsets, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_offsets, NO_REALS },
-    { .kernel = COPSE_KERNEL_sort_place, .name = "first", .spec = { 1 },
-      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS }, .plan = plan_place, .arrange = arrange_place,
+    { .kernel = COPSE_KERNEL_sort_count,
+      .name = "first",
+      .spec = { 1 },
+      .contents = { INDEX, ARRANGED, WORDS },
+      .plan = plan_count,
+      .arrange = arrange_count,
       NO_REALS },
-    { .kernel = COPSE_KERNEL_sort_place, .name = "later",
-      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS }, .plan = plan_place, .arrange = arrange_place,
+    { .kernel = COPSE_KERNEL_sort_count,
+      .name = "later",
+      .contents = { INDEX, ARRANGED, WORDS },
+      .plan = plan_count,
+      .arrange = arrange_count,
       NO_REALS },
-    { .kernel = COPSE_KERNEL_sort_starts, .name = "", .contents = { ARRANGED, ARRANGED, WORDS },
-      .plan = plan_starts, .arrange = arrange_starts, NO_REALS },
-    { .kernel = COPSE_KERNEL_row_heads, .name = "", .contents = { ARRANGED, ARRANGED, WORDS, WORDS },
-      .plan = plan_heads, .arrange = arrange_heads, NO_REALS },
-    { .kernel = COPSE_KERNEL_top_k, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
-      .plan = plan_top_k, .arrange = arrange_top_k, .is_single = true, .keeps_subnormals = true },
-    { .kernel = COPSE_KERNEL_top_k, .name = "later", .contents = { VALUES, ARRANGED, WORDS },
-      .plan = plan_top_k, .arrange = arrange_top_k, .is_single = true, .keeps_subnormals = true },
-    { .kernel = COPSE_KERNEL_top_k_values, .name = "", .contents = { VALUES, INDEX, RESULT }, .plan = plan_top_k_values,
+    { .kernel = COPSE_KERNEL_sort_offsets,
+      .name = "",
+      .contents = { WHOLE, WORDS },
+      .plan = plan_offsets,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_place,
+      .name = "first",
+      .spec = { 1 },
+      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS },
+      .plan = plan_place,
+      .arrange = arrange_place,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_place,
+      .name = "later",
+      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS },
+      .plan = plan_place,
+      .arrange = arrange_place,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_starts,
+      .name = "",
+      .contents = { ARRANGED, ARRANGED, WORDS },
+      .plan = plan_starts,
+      .arrange = arrange_starts,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_row_heads,
+      .name = "",
+      .contents = { ARRANGED, ARRANGED, WORDS, WORDS },
+      .plan = plan_heads,
+      .arrange = arrange_heads,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_top_k,
+      .name = "first",
+      .spec = { 1 },
+      .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_top_k,
+      .arrange = arrange_top_k,
+      .is_single = true,
+      .keeps_subnormals = true },
+    { .kernel = COPSE_KERNEL_top_k,
+      .name = "later",
+      .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_top_k,
+      .arrange = arrange_top_k,
+      .is_single = true,
+      .keeps_subnormals = true },
+    { .kernel = COPSE_KERNEL_top_k_values,
+      .name = "",
+      .contents = { VALUES, INDEX, RESULT },
+      .plan = plan_top_k_values,
       .is_single = true },
-    { .kernel = COPSE_KERNEL_top_k_grad, .name = "", .contents = { VALUES, ARRANGED, RESULT }, .plan = plan_top_k_grad,
-      .arrange = arrange_top_k_grad, .is_single = true },
+    { .kernel = COPSE_KERNEL_top_k_grad,
+      .name = "",
+      .contents = { VALUES, ARRANGED, RESULT },
+      .plan = plan_top_k_grad,
+      .arrange = arrange_top_k_grad,
+      .is_single = true },
 };
 
 const struct copse_launch_list copse_launch_sorts = { forms, COPSE_COUNT(forms) };

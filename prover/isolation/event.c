@@ -4,8 +4,8 @@
 
 #include "prover/isolation/job.h"
 
-void copse__job_tell(copse_conformance_job *job, copse_conformance_event_kind kind, const cJSON *event,
-                     const struct copse_case_result *result, size_t first)
+void copse__job_tell(copse_conformance_job *job, copse_conformance_event_kind kind,
+                     const cJSON *event, const struct copse_case_result *result, size_t first)
 {
     char measure[400] = "", again[1200] = "";
     if (!job->params.event)
@@ -18,9 +18,16 @@ void copse__job_tell(copse_conformance_job *job, copse_conformance_event_kind ki
         copse__case_repeat(again, sizeof again, job->results, result);
     }
     job->params.event(job->params.user, &(struct copse_conformance_event){
-        .kind = kind, .result = result, .measure = measure, .again = again, .results = job->results, .first = first,
-        .done = job->done, .planned = job->planned, .json = json ? json : "",
-    });
+                                            .kind = kind,
+                                            .result = result,
+                                            .measure = measure,
+                                            .again = again,
+                                            .results = job->results,
+                                            .first = first,
+                                            .done = job->done,
+                                            .planned = job->planned,
+                                            .json = json ? json : "",
+                                        });
     cJSON_free(json);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A helper process: reads its request, does it, and writes its events as lines of JSON to the pipe. */
+/* A helper process: reads its request, does it, and writes its events as lines of JSON to the
+   pipe. */
 #include <stdlib.h>
 
+#include "copse/copse.h"
 #include "prover/isolation/isolation.h"
 #include "prover/isolation/process.h"
-#include "copse/copse.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2 };
 
@@ -31,12 +32,14 @@ static bool greet(void)
     return false;
 }
 
-int copse_conformance_helper(int argc, char **argv, const struct copse_conformance_helper_params *params)
+int copse_conformance_helper(int argc, char **argv,
+                             const struct copse_conformance_helper_params *params)
 {
     struct copse_request q;
     if (!copse__request_is(argc, argv))
         return -1;
-    if (!copse__request_read(argc, argv, &q) || (params && copse_no_reserved(copse_conformance_helper_params, params)) ||
+    if (!copse__request_read(argc, argv, &q) ||
+        (params && copse_no_reserved(copse_conformance_helper_params, params)) ||
         !copse__child_begin(q.parent) || !greet())
         return EXIT_BAD_INPUT;
     q.has_fences = true;

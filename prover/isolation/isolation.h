@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance in helper processes: requests, the process that does one, the process that waits for it. */
+/* Conformance in helper processes: requests, the process that does one, the process that waits for
+   it. */
 #ifndef COPSE_ISOLATION_H
 #define COPSE_ISOLATION_H
 
@@ -11,8 +12,10 @@
 enum copse_request_kind {
     COPSE_REQUEST_DEVICES, /* event "device" for each device that the selector `device` selects */
     COPSE_REQUEST_LIST,    /* event "plan" for each case */
-    COPSE_REQUEST_RUN,     /* events "begin" and "case" for each case, between them "uses" for each kernel that it uses */
-    COPSE_REQUEST_BLOCK,   /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
+    /* events "begin" and "case" for each case, between them "uses" for each kernel that it uses */
+    COPSE_REQUEST_RUN,
+    /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
+    COPSE_REQUEST_BLOCK,
 };
 
 struct copse_request {
@@ -27,8 +30,9 @@ struct copse_request {
     copse_verdict verdict;                         /* BLOCK */
     const char *own_path;                          /* a user kernel that replaces `kernel` */
     const char *cache_folder, *known;              /* NULL = none */
-    bool is_verbose, has_fences;                   /* has_fences: set in a helper process, not sent */
-    long parent;                                   /* id of the process that waits */
+    /* has_fences: set in a helper process, not sent */
+    bool is_verbose, has_fences;
+    long parent; /* id of the process that waits */
 };
 
 enum { COPSE_REQUEST_ARGUMENTS = 40 };
@@ -38,7 +42,8 @@ struct copse_request_text {
     size_t count;
 };
 /* A request as the arguments of a program. The texts of the request live as long as `out`. */
-void copse__request_write(const struct copse_request *q, const char *program, struct copse_request_text *out);
+void copse__request_write(const struct copse_request *q, const char *program,
+                          struct copse_request_text *out);
 /* Whether the arguments of a process are a request. */
 bool copse__request_is(int argc, char **argv);
 /* False if they are not complete. */
@@ -50,29 +55,38 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out);
 typedef bool copse_request_emit(void *user, cJSON *event);
 
 /* Do it in this process. The last event is "end", with the status. */
-void copse__request_do(const struct copse_request *q, const struct copse_conformance_helper_params *how,
-                       copse_request_emit *emit, void *user);
+void copse__request_do(const struct copse_request *q,
+                       const struct copse_conformance_helper_params *how, copse_request_emit *emit,
+                       void *user);
 
 /* ---- waiting for a request (listener.c) ---- */
 
-enum copse_ended_how { COPSE_ENDED_DONE, COPSE_ENDED_CRASHED, COPSE_ENDED_LATE, COPSE_ENDED_CANCELLED };
+enum copse_ended_how {
+    COPSE_ENDED_DONE,
+    COPSE_ENDED_CRASHED,
+    COPSE_ENDED_LATE,
+    COPSE_ENDED_CANCELLED
+};
 
 struct copse_ended {
     enum copse_ended_how how;
-    copse_status status;            /* DONE */
-    bool is_helper;                 /* it has sent an event: it is a helper program of this version */
-    char text[COPSE_ERROR_BYTES];   /* the error */
+    copse_status status; /* DONE */
+    /* it has sent an event: it is a helper program of this version */
+    bool is_helper;
+    char text[COPSE_ERROR_BYTES]; /* the error */
 };
 
 struct copse_isolation {
-    const char *helper;                                       /* program */
-    const struct copse_conformance_helper_params *in_process; /* instead of a helper process, or NULL */
-    double deadline;                                          /* seconds between two events of cases */
+    const char *helper; /* program */
+    /* instead of a helper process, or NULL */
+    const struct copse_conformance_helper_params *in_process;
+    /* seconds between two events of cases */
+    double deadline;
     atomic_bool *is_cancelled;
 };
 /* Do a request. `emit` gets the events but "end" and "helper". */
-void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q, copse_request_emit *emit,
-                         void *user, struct copse_ended *out);
+void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q,
+                         copse_request_emit *emit, void *user, struct copse_ended *out);
 
 /* The helper program for `given`: a path. COPSE_ERR_IO: there is none. */
 copse_status copse__helper_find(const char *given, char *path, size_t room);

@@ -23,14 +23,17 @@ static copse_status check(const struct copse_conformance_job_params *p)
     if ((unsigned)p->work > COPSE_CONFORM_DESCRIBE || (unsigned)p->tier > COPSE_CONFORM_EXHAUSTIVE)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no such work or tier");
     if (p->modes & ~all)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: there are no modes %#x", p->modes & ~all);
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: there are no modes %#x",
+                          p->modes & ~all);
     if (!(p->seconds >= 0.0 && p->deadline >= 0.0))
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: seconds and deadline must be at least 0");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "conformance: seconds and deadline must be at least 0");
     if (!p->own_path != !p->own_kernel)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: own_path and own_kernel go together");
     if (!p->in_process && copse__process_is_child())
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: this process is a helper process: its main must call "
-                                              "copse_conformance_helper first");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "conformance: this process is a helper process: its main must call "
+                          "copse_conformance_helper first");
     return COPSE_OK;
 }
 
@@ -44,7 +47,8 @@ static copse_status check_files(copse_context *ctx, const struct copse_conforman
             continue;
         for (size_t k = 0; k < i; k++)
             if (files[k] && strcmp(files[i], files[k]) == 0)
-                return copse_fail(COPSE_ERR_ARGUMENT, "conformance: two results would be written to '%s'", files[i]);
+                return copse_fail(COPSE_ERR_ARGUMENT,
+                                  "conformance: two results would be written to '%s'", files[i]);
         COPSE_TRY(copse__atomic_open(&file, &ctx->base.mem, files[i]));
         copse__atomic_abort(&file);
     }
@@ -54,9 +58,10 @@ static copse_status check_files(copse_context *ctx, const struct copse_conforman
 static copse_status copy_texts(copse_conformance_job *job)
 {
     struct copse_conformance_job_params *p = &job->params;
-    const char **const texts[] = { &p->devices, &p->ops, &p->case_name, &p->variant, &p->own_path, &p->own_kernel,
-                                   &p->cache_folder, &p->known, &p->html, &p->markdown, &p->junit, &p->csv, &p->json,
-                                   &p->command };
+    const char **const texts[] = { &p->devices,  &p->ops,        &p->case_name,    &p->variant,
+                                   &p->own_path, &p->own_kernel, &p->cache_folder, &p->known,
+                                   &p->html,     &p->markdown,   &p->junit,        &p->csv,
+                                   &p->json,     &p->command };
     job->texts.mem = &job->ctx->base.mem;
     for (size_t i = 0; i < COPSE_COUNT(texts); i++)
         if (*texts[i] && !(*texts[i] = copse__arena_strdup(&job->texts, *texts[i])))
@@ -69,10 +74,12 @@ static void set_defaults(copse_conformance_job *job)
     struct copse_conformance_job_params *p = &job->params;
     p->devices = p->devices ? p->devices : "all";
     p->modes = p->modes ? p->modes : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
-    p->cache_folder = p->cache_folder ? p->cache_folder : copse__cache_folder_path(&job->ctx->base.cache);
+    p->cache_folder =
+        p->cache_folder ? p->cache_folder : copse__cache_folder_path(&job->ctx->base.cache);
     if (!(p->deadline > 0.0))
         p->deadline = p->tier >= COPSE_CONFORM_FULL ? 600.0 : 60.0;
-    job->isolation = (struct copse_isolation){ job->helper, p->in_process, p->deadline, &job->is_cancelled };
+    job->isolation =
+        (struct copse_isolation){ job->helper, p->in_process, p->deadline, &job->is_cancelled };
 }
 
 /* ---- what the card says about the run ---- */
@@ -92,8 +99,8 @@ static copse_status describe(copse_conformance_job *job)
     copse_conformance_results *all = job->results;
     char modes[128], command[1024];
     modes_text(p->modes, modes, sizeof modes);
-    snprintf(command, sizeof command, "copse conformance %s --devices %s --tier %s", modes, p->devices,
-             copse_conformance_tier_name(p->tier));
+    snprintf(command, sizeof command, "copse conformance %s --devices %s --tier %s", modes,
+             p->devices, copse_conformance_tier_name(p->tier));
     snprintf(all->library, sizeof all->library, "%s", copse_version());
     snprintf(all->tier, sizeof all->tier, "%s", copse_conformance_tier_name(p->tier));
     all->seed = p->seed;
@@ -161,7 +168,8 @@ static copse_status start_thread(copse_conformance_job *job)
     return s;
 }
 
-copse_status copse_conformance_start(copse_context *ctx, const struct copse_conformance_job_params *params,
+copse_status copse_conformance_start(copse_context *ctx,
+                                     const struct copse_conformance_job_params *params,
                                      copse_conformance_job **out)
 {
     COPSE_TRY(copse_need("conformance job", ctx, params, out));
@@ -185,7 +193,8 @@ copse_status copse_conformance_start(copse_context *ctx, const struct copse_conf
 
 /* ---- asking, cancelling, waiting ---- */
 
-void copse_conformance_job_progress(copse_conformance_job *job, struct copse_conformance_progress *out)
+void copse_conformance_job_progress(copse_conformance_job *job,
+                                    struct copse_conformance_progress *out)
 {
     if (!out)
         return;

@@ -7,7 +7,7 @@
 #include "prover/isolation/isolation.h"
 
 struct copse_conformance_job {
-    copse_context *ctx; /* a reference */
+    copse_context *ctx;                         /* a reference */
     struct copse_conformance_job_params params; /* texts belong to `texts` */
     struct copse_arena texts;
     char helper[1024];
@@ -15,7 +15,8 @@ struct copse_conformance_job {
     struct copse_known_file known;
     copse_conformance_results *results; /* of the job's thread until it is finished */
     atomic_bool is_cancelled;
-    uint64_t left_out; /* planned cases that were not run because a process died; of the job's thread as well */
+    /* planned cases that were not run because a process died; of the job's thread as well */
+    uint64_t left_out;
     uint64_t start_ns;
     copse_thread thread;
     copse_mutex lock; /* guards what follows */
@@ -33,8 +34,8 @@ copse_status copse__job_run(copse_conformance_job *job);
 /* ---- the callback (event.c) ---- */
 
 /* Pass an event on; `event`, `result` may be NULL. */
-void copse__job_tell(copse_conformance_job *job, copse_conformance_event_kind kind, const cJSON *event,
-                     const struct copse_case_result *result, size_t first);
+void copse__job_tell(copse_conformance_job *job, copse_conformance_event_kind kind,
+                     const cJSON *event, const struct copse_case_result *result, size_t first);
 /* Count, and set the text of the running case (NULL: none). */
 void copse__job_count(copse_conformance_job *job, size_t done, size_t planned, const char *running);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Waits for a request: starts a helper process, reads its events under a deadline, and finds how it ended. */
+/* Waits for a request: starts a helper process, reads its events under a deadline, and finds how it
+   ended. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 
 enum { MAX_LINE = 1 << 20, PAGE = 1 << 16 };
 
-/* Time limit for a driver's exit handlers, which may hang. The time before the first case (process start, opening
-   drivers) is not part of a case and has at least this limit. */
+/* Time limit for a driver's exit handlers, which may hang. The time before the first case (process
+   start, opening drivers) is not part of a case and has at least this limit. */
 static const double EXIT_SECONDS = 5.0, OPEN_SECONDS = 60.0;
 
 /* Longest time between two looks at the request to cancel. */
@@ -40,10 +41,12 @@ struct listener {
 static bool hear_first(struct listener *l, const cJSON *event)
 {
     const char *version = copse__json_text(event, "version");
-    l->ended->is_helper = strcmp(copse__json_text(event, "event"), "helper") == 0 && strcmp(version, copse_version()) == 0;
+    l->ended->is_helper = strcmp(copse__json_text(event, "event"), "helper") == 0 &&
+                          strcmp(version, copse_version()) == 0;
     if (!l->ended->is_helper && *version)
-        snprintf(l->ended->text, sizeof l->ended->text, "'%s' has version %.32s of the library, this program has %s",
-                 l->how->helper, version, copse_version());
+        snprintf(l->ended->text, sizeof l->ended->text,
+                 "'%s' has version %.32s of the library, this program has %s", l->how->helper,
+                 version, copse_version());
     return l->ended->is_helper;
 }
 
@@ -82,7 +85,8 @@ static bool hear_lines(struct listener *l)
 {
     char *line = l->bytes, *end;
     bool has_event = false;
-    while (!l->is_broken && (end = memchr(line, '\n', l->size - (size_t)(line - l->bytes))) != NULL) {
+    while (!l->is_broken &&
+           (end = memchr(line, '\n', l->size - (size_t)(line - l->bytes))) != NULL) {
         *end = '\0';
         has_event = hear_line(l, line) || has_event;
         line = end + 1;
@@ -148,9 +152,11 @@ static void tell_crash(struct copse_ended *e, const struct copse_process_end *en
 {
     e->how = COPSE_ENDED_CRASHED;
     if (!end->is_known)
-        snprintf(e->text, sizeof e->text, "the process ended; the application took its exit status");
+        snprintf(e->text, sizeof e->text,
+                 "the process ended; the application took its exit status");
     else if (end->is_signal)
-        snprintf(e->text, sizeof e->text, "the process died of signal %d (%s)", end->code, end->name);
+        snprintf(e->text, sizeof e->text, "the process died of signal %d (%s)", end->code,
+                 end->name);
     else
         snprintf(e->text, sizeof e->text, "the process ended by itself with code %d", end->code);
 }
@@ -162,9 +168,10 @@ static void tell_stranger(const struct listener *l)
     e->status = COPSE_ERR_INTERNAL;
     char what[400];
     snprintf(what, sizeof what, "%.399s", e->text);
-    snprintf(e->text, sizeof e->text,
-             "helper process: '%s' is no helper program: %s", l->how->helper,
-             *what ? what : "it ended or wrote other text first; its main must call copse_conformance_helper");
+    snprintf(
+        e->text, sizeof e->text, "helper process: '%s' is no helper program: %s", l->how->helper,
+        *what ? what
+              : "it ended or wrote other text first; its main must call copse_conformance_helper");
 }
 
 static void finish(struct listener *l, const struct copse_process *p, enum copse_ended_how how)
@@ -185,12 +192,14 @@ static void finish(struct listener *l, const struct copse_process *p, enum copse
         e->how = COPSE_ENDED_DONE;
     } else if (how == COPSE_ENDED_LATE) {
         e->how = how;
-        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed", deadline_of(l));
+        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed",
+                 deadline_of(l));
     } else if (!e->is_helper) {
         tell_stranger(l);
     } else if (l->is_broken) {
         e->how = COPSE_ENDED_CRASHED;
-        snprintf(e->text, sizeof e->text, "the process wrote a line of more than %d bytes and was killed", MAX_LINE);
+        snprintf(e->text, sizeof e->text,
+                 "the process wrote a line of more than %d bytes and was killed", MAX_LINE);
     } else {
         tell_crash(e, &end);
     }
@@ -214,8 +223,8 @@ static void wait_isolated(const struct copse_request *q, struct listener *l)
     free(l->bytes);
 }
 
-void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q, copse_request_emit *emit,
-                         void *user, struct copse_ended *out)
+void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q,
+                         copse_request_emit *emit, void *user, struct copse_ended *out)
 {
     struct listener l = { .how = how, .emit = emit, .user = user, .ended = out };
     *out = (struct copse_ended){ .how = COPSE_ENDED_DONE };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helper processes: process_posix.c and process_windows.c. A child process writes to a pipe, which this process reads. */
+/* Helper processes: process_posix.c and process_windows.c. A child process writes to a pipe, which
+   this process reads. */
 #ifndef COPSE_PROCESS_H
 #define COPSE_PROCESS_H
 
@@ -14,18 +15,22 @@ struct copse_process_end {
     bool is_known;  /* false: the application took its exit status, or ignores SIGCHLD */
     bool is_signal; /* `code` is the number of a signal, else an exit code */
     int code;
-    char name[64];  /* of the signal */
+    char name[64]; /* of the signal */
 };
 
-/* Start a program. Its standard output goes to this process's standard error, its standard input is empty. The calling
-   thread outlives the child: the child ends with it. COPSE_ERR_IO: it could not be started; COPSE_ERR_UNSUPPORTED: no
-   implementation for this system. */
-copse_status copse__process_start(const char *program, const char *const *arguments, struct copse_process *out);
+/* Start a program. Its standard output goes to this process's standard error, its standard input is
+   empty. The calling thread outlives the child: the child ends with it. COPSE_ERR_IO: it could not
+   be started; COPSE_ERR_UNSUPPORTED: no implementation for this system. */
+copse_status copse__process_start(const char *program, const char *const *arguments,
+                                  struct copse_process *out);
 /* Bytes of the pipe: their number, 0 at the end, -1 if there are none until `deadline_ns`. */
-int copse__process_read(const struct copse_process *p, void *bytes, size_t room, uint64_t deadline_ns);
+int copse__process_read(const struct copse_process *p, void *bytes, size_t room,
+                        uint64_t deadline_ns);
 void copse__process_kill(const struct copse_process *p);
-/* Wait for its end at most `wait_ns`; false: it has not ended. Other children of this process are left alone. */
-bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns, struct copse_process_end *out);
+/* Wait for its end at most `wait_ns`; false: it has not ended. Other children of this process are
+   left alone. */
+bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns,
+                         struct copse_process_end *out);
 /* Close the pipe. */
 void copse__process_close(struct copse_process *p);
 
@@ -40,7 +45,8 @@ extern const char *const copse_command_name;
 
 /* Whether this process was started by copse__process_start. */
 bool copse__process_is_child(void);
-/* End with the process that started this one; false: that process has ended, or there is no pipe. */
+/* End with the process that started this one; false: that process has ended, or there is no
+   pipe. */
 bool copse__child_begin(long parent);
 /* Write to the pipe; false: its reader is gone. */
 bool copse__child_write(const char *bytes, size_t size);

@@ -46,7 +46,8 @@ static bool open_pipe(int ends[2])
 #endif
 }
 
-/* The pipe becomes descriptor 3 before standard streams are replaced: it may have the number of a closed one. */
+/* The pipe becomes descriptor 3 before standard streams are replaced: it may have the number of a
+   closed one. */
 static int set_files(posix_spawn_file_actions_t *files, int fd)
 {
     int e = posix_spawn_file_actions_adddup2(files, fd, EVENT_FD);
@@ -59,7 +60,8 @@ static int set_files(posix_spawn_file_actions_t *files, int fd)
     return e;
 }
 
-/* The thread that starts it may block signals, and the application may ignore some: not so the child. */
+/* The thread that starts it may block signals, and the application may ignore some: not so the
+   child. */
 static int set_signals(posix_spawnattr_t *how)
 {
     sigset_t none, standard;
@@ -75,7 +77,8 @@ static int set_signals(posix_spawnattr_t *how)
     return e;
 }
 
-static int spawn(const char *program, const char *const *arguments, char **environment, int fd, pid_t *pid)
+static int spawn(const char *program, const char *const *arguments, char **environment, int fd,
+                 pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -88,14 +91,16 @@ static int spawn(const char *program, const char *const *arguments, char **envir
         if (!e)
             e = set_signals(&how);
         if (!e)
-            e = posix_spawn(pid, program, &files, &how, (char *const *)(uintptr_t)arguments, environment);
+            e = posix_spawn(pid, program, &files, &how, (char *const *)(uintptr_t)arguments,
+                            environment);
         posix_spawnattr_destroy(&how);
     }
     posix_spawn_file_actions_destroy(&files);
     return e;
 }
 
-copse_status copse__process_start(const char *program, const char *const *arguments, struct copse_process *out)
+copse_status copse__process_start(const char *program, const char *const *arguments,
+                                  struct copse_process *out)
 {
     char *environment[MAX_ENVIRONMENT + 2], mark[] = MARK "=1";
     size_t count = 0;
@@ -112,7 +117,8 @@ copse_status copse__process_start(const char *program, const char *const *argume
     close(ends[1]);
     if (e) {
         close(ends[0]);
-        return copse_fail(COPSE_ERR_IO, "helper process: cannot start '%s': %s", program, strerror(e));
+        return copse_fail(COPSE_ERR_IO, "helper process: cannot start '%s': %s", program,
+                          strerror(e));
     }
     *out = (struct copse_process){ (long)pid, ends[0] };
     return COPSE_OK;
@@ -120,10 +126,12 @@ copse_status copse__process_start(const char *program, const char *const *argume
 
 /* ---- the parent ---- */
 
-int copse__process_read(const struct copse_process *p, void *bytes, size_t room, uint64_t deadline_ns)
+int copse__process_read(const struct copse_process *p, void *bytes, size_t room,
+                        uint64_t deadline_ns)
 {
     for (;;) {
-        const uint64_t now = copse__now_ns(), left = deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
+        const uint64_t now = copse__now_ns(),
+                       left = deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
         struct pollfd poller = { .fd = p->fd, .events = POLLIN };
         const int n = poll(&poller, 1, (int)COPSE_MIN(left, 1000000u));
         if (n > 0) {
@@ -143,7 +151,8 @@ void copse__process_kill(const struct copse_process *p)
     kill((pid_t)p->id, SIGKILL);
 }
 
-bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns, struct copse_process_end *out)
+bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns,
+                         struct copse_process_end *out)
 {
     const uint64_t until = copse__now_ns() + wait_ns;
     int status = 0;

@@ -24,7 +24,8 @@ static bool find_command(char *path, size_t room)
 {
     static const char *const places[] = { "", "../bin/", "../../bin/" };
     char folder[1024];
-    for (size_t i = 0; copse__library_folder(folder, sizeof folder) && i < COPSE_COUNT(places); i++) {
+    for (size_t i = 0; copse__library_folder(folder, sizeof folder) && i < COPSE_COUNT(places);
+         i++) {
         const int length = snprintf(path, room, "%s/%s%s", folder, places[i], copse_command_name);
         if (length > 0 && (size_t)length < room && copse__program_exists(path))
             return true;
@@ -37,8 +38,11 @@ copse_status copse__helper_find(const char *given, char *path, size_t room)
     if (!given)
         return find_command(path, room)
                    ? COPSE_OK
-                   : copse_fail(COPSE_ERR_IO, "helper process: no command '%s' beside the library or in PATH: name a "
-                                              "helper program", copse_command_name);
+                   : copse_fail(
+                         COPSE_ERR_IO,
+                         "helper process: no command '%s' beside the library or in PATH: name a "
+                         "helper program",
+                         copse_command_name);
     if (strchr(given, '/')) {
         const int length = snprintf(path, room, "%s", given);
         if (length > 0 && (size_t)length < room && copse__program_exists(path))
@@ -46,5 +50,6 @@ copse_status copse__helper_find(const char *given, char *path, size_t room)
     } else if (find_in_path(given, path, room)) {
         return COPSE_OK;
     }
-    return copse_fail(COPSE_ERR_IO, "helper process: no program '%s'%s", given, strchr(given, '/') ? "" : " in PATH");
+    return copse_fail(COPSE_ERR_IO, "helper process: no program '%s'%s", given,
+                      strchr(given, '/') ? "" : " in PATH");
 }

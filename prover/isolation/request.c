@@ -17,7 +17,8 @@ static void add(struct copse_request_text *t, const char *option, const char *va
     t->at[t->count++] = value;
 }
 
-void copse__request_write(const struct copse_request *q, const char *program, struct copse_request_text *out)
+void copse__request_write(const struct copse_request *q, const char *program,
+                          struct copse_request_text *out)
 {
     out->count = 0;
     out->at[out->count++] = program;
@@ -69,14 +70,29 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out)
     const char *seed = "0";
     long kind = -1, modes = 0, tier = 0, microseconds = 0, verdict = 0, parent = 0, verbose = 0;
     *out = (struct copse_request){ .device = NULL };
-    const struct { const char *name; const char **text; long *number; } options[] = {
-        { "--kind", NULL, &kind }, { "--modes", NULL, &modes }, { "--tier", NULL, &tier },
-        { "--microseconds", NULL, &microseconds }, { "--verdict", NULL, &verdict },
-        { "--parent", NULL, &parent }, { "--verbose", NULL, &verbose },
-        { "--device", &out->device, NULL }, { "--ops", &out->ops, NULL }, { "--case", &out->case_name, NULL },
-        { "--variant", &out->variant, NULL }, { "--after", &out->after, NULL }, { "--kernel", &out->kernel, NULL },
-        { "--reason", &out->reason, NULL }, { "--own", &out->own_path, NULL },
-        { "--cache", &out->cache_folder, NULL }, { "--known", &out->known, NULL }, { "--seed", &seed, NULL },
+    const struct {
+        const char *name;
+        const char **text;
+        long *number;
+    } options[] = {
+        { "--kind", NULL, &kind },
+        { "--modes", NULL, &modes },
+        { "--tier", NULL, &tier },
+        { "--microseconds", NULL, &microseconds },
+        { "--verdict", NULL, &verdict },
+        { "--parent", NULL, &parent },
+        { "--verbose", NULL, &verbose },
+        { "--device", &out->device, NULL },
+        { "--ops", &out->ops, NULL },
+        { "--case", &out->case_name, NULL },
+        { "--variant", &out->variant, NULL },
+        { "--after", &out->after, NULL },
+        { "--kernel", &out->kernel, NULL },
+        { "--reason", &out->reason, NULL },
+        { "--own", &out->own_path, NULL },
+        { "--cache", &out->cache_folder, NULL },
+        { "--known", &out->known, NULL },
+        { "--seed", &seed, NULL },
     };
     for (int i = 2; i < argc; i += 2) {
         size_t k = 0;
@@ -97,7 +113,8 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out)
     out->verdict = (copse_verdict)verdict;
     out->parent = parent;
     out->is_verbose = verbose != 0;
-    return kind >= 0 && kind <= COPSE_REQUEST_BLOCK && out->device && tier <= COPSE_CONFORM_EXHAUSTIVE &&
-           verdict < COPSE_VERDICT_COUNT &&
-           (kind != COPSE_REQUEST_BLOCK || (out->ops && out->case_name && out->kernel && out->reason));
+    return kind >= 0 && kind <= COPSE_REQUEST_BLOCK && out->device &&
+           tier <= COPSE_CONFORM_EXHAUSTIVE && verdict < COPSE_VERDICT_COUNT &&
+           (kind != COPSE_REQUEST_BLOCK ||
+            (out->ops && out->case_name && out->kernel && out->reason));
 }

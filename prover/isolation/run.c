@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs devices and modes one after the other, one request each, and stores the events. If a helper process dies, the
-   current case gets the verdict and a new process continues after it. */
+/* Runs devices and modes one after the other, one request each, and stores the events. If a helper
+   process dies, the current case gets the verdict and a new process continues after it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,13 +24,13 @@ struct place {
 struct run {
     copse_conformance_job *job;
     const struct copse_conformance_job_params *params;
-    const char *device; /* of the request */
-    const char *ops;    /* as requested, or the op of the user kernel */
-    cJSON *plan;        /* array of "plan" events of the device */
-    struct place now;   /* started and not ended, op "" = none */
-    struct kernel_names proven; /* kernels that passed a case of their own on the device */
-    size_t blocked;     /* kernels that were blocked because a process died */
-    bool own_was_used;  /* any mode ran the user kernel */
+    const char *device;               /* of the request */
+    const char *ops;                  /* as requested, or the op of the user kernel */
+    cJSON *plan;                      /* array of "plan" events of the device */
+    struct place now;                 /* started and not ended, op "" = none */
+    struct kernel_names proven;       /* kernels that passed a case of their own on the device */
+    size_t blocked;                   /* kernels that were blocked because a process died */
+    bool own_was_used;                /* any mode ran the user kernel */
     char own_text[COPSE_ERROR_BYTES]; /* why not */
 };
 
@@ -56,8 +56,15 @@ static void on_begin(struct run *r, const cJSON *event)
     snprintf(label, sizeof label, "%s %s %s: %s", r->device, r->now.mode, r->now.op, r->now.name);
     copse__job_count(r->job, 0, 0, label);
     const struct copse_case_result result = {
-        .device = r->device, .mode = r->now.mode, .op = r->now.op, .name = r->now.name, .variant = r->now.variant,
-        .type = "", .metric = "", .hash = "", .text = "",
+        .device = r->device,
+        .mode = r->now.mode,
+        .op = r->now.op,
+        .name = r->now.name,
+        .variant = r->now.variant,
+        .type = "",
+        .metric = "",
+        .hash = "",
+        .text = "",
     };
     copse__job_tell(r->job, COPSE_CONFORM_BEGIN, NULL, &result, 0);
 }
@@ -66,17 +73,20 @@ static void block_in(copse_context *ctx, const char *device, const struct copse_
                      copse_conformance_tier tier)
 {
     if (copse_device_block_case(ctx, device, c, tier) != COPSE_OK)
-        copse__log(&ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s", c->variant, copse_last_error());
+        copse__log(&ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
+                   c->variant, copse_last_error());
 }
 
-/* A kernel that failed is blocked by the helper process in its cache folder. The application's context has another list. */
+/* A kernel that failed is blocked by the helper process in its cache folder. The application's
+   context has another list. */
 static void block_here(const struct run *r, const struct copse_case_result *c)
 {
     struct copse_device_info info;
-    if (!copse_verdict_fails(c->verdict) || c->verdict == COPSE_VERDICT_XPASS || !*c->variant || r->params->own_path ||
-        copse__device_find(r->job->ctx, c->device, &info) != COPSE_OK)
+    if (!copse_verdict_fails(c->verdict) || c->verdict == COPSE_VERDICT_XPASS || !*c->variant ||
+        r->params->own_path || copse__device_find(r->job->ctx, c->device, &info) != COPSE_OK)
         return;
-    if (r->params->cache_folder && copse__cache_folder_is(&r->job->ctx->base.cache, r->params->cache_folder))
+    if (r->params->cache_folder &&
+        copse__cache_folder_is(&r->job->ctx->base.cache, r->params->cache_folder))
         copse__device_refresh(r->job->ctx, &info); /* the same list */
     else if (c->verdict != COPSE_VERDICT_TIMEOUT && c->verdict != COPSE_VERDICT_CRASH)
         block_in(r->job->ctx, c->device, c, r->params->tier);
@@ -99,7 +109,8 @@ static void add_kernel(struct kernel_names *k, const char *name)
 static void on_case(struct run *r, cJSON *event)
 {
     copse_conformance_results *all = r->job->results;
-    if (r->now.used.count == 1 && strcmp(copse__json_text(event, "verdict"), copse_verdict_name(COPSE_VERDICT_PASS)) == 0)
+    if (r->now.used.count == 1 &&
+        strcmp(copse__json_text(event, "verdict"), copse_verdict_name(COPSE_VERDICT_PASS)) == 0)
         add_kernel(&r->proven, r->now.used.at[0]);
     r->now.op[0] = '\0';
     r->now.used.count = 0;
@@ -107,7 +118,8 @@ static void on_case(struct run *r, cJSON *event)
     if (!copse__results_take(all, event))
         return;
     block_here(r, &all->cases[all->case_count - 1]);
-    copse__job_tell(r->job, COPSE_CONFORM_RESULT, all->json[all->case_count - 1], &all->cases[all->case_count - 1], 0);
+    copse__job_tell(r->job, COPSE_CONFORM_RESULT, all->json[all->case_count - 1],
+                    &all->cases[all->case_count - 1], 0);
 }
 
 static bool on_event(void *user, cJSON *event)
@@ -138,9 +150,18 @@ static struct copse_request request_of(const struct run *r, enum copse_request_k
 {
     const struct copse_conformance_job_params *p = r->params;
     return (struct copse_request){
-        .kind = kind, .device = r->device, .modes = p->modes, .tier = p->tier, .ops = r->ops,
-        .case_name = p->case_name, .variant = p->variant, .own_path = p->own_path, .kernel = p->own_kernel,
-        .cache_folder = p->cache_folder, .is_verbose = p->is_verbose, .seed = p->seed,
+        .kind = kind,
+        .device = r->device,
+        .modes = p->modes,
+        .tier = p->tier,
+        .ops = r->ops,
+        .case_name = p->case_name,
+        .variant = p->variant,
+        .own_path = p->own_path,
+        .kernel = p->own_kernel,
+        .cache_folder = p->cache_folder,
+        .is_verbose = p->is_verbose,
+        .seed = p->seed,
         .known = p->known,
     };
 }
@@ -187,15 +208,15 @@ static size_t planned(const struct run *r, const char *mode)
 {
     const cJSON *o;
     size_t count = 0;
-    cJSON_ArrayForEach(o, r->plan)
-        count += strcmp(copse__json_text(o, "mode"), mode) == 0;
+    cJSON_ArrayForEach(o, r->plan) count += strcmp(copse__json_text(o, "mode"), mode) == 0;
     return count;
 }
 
 static bool is_planned(const struct run *r, const char *mode, const char *op, size_t length)
 {
     const cJSON *o;
-    cJSON_ArrayForEach(o, r->plan) {
+    cJSON_ArrayForEach(o, r->plan)
+    {
         const char *name = copse__json_text(o, "op");
         if (strcmp(copse__json_text(o, "mode"), mode) == 0 && strlen(name) == length &&
             memcmp(name, op, length) == 0)
@@ -224,13 +245,13 @@ static const char *ops_of(const struct run *r, const char *mode, char *out, size
 static void add_planned(const struct run *r, cJSON *to)
 {
     const cJSON *o;
-    cJSON_ArrayForEach(o, r->plan)
-        if (strcmp(copse__json_text(o, "op"), r->now.op) == 0 &&
-            strcmp(copse__json_text(o, "name"), r->now.name) == 0) {
-            cJSON_AddStringToObject(to, "type", copse__json_text(o, "type"));
-            cJSON_AddStringToObject(to, "seed", copse__json_text(o, "seed"));
-            return;
-        }
+    cJSON_ArrayForEach(o, r->plan) if (strcmp(copse__json_text(o, "op"), r->now.op) == 0 &&
+                                       strcmp(copse__json_text(o, "name"), r->now.name) == 0)
+    {
+        cJSON_AddStringToObject(to, "type", copse__json_text(o, "type"));
+        cJSON_AddStringToObject(to, "seed", copse__json_text(o, "seed"));
+        return;
+    }
 }
 
 /* A known failure; NULL: none. */
@@ -240,7 +261,8 @@ static const struct copse_known *find_known(const struct run *r, const char *mod
     const struct copse_case_result c = { .mode = mode, .op = r->now.op, .name = r->now.name };
     for (size_t i = 0; i < all->device_count; i++)
         if (strcmp(all->devices[i].info.id, r->device) == 0)
-            return copse__known_find(r->job->known.rows, &c, all->devices[i].info.name, all->devices[i].info.driver);
+            return copse__known_find(r->job->known.rows, &c, all->devices[i].info.name,
+                                     all->devices[i].info.driver);
     return NULL;
 }
 
@@ -250,8 +272,8 @@ static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, co
     const bool is_begun = r->now.op[0];
     const struct copse_known *known = is_begun ? find_known(r, mode) : NULL;
     char text[COPSE_ERROR_BYTES];
-    snprintf(text, sizeof text, "%s%s%s%s%s", known ? "known: " : "", known ? known->reason : "", known ? "; " : "",
-             known ? copse_verdict_name(verdict) : "", known ? ": " : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s", known ? "known: " : "", known ? known->reason : "",
+             known ? "; " : "", known ? copse_verdict_name(verdict) : "", known ? ": " : "");
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s", why);
     verdict = known ? COPSE_VERDICT_XFAIL : verdict;
     cJSON_AddStringToObject(o, "device", r->device);
@@ -274,22 +296,33 @@ static copse_verdict verdict_of(const struct copse_ended *e)
                                                      : COPSE_VERDICT_FAIL;
 }
 
-/* Block a kernel whose process died: in the list of the application's context, if that has the device, and in the list
-   of the cache folder, once if both are the same. */
-static void block(struct run *r, const struct copse_request *died, const struct place *p, const char *kernel,
-                  const struct copse_ended *how)
+/* Block a kernel whose process died: in the list of the application's context, if that has the
+   device, and in the list of the cache folder, once if both are the same. */
+static void block(struct run *r, const struct copse_request *died, const struct place *p,
+                  const char *kernel, const struct copse_ended *how)
 {
     copse_context *ctx = r->job->ctx;
     const char *folder = r->params->cache_folder;
     struct copse_ended ended;
     struct copse_device_info info;
     const struct copse_request q = {
-        .kind = COPSE_REQUEST_BLOCK, .device = r->device, .modes = died->modes, .tier = died->tier, .ops = p->op,
-        .case_name = p->name, .kernel = kernel, .reason = how->text, .verdict = verdict_of(how),
+        .kind = COPSE_REQUEST_BLOCK,
+        .device = r->device,
+        .modes = died->modes,
+        .tier = died->tier,
+        .ops = p->op,
+        .case_name = p->name,
+        .kernel = kernel,
+        .reason = how->text,
+        .verdict = verdict_of(how),
         .cache_folder = folder,
     };
-    const struct copse_case_result failed = { .mode = p->mode, .op = p->op, .name = p->name, .variant = kernel,
-                                              .verdict = q.verdict, .text = q.reason };
+    const struct copse_case_result failed = { .mode = p->mode,
+                                              .op = p->op,
+                                              .name = p->name,
+                                              .variant = kernel,
+                                              .verdict = q.verdict,
+                                              .text = q.reason };
     const bool is_here = copse__device_find(ctx, r->device, &info) == COPSE_OK;
     if (is_here)
         block_in(ctx, r->device, &failed, died->tier);
@@ -302,19 +335,21 @@ static void block(struct run *r, const struct copse_request *died, const struct 
 static bool has_variants(const struct run *r, const struct place *p)
 {
     const cJSON *o;
-    cJSON_ArrayForEach(o, r->plan)
-        if (strcmp(copse__json_text(o, "mode"), p->mode) == 0 && strcmp(copse__json_text(o, "op"), p->op) == 0 &&
-            strcmp(copse__json_text(o, "name"), p->name) == 0 && *copse__json_text(o, "variant"))
-            return true;
+    cJSON_ArrayForEach(o, r->plan) if (strcmp(copse__json_text(o, "mode"), p->mode) == 0 &&
+                                       strcmp(copse__json_text(o, "op"), p->op) == 0 &&
+                                       strcmp(copse__json_text(o, "name"), p->name) == 0 &&
+                                       *copse__json_text(o, "variant")) return true;
     return false;
 }
 
-/* The process died with the library's choice of kernels: block those that have not passed a case of their own, or all
-   of them. In modes about calls, other limits and lent devices no kernel is to blame. */
+/* The process died with the library's choice of kernels: block those that have not passed a case of
+   their own, or all of them. In modes about calls, other limits and lent devices no kernel is to
+   blame. */
 static void block_used(struct run *r, const struct copse_request *died, const struct place *p,
                        const struct copse_ended *how)
 {
-    const unsigned others = COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF;
+    const unsigned others =
+        COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF;
     size_t unproven = 0;
     for (size_t i = 0; i < p->used.count; i++)
         unproven += !has_kernel(&r->proven, p->used.at[i]);
@@ -323,7 +358,8 @@ static void block_used(struct run *r, const struct copse_request *died, const st
             block(r, died, p, p->used.at[i], how);
 }
 
-/* The process died with the library's choice of kernels: find the variant, or the kernels, that caused it. */
+/* The process died with the library's choice of kernels: find the variant, or the kernels, that
+   caused it. */
 static void find_culprit(struct run *r, const struct copse_request *died, const struct place *p,
                          const struct copse_ended *how);
 
@@ -358,7 +394,8 @@ static bool run_cases(struct run *r, const struct copse_request *first)
             find_culprit(r, &q, &p, &ended);
         memcpy(last, after, sizeof last);
         q.after = last;
-        if (q.seconds > 0.0) { /* no time left: a tiny limit, so that the remaining cases are listed as not reached */
+        /* no time left: a tiny limit, so that the remaining cases are listed as not reached */
+        if (q.seconds > 0.0) {
             const double left = first->seconds - seconds_since(start);
             q.seconds = left > 0.001 ? left : 0.001;
         }
@@ -379,7 +416,8 @@ static void run_variants(struct run *r, unsigned mode, const struct place *p)
     wait_for(r, &q, &ended);
     q.kind = COPSE_REQUEST_RUN;
     q.tier = COPSE_CONFORM_QUICK; /* the tier of the lines that repeat these cases */
-    cJSON_ArrayForEach(o, r->plan) {
+    cJSON_ArrayForEach(o, r->plan)
+    {
         q.variant = copse__json_text(o, "variant");
         if (*q.variant && !is_stopped(r))
             (void)run_cases(r, &q);
@@ -411,14 +449,15 @@ static unsigned count_modes(const struct run *r, const struct copse_conform_name
     return count;
 }
 
-/* The cases of its op check a user kernel, if an op has its name; in mode launch, ops are kernels. */
+/* The cases of its op check a user kernel, if an op has its name; in mode launch, ops are
+   kernels. */
 static void plan_own(struct run *r, struct copse_ended *ended)
 {
     const cJSON *o;
     bool is_op = false;
-    cJSON_ArrayForEach(o, r->plan)
-        is_op = is_op || (strcmp(copse__json_text(o, "op"), r->params->own_kernel) == 0 &&
-                          strcmp(copse__json_text(o, "mode"), "launch") != 0);
+    cJSON_ArrayForEach(o, r->plan) is_op =
+        is_op || (strcmp(copse__json_text(o, "op"), r->params->own_kernel) == 0 &&
+                  strcmp(copse__json_text(o, "mode"), "launch") != 0);
     if (!is_op)
         return;
     r->ops = r->params->own_kernel;
@@ -435,8 +474,9 @@ static copse_status run_device(struct run *r, const char *device)
     make_plan(r, &ended);
     if (ended.how == COPSE_ENDED_CANCELLED)
         return cancelled();
-    if (ended.how == COPSE_ENDED_DONE && (ended.status == COPSE_ERR_ARGUMENT || ended.status == COPSE_ERR_FORMAT ||
-                                          ended.status == COPSE_ERR_IO))
+    if (ended.how == COPSE_ENDED_DONE &&
+        (ended.status == COPSE_ERR_ARGUMENT || ended.status == COPSE_ERR_FORMAT ||
+         ended.status == COPSE_ERR_IO))
         return copse_fail(ended.status, "%s", ended.text);
     if (ended.how != COPSE_ENDED_DONE || ended.status != COPSE_OK) {
         tell_loss(r, "open", verdict_of(&ended), ended.text);
@@ -445,7 +485,8 @@ static copse_status run_device(struct run *r, const char *device)
     if (p->own_path && (!r->ops || r->ops == p->own_kernel))
         plan_own(r, &ended);
     copse__job_count(r->job, 0, (size_t)cJSON_GetArraySize(r->plan), NULL);
-    for (const struct copse_conform_name *m = copse_conform_mode_names; m->name && !is_stopped(r); m++) {
+    for (const struct copse_conform_name *m = copse_conform_mode_names; m->name && !is_stopped(r);
+         m++) {
         struct copse_request q = request_of(r, COPSE_REQUEST_RUN);
         const size_t from = r->job->results->case_count;
         char ops[4096];
@@ -470,13 +511,18 @@ static copse_status run_device(struct run *r, const char *device)
 static copse_status write_files(const struct run *r)
 {
     const struct copse_conformance_job_params *p = r->params;
-    const struct { const char *path; copse_conformance_format format; } files[] = {
-        { p->junit, COPSE_CONFORM_JUNIT }, { p->csv, COPSE_CONFORM_CSV }, { p->html, COPSE_CONFORM_HTML },
-        { p->markdown, COPSE_CONFORM_MARKDOWN }, { p->json, COPSE_CONFORM_JSON },
+    const struct {
+        const char *path;
+        copse_conformance_format format;
+    } files[] = {
+        { p->junit, COPSE_CONFORM_JUNIT }, { p->csv, COPSE_CONFORM_CSV },
+        { p->html, COPSE_CONFORM_HTML },   { p->markdown, COPSE_CONFORM_MARKDOWN },
+        { p->json, COPSE_CONFORM_JSON },
     };
     for (size_t i = 0; i < COPSE_COUNT(files); i++)
         if (files[i].path)
-            COPSE_TRY(copse_conformance_results_write(r->job->results, files[i].format, files[i].path));
+            COPSE_TRY(
+                copse_conformance_results_write(r->job->results, files[i].format, files[i].path));
     return COPSE_OK;
 }
 
@@ -488,9 +534,10 @@ static uint64_t count_failed(const copse_conformance_results *all)
     return count;
 }
 
-/* Kernels that a helper process has blocked are also blocked in the application's context: with the list of a cache
-   folder that both use, else until the application unblocks them. */
-static void take_blocks(copse_context *ctx, const char *device, const copse_conformance_results *all)
+/* Kernels that a helper process has blocked are also blocked in the application's context: with the
+   list of a cache folder that both use, else until the application unblocks them. */
+static void take_blocks(copse_context *ctx, const char *device,
+                        const copse_conformance_results *all)
 {
     struct copse_device_info info;
     const cJSON *b;
@@ -499,8 +546,10 @@ static void take_blocks(copse_context *ctx, const char *device, const copse_conf
     copse__device_refresh(ctx, &info);
     for (size_t i = 0; i < all->device_count; i++)
         if (strcmp(all->devices[i].info.id, device) == 0)
-            cJSON_ArrayForEach(b, cJSON_GetObjectItemCaseSensitive(all->devices[i].event, "blocked"))
-                copse__device_adopt_block(ctx, &info, copse__json_text(b, "kernel"), copse__json_text(b, "reason"));
+            cJSON_ArrayForEach(b,
+                               cJSON_GetObjectItemCaseSensitive(all->devices[i].event, "blocked"))
+                copse__device_adopt_block(ctx, &info, copse__json_text(b, "kernel"),
+                                          copse__json_text(b, "reason"));
 }
 
 static copse_status check_devices(struct run *r)
@@ -539,11 +588,19 @@ static copse_status list_cases(struct run *r)
     make_plan(r, &ended);
     COPSE_TRY(must_end(&ended, r->device));
     copse__job_count(r->job, 0, (size_t)cJSON_GetArraySize(r->plan), NULL);
-    cJSON_ArrayForEach(o, r->plan) {
+    cJSON_ArrayForEach(o, r->plan)
+    {
         const struct copse_case_result planned_case = {
-            .device = r->device, .mode = copse__json_text(o, "mode"), .op = copse__json_text(o, "op"),
-            .name = copse__json_text(o, "name"), .variant = copse__json_text(o, "variant"),
-            .type = copse__json_text(o, "type"), .verdict = COPSE_VERDICT_SKIP, .metric = "", .hash = "", .text = "",
+            .device = r->device,
+            .mode = copse__json_text(o, "mode"),
+            .op = copse__json_text(o, "op"),
+            .name = copse__json_text(o, "name"),
+            .variant = copse__json_text(o, "variant"),
+            .type = copse__json_text(o, "type"),
+            .verdict = COPSE_VERDICT_SKIP,
+            .metric = "",
+            .hash = "",
+            .text = "",
             .seed = strtoull(copse__json_text(o, "seed"), NULL, 0),
         };
         copse__job_tell(r->job, COPSE_CONFORM_PLANNED, o, &planned_case, 0);

@@ -29,10 +29,12 @@ static void emit(struct work *w, cJSON *event, bool is_complete)
         w->is_stopped = true;
 }
 
-static bool add_case(cJSON *o, const char *mode, const char *op, const char *name, const char *variant)
+static bool add_case(cJSON *o, const char *mode, const char *op, const char *name,
+                     const char *variant)
 {
     return cJSON_AddStringToObject(o, "mode", mode) && cJSON_AddStringToObject(o, "op", op) &&
-           cJSON_AddStringToObject(o, "name", name) && cJSON_AddStringToObject(o, "variant", variant ? variant : "");
+           cJSON_AddStringToObject(o, "name", name) &&
+           cJSON_AddStringToObject(o, "variant", variant ? variant : "");
 }
 
 /* ---- devices ---- */
@@ -55,7 +57,9 @@ static copse_status do_devices(struct work *w)
         if (at == count)
             continue;
         cJSON *o = copse__device_json(w->ctx, &list[i]);
-        emit(w, o, o && cJSON_AddStringToObject(o, "event", "device") && copse__facts_json(o, w->ctx, list[i].id));
+        emit(w, o,
+             o && cJSON_AddStringToObject(o, "event", "device") &&
+                 copse__facts_json(o, w->ctx, list[i].id));
     }
     return COPSE_OK;
 }
@@ -67,11 +71,14 @@ static void on_plan(void *user, const struct copse_case_result *r)
     char seed[32];
     cJSON *o = copse__json_event("plan");
     snprintf(seed, sizeof seed, "0x%016" PRIx64, r->seed);
-    emit(user, o, o && add_case(o, r->mode, r->op, r->name, r->variant) &&
-                      cJSON_AddStringToObject(o, "type", r->type) && cJSON_AddStringToObject(o, "seed", seed));
+    emit(user, o,
+         o && add_case(o, r->mode, r->op, r->name, r->variant) &&
+             cJSON_AddStringToObject(o, "type", r->type) &&
+             cJSON_AddStringToObject(o, "seed", seed));
 }
 
-static bool on_begin(void *user, const char *mode, const char *op, const char *name, const char *variant)
+static bool on_begin(void *user, const char *mode, const char *op, const char *name,
+                     const char *variant)
 {
     struct work *w = user;
     cJSON *o = copse__json_event("begin");
@@ -87,21 +94,30 @@ static void on_use(void *user, const char *kernel)
 
 static bool add_numbers(cJSON *o, const struct copse_case_result *r)
 {
-    return copse__json_add_text(o, "metric", r->metric) && copse__json_add_number(o, "worst", r->worst) &&
-           copse__json_add_number(o, "limit", r->limit) && copse__json_add_number(o, "nmse", r->nmse) &&
-           copse__json_add_number(o, "index", (double)r->index) && copse__json_add_number(o, "got", r->got) &&
+    return copse__json_add_text(o, "metric", r->metric) &&
+           copse__json_add_number(o, "worst", r->worst) &&
+           copse__json_add_number(o, "limit", r->limit) &&
+           copse__json_add_number(o, "nmse", r->nmse) &&
+           copse__json_add_number(o, "index", (double)r->index) &&
+           copse__json_add_number(o, "got", r->got) &&
            copse__json_add_number(o, "expected", r->expected);
 }
 
 static bool add_speeds(cJSON *o, const struct copse_case_result *r)
 {
-    const struct { const char *name; double value; } speeds[] = {
-        { "gflops", r->gflops }, { "gbytes", r->gbytes },
-        { "library_gflops", r->library_gflops }, { "library_gbytes", r->library_gbytes },
+    const struct {
+        const char *name;
+        double value;
+    } speeds[] = {
+        { "gflops", r->gflops },
+        { "gbytes", r->gbytes },
+        { "library_gflops", r->library_gflops },
+        { "library_gbytes", r->library_gbytes },
     };
     bool is_good = true;
     for (size_t i = 0; i < COPSE_COUNT(speeds) && is_good; i++)
-        is_good = !(speeds[i].value > 0) || copse__json_add_number(o, speeds[i].name, speeds[i].value);
+        is_good =
+            !(speeds[i].value > 0) || copse__json_add_number(o, speeds[i].name, speeds[i].value);
     return is_good;
 }
 
@@ -111,13 +127,15 @@ static void on_result(void *user, const struct copse_case_result *r)
     cJSON *o = copse__json_event("case");
     snprintf(seed, sizeof seed, "0x%016" PRIx64, r->seed);
     const bool is_good =
-        o && cJSON_AddStringToObject(o, "device", r->device) && add_case(o, r->mode, r->op, r->name, r->variant) &&
+        o && cJSON_AddStringToObject(o, "device", r->device) &&
+        add_case(o, r->mode, r->op, r->name, r->variant) &&
         cJSON_AddStringToObject(o, "type", r->type) &&
         cJSON_AddStringToObject(o, "verdict", copse_verdict_name(r->verdict)) &&
         cJSON_AddStringToObject(o, "seed", seed) && (!r->metric[0] || add_numbers(o, r)) &&
         copse__json_add_number(o, "seconds", r->seconds) && add_speeds(o, r) &&
         (!r->hash[0] || cJSON_AddStringToObject(o, "hash", r->hash)) &&
-        (!r->text[0] || copse__json_add_text(o, "text", copse__case_plain(text, sizeof text, r->text)));
+        (!r->text[0] ||
+         copse__json_add_text(o, "text", copse__case_plain(text, sizeof text, r->text)));
     emit(user, o, is_good);
 }
 
@@ -130,7 +148,8 @@ static copse_status read_kernel(const char *path, void **code, size_t *size)
     copse_status s = COPSE_OK;
     *size = (size_t)bytes;
     if (bytes >= MOST_KERNEL)
-        s = copse_fail(COPSE_ERR_IO, "'%s' is no kernel: it has more than %d bytes", path, MOST_KERNEL);
+        s = copse_fail(COPSE_ERR_IO, "'%s' is no kernel: it has more than %d bytes", path,
+                       MOST_KERNEL);
     else if (!(*code = malloc(*size + 1)))
         s = copse_no_memory("'%s'", path);
     else if (fread(*code, 1, *size, f) != *size)
@@ -144,8 +163,8 @@ static copse_status read_kernel(const char *path, void **code, size_t *size)
 static copse_status read_by_application(struct work *w, void **code, size_t *size)
 {
     char why[400] = "";
-    const copse_status s = w->how->read_kernel(w->how->user, w->request->own_path, w->request->device, code, size,
-                                               why, sizeof why);
+    const copse_status s = w->how->read_kernel(w->how->user, w->request->own_path,
+                                               w->request->device, code, size, why, sizeof why);
     return s != COPSE_OK && *why ? copse_fail(s, "%s", why) : s;
 }
 
@@ -153,9 +172,20 @@ static copse_status do_cases(struct work *w)
 {
     const struct copse_request *q = w->request;
     struct copse_conformance_params p = {
-        .device = q->device, .modes = q->modes, .tier = q->tier, .ops = q->ops, .case_name = q->case_name,
-        .variant = q->variant, .after = q->after, .seconds = q->seconds, .seed = q->seed, .known = q->known,
-        .begin = on_begin, .result = on_result, .uses = on_use, .user = w,
+        .device = q->device,
+        .modes = q->modes,
+        .tier = q->tier,
+        .ops = q->ops,
+        .case_name = q->case_name,
+        .variant = q->variant,
+        .after = q->after,
+        .seconds = q->seconds,
+        .seed = q->seed,
+        .known = q->known,
+        .begin = on_begin,
+        .result = on_result,
+        .uses = on_use,
+        .user = w,
     };
     struct copse_own_kernel own = { .kernel = q->kernel };
     struct copse_conformance_summary summary;
@@ -183,8 +213,12 @@ static copse_status do_block(struct work *w)
 {
     const struct copse_request *q = w->request;
     const struct copse_case_result failed = {
-        .mode = copse_conformance_mode_name(q->modes), .op = q->ops, .name = q->case_name, .variant = q->kernel,
-        .verdict = q->verdict, .text = q->reason,
+        .mode = copse_conformance_mode_name(q->modes),
+        .op = q->ops,
+        .name = q->case_name,
+        .variant = q->kernel,
+        .verdict = q->verdict,
+        .text = q->reason,
     };
     return copse_device_block_case(w->ctx, q->device, &failed, q->tier);
 }
@@ -210,11 +244,14 @@ static copse_status do_it(struct work *w)
     }
 }
 
-void copse__request_do(const struct copse_request *q, const struct copse_conformance_helper_params *how,
+void copse__request_do(const struct copse_request *q,
+                       const struct copse_conformance_helper_params *how,
                        copse_request_emit *emit_event, void *user)
 {
     static const struct copse_conformance_helper_params standard;
-    struct work w = { .request = q, .how = how ? how : &standard, .emit = emit_event, .user = user };
+    struct work w = {
+        .request = q, .how = how ? how : &standard, .emit = emit_event, .user = user
+    };
     char text[COPSE_ERROR_BYTES] = "";
     const uint64_t before = copse__failures();
     copse_status s = copse__returned(do_it(&w), before);
@@ -223,8 +260,8 @@ void copse__request_do(const struct copse_request *q, const struct copse_conform
     if (s != COPSE_OK)
         copse__case_plain(text, sizeof text, copse_last_error());
     cJSON *o = copse__json_event("end");
-    const bool is_good =
-        o && cJSON_AddNumberToObject(o, "status", (double)s) && copse__json_add_text(o, "text", text);
+    const bool is_good = o && cJSON_AddNumberToObject(o, "status", (double)s) &&
+                         copse__json_add_text(o, "text", text);
     emit(&w, o, is_good);
     copse_context_release(&w.ctx);
 }

@@ -9,10 +9,9 @@
 int copse__card_gravity(copse_verdict v)
 {
     static const copse_verdict order[] = {
-        COPSE_VERDICT_SKIP, COPSE_VERDICT_UNSUPPORTED, COPSE_VERDICT_PASS,
-        COPSE_VERDICT_XFAIL, COPSE_VERDICT_OOM, COPSE_VERDICT_MISTRUSTED,
-        COPSE_VERDICT_XPASS, COPSE_VERDICT_FAIL, COPSE_VERDICT_TIMEOUT,
-        COPSE_VERDICT_DEVICE_LOST, COPSE_VERDICT_CRASH,
+        COPSE_VERDICT_SKIP,    COPSE_VERDICT_UNSUPPORTED, COPSE_VERDICT_PASS,  COPSE_VERDICT_XFAIL,
+        COPSE_VERDICT_OOM,     COPSE_VERDICT_MISTRUSTED,  COPSE_VERDICT_XPASS, COPSE_VERDICT_FAIL,
+        COPSE_VERDICT_TIMEOUT, COPSE_VERDICT_DEVICE_LOST, COPSE_VERDICT_CRASH,
     };
     int i = 0;
     while (i + 1 < (int)(sizeof order / sizeof *order) && order[i] != v)
@@ -27,7 +26,9 @@ bool copse__card_is_of(const struct card *c, const struct copse_case_result *k)
 
 const char *copse__card_metric_help(const char *metric)
 {
-    static const struct { const char *metric, *help; } rows[] = {
+    static const struct {
+        const char *metric, *help;
+    } rows[] = {
         { "ulp", "units in the last place: 1 is the distance from one number to the next" },
         { "R", "error over half a unit in the last place of the sum of |terms|: rounding errors of "
                "a sum" },
@@ -66,7 +67,9 @@ static struct card_row *row_of(struct card *c, const struct copse_case_result *k
         if (strcmp(c->rows[i].op, k->op) == 0 && strcmp(c->rows[i].variant, k->variant) == 0)
             return &c->rows[i];
     c->rows[c->row_count] = (struct card_row){
-        .op = k->op, .variant = k->variant, .verdict = COPSE_VERDICT_SKIP,
+        .op = k->op,
+        .variant = k->variant,
+        .verdict = COPSE_VERDICT_SKIP,
     };
     return &c->rows[c->row_count++];
 }
@@ -85,8 +88,8 @@ static void take_reason(struct card *c, const struct copse_case_result *k)
     struct card_reason new = { .verdict = k->verdict, .example = k };
     size_t i = 0;
     snprintf(new.text, sizeof new.text, "%.*s", (int)copse__case_reason(k->text), k->text);
-    while (i < c->reason_count && (c->reasons[i].verdict != k->verdict ||
-                                   strcmp(c->reasons[i].text, new.text) != 0))
+    while (i < c->reason_count &&
+           (c->reasons[i].verdict != k->verdict || strcmp(c->reasons[i].text, new.text) != 0))
         i++;
     if (i == c->reason_count)
         c->reasons[c->reason_count++] = new;
@@ -164,14 +167,16 @@ char *copse__card_sentence(char *out, size_t room, const struct card *c)
     if (c->bad)
         snprintf(out, room, "%zu of %zu results cannot be trusted.%s", c->bad, c->cases,
                  blocked ? " The kernels to blame are blocked on this device: the library uses "
-                           "others in their place." : "");
+                           "others in their place."
+                         : "");
     else if (c->cases == 0)
         snprintf(out, room, "No case was run on this device.");
     else if (passed == c->cases)
         snprintf(out, room, "Every one of %zu results is within its tolerance.", c->cases);
     else
-        snprintf(out, room, "%zu results are within their tolerance, none is outside; %zu cases do "
-                            "not apply to this device or were not run, see below.",
+        snprintf(out, room,
+                 "%zu results are within their tolerance, none is outside; %zu cases do "
+                 "not apply to this device or were not run, see below.",
                  passed, c->cases - passed);
     return out;
 }

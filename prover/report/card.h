@@ -10,8 +10,9 @@ struct card_row {
     const char *op, *variant;
     copse_verdict verdict; /* the most severe */
     size_t cases, passed;
-    const struct copse_case_result *forward, *gradient; /* worst error of mode run and grad; or NULL */
-    const struct copse_case_result *speed;              /* fastest case of mode perf; or NULL */
+    /* worst error of mode run and grad; or NULL */
+    const struct copse_case_result *forward, *gradient;
+    const struct copse_case_result *speed; /* fastest case of mode perf; or NULL */
 };
 
 struct card_mode {
@@ -56,7 +57,8 @@ const char *copse__card_metric_help(const char *metric);
 /* A limit in words: "yes", "64 KiB", "no limit". Returns `out`. */
 char *copse__card_number(char *out, size_t room, const cJSON *item);
 
-/* One bar per row: the error as a fraction of the tolerance; the speed of the fastest case (card_plot.c). */
+/* One bar per row: the error as a fraction of the tolerance; the speed of the fastest case
+   (card_plot.c). */
 void copse__card_plot_errors(FILE *f, const struct card *c);
 void copse__card_plot_speed(FILE *f, const struct card *c);
 

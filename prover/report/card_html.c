@@ -36,7 +36,8 @@ static const char style[] =
     "svg .grid{stroke:var(--line)}svg .limit{stroke:var(--poor);stroke-dasharray:4 3}"
     "svg .fwd,.key.fwd{fill:var(--fwd)}svg .grd,.key.grd{fill:var(--grd)}svg rect.bad{fill:"
     "var(--poor)}.key{display:inline-block;width:11px;height:11px;margin:0 4px 0 12px}"
-    ".key.fwd{background:var(--fwd)}.key.grd{background:var(--grd)}.key.bad{background:var(--poor)}\n"
+    ".key.fwd{background:var(--fwd)}.key.grd{background:var(--grd)}.key.bad{background:var(--poor)}"
+    "\n"
     "details{margin:8px 0}summary{cursor:pointer}\n";
 
 static const char *verdict_class(copse_verdict v)
@@ -75,11 +76,13 @@ static void identity(FILE *f, const struct card *c)
     pair(f, "PCI vendor", copse__json_text(o, "vendor_id"));
     pair(f, "Also met as", copse__json_text(o, "same_as"));
     if (copse__json_number(o, "memory_bytes") > 0)
-        pair(f, "Memory", copse__card_number(number, sizeof number,
-                                      cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
+        pair(f, "Memory",
+             copse__card_number(number, sizeof number,
+                                cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
     pair(f, "Library", c->results->library);
     fprintf(f, "</table></div><div><h2>Limits</h2><table>\n");
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) {
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
+    {
         char name[64];
         snprintf(name, sizeof name, "%s", item->string);
         for (char *p = name; (p = strchr(p, '_')) != NULL;)
@@ -101,9 +104,14 @@ static void environment(FILE *f, const struct card *c)
     pair(f, "System", copse__json_text(o, "system"));
     pair(f, "Kernel", copse__json_text(o, "kernel"));
     pair(f, "Processor", copse__json_text(o, "processor"));
-    pair(f, "Processors", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "processors")));
-    pair(f, "Memory", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables")) {
+    pair(f, "Processors",
+         copse__card_number(number, sizeof number,
+                            cJSON_GetObjectItemCaseSensitive(o, "processors")));
+    pair(f, "Memory",
+         copse__card_number(number, sizeof number,
+                            cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables"))
+    {
         fprintf(f, "<tr><th><code>");
         copse__report_escape(f, item->string);
         fprintf(f, "</code></th><td>");
@@ -121,7 +129,8 @@ static void list(FILE *f, const char *name, const cJSON *texts, const char *betw
     if (cJSON_GetArraySize(texts) == 0)
         return;
     fprintf(f, "<tr><th>%s</th><td>", name);
-    cJSON_ArrayForEach(item, texts) {
+    cJSON_ArrayForEach(item, texts)
+    {
         fputs(n++ ? between : "", f);
         copse__report_escape(f, cJSON_IsString(item) ? item->valuestring : "");
     }
@@ -133,7 +142,8 @@ static void reported(FILE *f, const struct card *c)
     const cJSON *o = cJSON_GetObjectItemCaseSensitive(c->device->event, "reported"), *item;
     if (!o)
         return;
-    fprintf(f, "<h2>Reported by the driver</h2><details><summary>Layers, libraries, identifiers, limits, extensions"
+    fprintf(f, "<h2>Reported by the driver</h2><details><summary>Layers, libraries, identifiers, "
+               "limits, extensions"
                "</summary><table>\n");
     list(f, "Loaded layers", cJSON_GetObjectItemCaseSensitive(o, "layers"), "<br>");
     list(f, "Loaded libraries", cJSON_GetObjectItemCaseSensitive(o, "libraries"), "<br>");
@@ -153,7 +163,8 @@ static void modes(FILE *f, const struct card *c)
                "<th class='n'>Cases</th><th>Outcome</th><th class='n'>Time</th></tr>\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
-        const struct copse_conform_name *name = copse__conform_name_find(copse_conform_mode_names, m->mode);
+        const struct copse_conform_name *name =
+            copse__conform_name_find(copse_conform_mode_names, m->mode);
         fprintf(f, "<tr><td><code>%s</code></td><td>%s</td><td class='n'>%zu</td><td>", m->mode,
                 name ? name->help : "", m->cases);
         for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
@@ -171,18 +182,22 @@ static void blocked(FILE *f, const struct card *c)
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->event, "blocked"), *b;
     if (cJSON_GetArraySize(list) == 0)
         return;
-    fprintf(f, "<h2>Blocked kernels</h2><p>The library does not use these on this device and driver "
-               "version. It uses another variant, or refuses the op if there is none.</p>"
-               "<table>\n");
-    cJSON_ArrayForEach(b, list) {
+    fprintf(f,
+            "<h2>Blocked kernels</h2><p>The library does not use these on this device and driver "
+            "version. It uses another variant, or refuses the op if there is none.</p>"
+            "<table>\n");
+    cJSON_ArrayForEach(b, list)
+    {
         fprintf(f, "<tr><td><code>");
         copse__report_escape(f, copse__json_text(b, "kernel"));
         fprintf(f, "</code></td><td>");
         copse__report_escape(f, copse__json_text(b, "reason"));
         fprintf(f, "</td></tr>\n");
     }
-    fprintf(f, "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
-               "</code></p>\n", c->device->info.id);
+    fprintf(f,
+            "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
+            "</code></p>\n",
+            c->device->info.id);
 }
 
 static void failures(FILE *f, const struct card *c)
@@ -222,8 +237,8 @@ static void error_cell(FILE *f, const struct copse_case_result *k)
     else if (copse_case_share(k) == 0.0)
         fprintf(f, "<td>exact</td>");
     else
-        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", copse__card_metric_help(k->metric), k->worst,
-                k->metric, k->limit);
+        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", copse__card_metric_help(k->metric),
+                k->worst, k->metric, k->limit);
 }
 
 static void rows(FILE *f, const struct card *c)
@@ -237,8 +252,10 @@ static void rows(FILE *f, const struct card *c)
         const struct card_row *r = &c->rows[i];
         fprintf(f, "<tr><td>");
         copse__report_escape(f, *r->op ? r->op : "none");
-        fprintf(f, *r->variant ? "</td><td><code>%s</code></td><td>"
-                               : "</td><td class='soft'>default%s</td><td>", r->variant);
+        fprintf(f,
+                *r->variant ? "</td><td><code>%s</code></td><td>"
+                            : "</td><td class='soft'>default%s</td><td>",
+                r->variant);
         verdict(f, r->verdict);
         fprintf(f, "</td><td class='n'>%zu of %zu</td>", r->passed, r->cases);
         error_cell(f, r->forward);
@@ -253,16 +270,19 @@ static void plots(FILE *f, const struct card *c)
     bool has_speed = false;
     for (size_t i = 0; i < c->row_count; i++)
         has_speed |= c->rows[i].speed != NULL;
-    fprintf(f, "<h2>Errors relative to the limit</h2><p class='soft'>Shorter is better; the "
-               "dashed line is the limit. Exact ops are omitted. <i>By</i> names a forced kernel; "
-               "the end of the page explains ulp, R and norm.</p>"
-               "<p class='soft'><span class='key fwd'></span>result<span class='key grd'></span>gradient"
-               "<span class='key bad'></span>too large</p>\n");
+    fprintf(
+        f,
+        "<h2>Errors relative to the limit</h2><p class='soft'>Shorter is better; the "
+        "dashed line is the limit. Exact ops are omitted. <i>By</i> names a forced kernel; "
+        "the end of the page explains ulp, R and norm.</p>"
+        "<p class='soft'><span class='key fwd'></span>result<span class='key grd'></span>gradient"
+        "<span class='key bad'></span>too large</p>\n");
     copse__card_plot_errors(f, c);
     if (!has_speed)
         return;
-    fprintf(f, "<h2>Speed</h2><p class='soft'>Longer is better; the dashed line is a plain copy of "
-               "large memory on the same device; results that stay in a cache can be faster.</p>\n");
+    fprintf(f,
+            "<h2>Speed</h2><p class='soft'>Longer is better; the dashed line is a plain copy of "
+            "large memory on the same device; results that stay in a cache can be faster.</p>\n");
     copse__card_plot_speed(f, c);
 }
 
@@ -291,10 +311,13 @@ static void hashes(FILE *f, const struct card *c)
 {
     if (c->hashes == 0)
         return;
-    fprintf(f, "<h2>Determinism</h2><p class='soft'>Digests of the bits of results. Two runs on the same "
-               "device and driver must agree; where two devices agree, their results are the same "
-               "bit for bit.</p><details><summary>%zu digests</summary><table><tr><th>Mode</th>"
-               "<th>Op</th><th>Case</th><th>Kernel</th><th>Digest</th></tr>\n", c->hashes);
+    fprintf(
+        f,
+        "<h2>Determinism</h2><p class='soft'>Digests of the bits of results. Two runs on the same "
+        "device and driver must agree; where two devices agree, their results are the same "
+        "bit for bit.</p><details><summary>%zu digests</summary><table><tr><th>Mode</th>"
+        "<th>Op</th><th>Case</th><th>Kernel</th><th>Digest</th></tr>\n",
+        c->hashes);
     for (size_t i = 0; i < c->results->case_count; i++) {
         const struct copse_case_result *k = &c->results->cases[i];
         if (!*k->hash || !copse__card_is_of(c, k))
@@ -313,9 +336,9 @@ static void legend(FILE *f)
 {
     fprintf(f, "<h2>How to read this card</h2><details><summary>Verdicts and measures</summary>"
                "<table>\n");
-#define ROW(name, text)                                                                            \
-    fprintf(f, "<tr><td>");                                                                        \
-    verdict(f, COPSE_VERDICT_##name);                                                              \
+#define ROW(name, text)               \
+    fprintf(f, "<tr><td>");           \
+    verdict(f, COPSE_VERDICT_##name); \
     fprintf(f, "</td><td>%s</td></tr>\n", text);
     COPSE_VERDICT_MAP(ROW)
 #undef ROW
@@ -337,8 +360,9 @@ static void one_card(FILE *f, const struct card *c)
     copse__report_escape(f, c->device->info.id);
     fprintf(f, ", driver ");
     copse__report_escape(f, c->device->info.driver);
-    fprintf(f, "<br>checked by Copse %s on %s, tier <code>%s</code></p>\n"
-               "<div class='verdict%s'>%s</div>\n",
+    fprintf(f,
+            "<br>checked by Copse %s on %s, tier <code>%s</code></p>\n"
+            "<div class='verdict%s'>%s</div>\n",
             c->results->library, c->results->started, c->results->tier, c->bad ? " bad" : "",
             copse__card_sentence(line, sizeof line, c));
     failures(f, c);

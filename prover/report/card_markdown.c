@@ -40,7 +40,8 @@ static void identity(FILE *f, const struct card *c)
     pair(f, "PCI vendor", copse__json_text(o, "vendor_id"));
     pair(f, "also met as", copse__json_text(o, "same_as"));
     pair(f, "library", c->results->library);
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) {
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
+    {
         char name[64];
         snprintf(name, sizeof name, "%s", item->string);
         for (char *p = name; (p = strchr(p, '_')) != NULL;)
@@ -60,9 +61,14 @@ static void environment(FILE *f, const struct card *c)
     pair(f, "system", copse__json_text(o, "system"));
     pair(f, "kernel", copse__json_text(o, "kernel"));
     pair(f, "processor", copse__json_text(o, "processor"));
-    pair(f, "processors", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "processors")));
-    pair(f, "memory", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables")) {
+    pair(f, "processors",
+         copse__card_number(number, sizeof number,
+                            cJSON_GetObjectItemCaseSensitive(o, "processors")));
+    pair(f, "memory",
+         copse__card_number(number, sizeof number,
+                            cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables"))
+    {
         fprintf(f, "| ");
         cell(f, item->string);
         fprintf(f, " | ");
@@ -79,7 +85,8 @@ static void list(FILE *f, const char *name, const cJSON *texts)
     if (cJSON_GetArraySize(texts) == 0)
         return;
     fprintf(f, "| %s | ", name);
-    cJSON_ArrayForEach(item, texts) {
+    cJSON_ArrayForEach(item, texts)
+    {
         fputs(n++ ? ", " : "", f);
         cell(f, cJSON_IsString(item) ? item->valuestring : "");
     }
@@ -136,7 +143,8 @@ static void blocked(FILE *f, const struct card *c)
         return;
     fprintf(f, "### Blocked kernels\n\nNot used on this device and driver version:\n\n"
                "| kernel | reason |\n|---|---|\n");
-    cJSON_ArrayForEach(b, list) {
+    cJSON_ArrayForEach(b, list)
+    {
         fprintf(f, "| `%s` | ", copse__json_text(b, "kernel"));
         cell(f, copse__json_text(b, "reason"));
         fprintf(f, " |\n");
@@ -150,7 +158,8 @@ static void modes(FILE *f, const struct card *c)
                "|---|---|---:|---|---:|\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
-        const struct copse_conform_name *name = copse__conform_name_find(copse_conform_mode_names, m->mode);
+        const struct copse_conform_name *name =
+            copse__conform_name_find(copse_conform_mode_names, m->mode);
         fprintf(f, "| `%s` | %s | %zu | ", m->mode, name ? name->help : "", m->cases);
         for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
             if (m->counts[v] > 0)
@@ -189,8 +198,8 @@ static void rows(FILE *f, const struct card *c)
         cell(f, *r->op ? r->op : "none");
         fprintf(f, " | %s%s%s | %s%s%s | %zu of %zu |", *r->variant ? "`" : "", r->variant,
                 *r->variant ? "`" : "", copse_verdict_fails(r->verdict) ? "**" : "",
-                copse_verdict_name(r->verdict), copse_verdict_fails(r->verdict) ? "**" : "", r->passed,
-                r->cases);
+                copse_verdict_name(r->verdict), copse_verdict_fails(r->verdict) ? "**" : "",
+                r->passed, r->cases);
         error_cell(f, r->forward);
         error_cell(f, r->gradient);
         if (r->speed)
@@ -206,8 +215,9 @@ static void reasons(FILE *f, const struct card *c)
 {
     if (c->reason_count == 0)
         return;
-    fprintf(f, "### Cases that do not apply or were not run\n\n| verdict | cases | reason | example |\n"
-               "|---|---:|---|---|\n");
+    fprintf(
+        f, "### Cases that do not apply or were not run\n\n| verdict | cases | reason | example |\n"
+           "|---|---:|---|---|\n");
     for (size_t i = 0; i < c->reason_count; i++) {
         const struct card_reason *r = &c->reasons[i];
         fprintf(f, "| %s | %zu | ", copse_verdict_name(r->verdict), r->cases);
@@ -225,9 +235,11 @@ static void hashes(FILE *f, const struct card *c)
 {
     if (c->hashes == 0)
         return;
-    fprintf(f, "### Determinism\n\nDigests of the bits of results.\n\n<details>"
-               "<summary>%zu digests</summary>\n\n| mode | op | case | kernel | digest |\n"
-               "|---|---|---|---|---|\n", c->hashes);
+    fprintf(f,
+            "### Determinism\n\nDigests of the bits of results.\n\n<details>"
+            "<summary>%zu digests</summary>\n\n| mode | op | case | kernel | digest |\n"
+            "|---|---|---|---|---|\n",
+            c->hashes);
     for (size_t i = 0; i < c->results->case_count; i++) {
         const struct copse_case_result *k = &c->results->cases[i];
         if (!*k->hash || !copse__card_is_of(c, k))

@@ -21,8 +21,7 @@ static void begin(FILE *f, size_t rows, const char *title, const char *values)
 /* A vertical line through all rows with a caption above. */
 static void mark(FILE *f, double x, size_t rows, const char *style, const char *caption)
 {
-    fprintf(f, "<path class='%s' d='M%.1f %dV%d'/>", style, x, TOP - 4,
-            TOP + ROW * (int)rows + 2);
+    fprintf(f, "<path class='%s' d='M%.1f %dV%d'/>", style, x, TOP - 4, TOP + ROW * (int)rows + 2);
     fprintf(f, "<text class='cap' x='%.1f' y='%d' text-anchor='middle'>%s</text>\n", x, TOP - 9,
             caption);
 }
@@ -105,7 +104,8 @@ static double speed_of(const struct card_row *r, bool is_flops)
     return !r->speed ? 0.0 : is_flops ? r->speed->gflops : r->speed->gbytes;
 }
 
-/* The dashed line: the speed of a plain memory copy, if measured. Copies within a cache are faster. */
+/* The dashed line: the speed of a plain memory copy, if measured. Copies within a cache are
+   faster. */
 static void mark_copy(FILE *f, const struct card *c, size_t rows, double best)
 {
     char caption[64];

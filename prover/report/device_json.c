@@ -7,7 +7,10 @@
 
 static bool add_limits(cJSON *to, const struct copse_limits *l)
 {
-    const struct { const char *name; uint64_t value; } counts[] = {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {
         { "max_buffer_bytes", l->max_buffer_bytes },
         { "max_binding_bytes", l->max_binding_bytes },
         { "offset_alignment", l->offset_alignment },
@@ -24,7 +27,10 @@ static bool add_limits(cJSON *to, const struct copse_limits *l)
         { "cooperative_n", l->cooperative_shape[1] },
         { "cooperative_k", l->cooperative_shape[2] },
     };
-    const struct { const char *name; bool value; } flags[] = {
+    const struct {
+        const char *name;
+        bool value;
+    } flags[] = {
         { "unified_memory", l->has_unified_memory },
         { "library_gemm", l->has_library_gemm },
         { "f64", l->has_f64 },
@@ -53,8 +59,10 @@ static bool add_blocked(cJSON *to, copse_context *ctx, const char *id)
         cJSON *o = cJSON_CreateObject();
         is_good = o && copse__json_add_text(o, "kernel", list[i].kernel) &&
                   copse__json_add_text(o, "reason", list[i].reason) &&
-                  copse__json_add_text(o, "until", list[i].is_lasting ? "unblocked" : "three runs pass") &&
-                  copse__json_add_count(o, "passes", list[i].passes) && cJSON_AddItemToArray(array, o);
+                  copse__json_add_text(o, "until",
+                                       list[i].is_lasting ? "unblocked" : "three runs pass") &&
+                  copse__json_add_count(o, "passes", list[i].passes) &&
+                  cJSON_AddItemToArray(array, o);
         if (!is_good)
             cJSON_Delete(o);
     }
@@ -101,7 +109,8 @@ static size_t count_tuned(copse_context *ctx, const char *id)
         return 0;
     for (size_t i = 0; i < count; i++) {
         size_t k = 0;
-        while (strcmp(list[k].size_class, list[i].size_class) != 0 || strcmp(list[k].family, list[i].family) != 0)
+        while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
+               strcmp(list[k].family, list[i].family) != 0)
             k++;
         classes += k == i;
     }
@@ -111,16 +120,17 @@ static size_t count_tuned(copse_context *ctx, const char *id)
 static bool add_all(cJSON *o, copse_context *ctx, const struct copse_device_info *d)
 {
     return copse__json_add_text(o, "id", d->id) && copse__json_add_text(o, "backend", d->backend) &&
-           copse__json_add_text(o, "name", d->name) && copse__json_add_text(o, "driver", d->driver) &&
+           copse__json_add_text(o, "name", d->name) &&
+           copse__json_add_text(o, "driver", d->driver) &&
            copse__json_add_text(o, "api_version", d->api_version) &&
            copse__json_add_text(o, "kind", copse_device_kind_name(d->kind)) && add_hardware(o, d) &&
            copse__json_add_count(o, "memory_bytes", d->memory_bytes) &&
            cJSON_AddBoolToObject(o, "usable", d->is_usable) &&
            (d->is_usable || copse__json_add_text(o, "reason", d->reason)) &&
            (d->same_as < 0 || copse__json_add_text(o, "same_as", ctx->devices[d->same_as].id)) &&
-           (!d->is_usable || (add_limits(o, &d->limits) && add_blocked(o, ctx, d->id) &&
-                              add_state(o, ctx, d->id) &&
-                              copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id))));
+           (!d->is_usable ||
+            (add_limits(o, &d->limits) && add_blocked(o, ctx, d->id) && add_state(o, ctx, d->id) &&
+             copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id))));
 }
 
 cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)
@@ -132,7 +142,8 @@ cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)
     return NULL;
 }
 
-copse_status copse_device_json(copse_context *ctx, const char *device, char *text, size_t room, size_t *needed)
+copse_status copse_device_json(copse_context *ctx, const char *device, char *text, size_t room,
+                               size_t *needed)
 {
     COPSE_TRY(copse_need("device as JSON", ctx, device, needed));
     const struct copse_device_info *d = ctx->devices, *end = d + ctx->device_count;
@@ -150,6 +161,7 @@ copse_status copse_device_json(copse_context *ctx, const char *device, char *tex
     if (fits)
         memcpy(text, all, *needed);
     cJSON_free(all);
-    return fits || !text ? COPSE_OK
-                         : copse_fail(COPSE_ERR_ARGUMENT, "device as JSON: %zu bytes are needed", *needed);
+    return fits || !text
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "device as JSON: %zu bytes are needed", *needed);
 }

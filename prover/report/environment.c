@@ -29,7 +29,8 @@ static bool is_secret(const char *variable)
 static bool is_relevant(const char *variable)
 {
     static const char *const general[] = {
-        "COPSE_", "LD_LIBRARY_PATH=", "LD_PRELOAD=", "DYLD_LIBRARY_PATH=", "OMP_NUM_THREADS=", "XDG_CACHE_HOME=", NULL,
+        "COPSE_",           "LD_LIBRARY_PATH=", "LD_PRELOAD=", "DYLD_LIBRARY_PATH=",
+        "OMP_NUM_THREADS=", "XDG_CACHE_HOME=",  NULL,
     };
     bool is_listed = begins(variable, general);
     for (size_t i = 0; copse_backends[i] && !is_listed; i++)
@@ -47,7 +48,8 @@ static bool add_variables(cJSON *to)
     const char *list[256], *variable;
     size_t count = 0;
     cJSON *o = cJSON_AddObjectToObject(to, "variables");
-    for (size_t n = 0; (variable = copse__environment_at(n)) != NULL && count < COPSE_COUNT(list); n++)
+    for (size_t n = 0; (variable = copse__environment_at(n)) != NULL && count < COPSE_COUNT(list);
+         n++)
         if (strchr(variable, '=') && is_relevant(variable))
             list[count++] = variable;
     qsort(list, count, sizeof *list, compare_texts);
@@ -66,8 +68,10 @@ cJSON *copse__environment_json(void)
     struct copse_machine m;
     cJSON *o = cJSON_CreateObject();
     copse__machine_describe(&m);
-    if (o && copse__json_add_text(o, "system", m.system) && copse__json_add_text(o, "kernel", m.kernel) &&
-        copse__json_add_text(o, "processor", m.cpu) && copse__json_add_number(o, "processors", copse__cpu_count()) &&
+    if (o && copse__json_add_text(o, "system", m.system) &&
+        copse__json_add_text(o, "kernel", m.kernel) &&
+        copse__json_add_text(o, "processor", m.cpu) &&
+        copse__json_add_number(o, "processors", copse__cpu_count()) &&
         copse__json_add_number(o, "memory_bytes", (double)m.memory_bytes) && add_variables(o))
         return o;
     cJSON_Delete(o);
@@ -84,9 +88,7 @@ struct facts {
 static bool add_to_list(cJSON *list, const char *text)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-        if (strcmp(item->valuestring, text) == 0)
-            return true;
+    cJSON_ArrayForEach(item, list) if (strcmp(item->valuestring, text) == 0) return true;
     cJSON *o = cJSON_CreateString(text);
     if (o && cJSON_AddItemToArray(list, o))
         return true;
@@ -94,7 +96,8 @@ static bool add_to_list(cJSON *list, const char *text)
     return false;
 }
 
-static void add_fact(struct copse_fact_sink *to, enum copse_fact kind, const char *name, const char *value)
+static void add_fact(struct copse_fact_sink *to, enum copse_fact kind, const char *name,
+                     const char *value)
 {
     struct facts *f = to->user;
     if (!f->is_good)
@@ -131,7 +134,8 @@ bool copse__facts_json(cJSON *device, copse_context *ctx, const char *id)
     struct copse_fact_sink to = { .add = add_fact, .user = &f };
     f.is_good = o && f.layers && f.libraries && f.extensions && f.limits;
     if (f.is_good && copse__device_facts(ctx, id, &to) != COPSE_OK)
-        copse__log(&ctx->base.log, COPSE_LOG_WARN, "conformance: what the driver of %s reports is not complete: %s", id,
+        copse__log(&ctx->base.log, COPSE_LOG_WARN,
+                   "conformance: what the driver of %s reports is not complete: %s", id,
                    copse_last_error());
     return f.is_good;
 }

@@ -6,9 +6,9 @@
 copse_status copse_conformance_results_write(const copse_conformance_results *results,
                                              copse_conformance_format format, const char *path)
 {
-    typedef copse_status write_fn(FILE *f, const copse_conformance_results *r);
+    typedef copse_status write_fn(FILE * f, const copse_conformance_results *r);
     static write_fn *const writers[] = {
-        [COPSE_CONFORM_HTML] = copse__card_html,   [COPSE_CONFORM_MARKDOWN] = copse__card_markdown,
+        [COPSE_CONFORM_HTML] = copse__card_html,    [COPSE_CONFORM_MARKDOWN] = copse__card_markdown,
         [COPSE_CONFORM_JUNIT] = copse__table_junit, [COPSE_CONFORM_CSV] = copse__table_csv,
         [COPSE_CONFORM_JSON] = copse__table_json,
     };

@@ -15,8 +15,13 @@ const char *copse__json_text(const cJSON *o, const char *name)
     return text ? text : "";
 }
 
-static const struct { const char *text; double value; } odd[] = {
-    { "NaN", (double)NAN }, { "Infinity", (double)INFINITY }, { "-Infinity", -(double)INFINITY },
+static const struct {
+    const char *text;
+    double value;
+} odd[] = {
+    { "NaN", (double)NAN },
+    { "Infinity", (double)INFINITY },
+    { "-Infinity", -(double)INFINITY },
 };
 
 double copse__json_number(const cJSON *o, const char *name)
@@ -62,9 +67,12 @@ bool copse__json_add_text(cJSON *o, const char *name, const char *text)
 
 bool copse__json_add_number(cJSON *o, const char *name, double value)
 {
-    return isfinite(value)
-               ? cJSON_AddNumberToObject(o, name, value) != NULL
-               : cJSON_AddStringToObject(o, name, odd[isnan(value) ? 0 : value > 0 ? 1 : 2].text) != NULL;
+    return isfinite(value) ? cJSON_AddNumberToObject(o, name, value) != NULL
+                           : cJSON_AddStringToObject(o, name,
+                                                     odd[isnan(value) ? 0
+                                                         : value > 0  ? 1
+                                                                      : 2]
+                                                         .text) != NULL;
 }
 
 bool copse__json_add_count(cJSON *o, const char *name, uint64_t value)

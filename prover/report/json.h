@@ -15,7 +15,8 @@ double copse__json_number(const cJSON *o, const char *name);
 uint64_t copse__json_index(const cJSON *o, const char *name);
 
 /* Add a member; false without memory. */
-bool copse__json_add_text(cJSON *o, const char *name, const char *text); /* invalid UTF-8 bytes become U+FFFD */
+/* invalid UTF-8 bytes become U+FFFD */
+bool copse__json_add_text(cJSON *o, const char *name, const char *text);
 bool copse__json_add_number(cJSON *o, const char *name, double value);
 bool copse__json_add_count(cJSON *o, const char *name, uint64_t value); /* all digits */
 

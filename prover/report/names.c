@@ -4,13 +4,15 @@
 
 const struct copse_conform_name copse_conform_mode_names[] = {
     { "run", COPSE_CONFORM_RUN, "results of every op against a reference in double precision" },
-    { "grad", COPSE_CONFORM_GRAD, "gradients against the reference's, and those against differences" },
+    { "grad", COPSE_CONFORM_GRAD,
+      "gradients against the reference's, and those against differences" },
     { "bitwise", COPSE_CONFORM_BITWISE, "the same bits from run to run, and where promised" },
     { "launch", COPSE_CONFORM_LAUNCH, "each kernel alone, by launch size and class of values" },
     { "opt", COPSE_CONFORM_OPT, "every optimizer after 1, 10 and 1000 steps" },
     { "reduce", COPSE_CONFORM_REDUCE, "sums over sets of devices, by every schedule" },
     { "train", COPSE_CONFORM_TRAIN, "a small training run; 1 against several replicas" },
-    { "api", COPSE_CONFORM_API, "queues, barriers, copies, reads and claimed limits of the driver" },
+    { "api", COPSE_CONFORM_API,
+      "queues, barriers, copies, reads and claimed limits of the driver" },
     { "args", COPSE_CONFORM_ARGS, "invalid arguments get the right error" },
     { "stress", COPSE_CONFORM_STRESS, "odd sizes, many groups, far offsets, exhausted memory" },
     { "limits", COPSE_CONFORM_LIMITS, "the same as other, smaller devices" },
@@ -28,7 +30,8 @@ const struct copse_conform_name copse_conform_tier_names[] = {
     { NULL, 0, NULL },
 };
 
-const struct copse_conform_name *copse__conform_name_find(const struct copse_conform_name *list, const char *name)
+const struct copse_conform_name *copse__conform_name_find(const struct copse_conform_name *list,
+                                                          const char *name)
 {
     for (; list->name; list++)
         if (strcmp(list->name, name) == 0)

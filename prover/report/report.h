@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of a conformance run, made from events (JSON objects), and the files that are written from them. */
+/* Results of a conformance run, made from events (JSON objects), and the files that are written
+   from them. */
 #ifndef COPSE_REPORT_H
 #define COPSE_REPORT_H
 
@@ -14,17 +15,19 @@ struct copse_conform_name {
     unsigned value;
     const char *help;
 };
-extern const struct copse_conform_name copse_conform_mode_names[]; /* in the order they run; ends with a NULL name */
+/* in the order they run; ends with a NULL name */
+extern const struct copse_conform_name copse_conform_mode_names[];
 extern const struct copse_conform_name copse_conform_tier_names[];
 
-const struct copse_conform_name *copse__conform_name_find(const struct copse_conform_name *list, const char *name);
+const struct copse_conform_name *copse__conform_name_find(const struct copse_conform_name *list,
+                                                          const char *name);
 /* COPSE_VERDICT_COUNT for an unknown name. */
 copse_verdict copse__conform_verdict_find(const char *name);
 
 /* ---- results (results.c) ---- */
 
 struct copse_conformance_results {
-    copse_context *ctx; /* a reference */
+    copse_context *ctx;              /* a reference */
     struct copse_case_result *cases; /* texts belong to `json` */
     cJSON **json;                    /* one event for each case */
     size_t case_count, case_room;
@@ -65,7 +68,8 @@ size_t copse__case_reason(const char *text);
 /* A text on one line without control characters. */
 char *copse__case_plain(char *out, size_t room, const char *text);
 
-/* Text of XML, HTML or SVG, also in quotation marks. Control characters become spaces: XML 1.0 does not have them. */
+/* Text of XML, HTML or SVG, also in quotation marks. Control characters become spaces: XML 1.0 does
+   not have them. */
 void copse__report_escape(FILE *f, const char *text);
 
 /* ---- a device as JSON (device_json.c) ---- */
@@ -75,10 +79,11 @@ cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)
 
 /* ---- machine and driver as JSON (environment.c) ---- */
 
-/* System, kernel, processor, memory, and the environment variables that change drivers or the library; NULL without
-   memory. Names that have KEY, TOKEN, SECRET or PASS are omitted. */
+/* System, kernel, processor, memory, and the environment variables that change drivers or the
+   library; NULL without memory. Names that have KEY, TOKEN, SECRET or PASS are omitted. */
 cJSON *copse__environment_json(void);
-/* Add "reported" to a device: identifiers, layers, libraries, extensions and limits in the driver's own names. */
+/* Add "reported" to a device: identifiers, layers, libraries, extensions and limits in the driver's
+   own names. */
 bool copse__facts_json(cJSON *device, copse_context *ctx, const char *id);
 
 /* ---- files ---- */

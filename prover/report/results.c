@@ -146,8 +146,12 @@ static bool take_device(copse_conformance_results *r, cJSON *o)
         d = &r->devices[r->device_count++];
     }
     *d = (struct copse_report_device){
-        .info = { copse__json_text(o, "id"), copse__json_text(o, "name"), copse__json_text(o, "driver"),
-                  copse__json_text(o, "api_version"), text, { 0 } },
+        .info = { copse__json_text(o, "id"),
+                  copse__json_text(o, "name"),
+                  copse__json_text(o, "driver"),
+                  copse__json_text(o, "api_version"),
+                  text,
+                  { 0 } },
         .event = o,
         .text = text,
     };
@@ -195,10 +199,13 @@ cJSON *copse__results_start(const copse_conformance_results *r)
     cJSON *o = copse__json_event("start");
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, r->seed);
-    if (o && copse__json_add_text(o, "library", r->library) && copse__json_add_text(o, "started", r->started) &&
-        copse__json_add_text(o, "tier", r->tier) && copse__json_add_text(o, "modes", r->modes ? r->modes : "") &&
+    if (o && copse__json_add_text(o, "library", r->library) &&
+        copse__json_add_text(o, "started", r->started) &&
+        copse__json_add_text(o, "tier", r->tier) &&
+        copse__json_add_text(o, "modes", r->modes ? r->modes : "") &&
         copse__json_add_text(o, "command", r->command ? r->command : "") &&
-        (!r->seed || copse__json_add_text(o, "seed", seed)) && add_copy(o, "environment", r->environment))
+        (!r->seed || copse__json_add_text(o, "seed", seed)) &&
+        add_copy(o, "environment", r->environment))
         return o;
     cJSON_Delete(o);
     return NULL;
@@ -224,7 +231,8 @@ cJSON *copse__results_summary(const copse_conformance_results *r)
 
 /* ---- a file of events ---- */
 
-static copse_status read_lines(copse_conformance_results *r, const char *path, char *bytes, size_t size)
+static copse_status read_lines(copse_conformance_results *r, const char *path, char *bytes,
+                               size_t size)
 {
     size_t number = 0;
     for (char *line = bytes, *end; line < bytes + size; line = end + 1) {
@@ -235,7 +243,8 @@ static copse_status read_lines(copse_conformance_results *r, const char *path, c
         number++;
         if (!event || !*copse__json_text(event, "event")) {
             cJSON_Delete(event);
-            return copse_fail(COPSE_ERR_FORMAT, "'%s', line %zu: not an event of `copse conformance --json`", path,
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "'%s', line %zu: not an event of `copse conformance --json`", path,
                               number);
         }
         copse__results_take(r, event);
@@ -264,7 +273,8 @@ static copse_status read_file(copse_conformance_results *r, const char *path)
     return s;
 }
 
-copse_status copse_conformance_results_read(copse_context *ctx, const char *path, copse_conformance_results **out)
+copse_status copse_conformance_results_read(copse_context *ctx, const char *path,
+                                            copse_conformance_results **out)
 {
     COPSE_TRY(copse_need("conformance results", ctx, path, out));
     COPSE_TRY(copse__results_create(ctx, out));
@@ -281,7 +291,8 @@ size_t copse_conformance_case_count(const copse_conformance_results *results)
     return results ? results->case_count : 0;
 }
 
-const struct copse_case_result *copse_conformance_case(const copse_conformance_results *results, size_t index)
+const struct copse_case_result *copse_conformance_case(const copse_conformance_results *results,
+                                                       size_t index)
 {
     return results && index < results->case_count ? &results->cases[index] : NULL;
 }

@@ -24,7 +24,8 @@ static bool is_skip(copse_verdict v)
     return v == COPSE_VERDICT_SKIP || v == COPSE_VERDICT_UNSUPPORTED || v == COPSE_VERDICT_XFAIL;
 }
 
-static void junit_case(FILE *f, const copse_conformance_results *r, const struct copse_case_result *c)
+static void junit_case(FILE *f, const copse_conformance_results *r,
+                       const struct copse_case_result *c)
 {
     char line[1200];
     const char *tag = is_error(c->verdict) ? "error" : is_skip(c->verdict) ? "skipped" : "failure";
@@ -70,7 +71,8 @@ static void junit_suite(FILE *f, const copse_conformance_results *r, size_t firs
     }
     fprintf(f, "  <testsuite name=\"");
     copse__report_escape(f, c->device);
-    fprintf(f, " %s\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
+    fprintf(f,
+            " %s\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
             c->mode, count, failures, errors, skips, seconds);
     for (size_t i = first; i < r->case_count; i++)
         if (same_suite(c, &r->cases[i]))
@@ -80,8 +82,9 @@ static void junit_suite(FILE *f, const copse_conformance_results *r, size_t firs
 
 copse_status copse__table_junit(FILE *f, const copse_conformance_results *r)
 {
-    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-               "<testsuites name=\"copse conformance\" tests=\"%zu\" time=\"%.3f\">\n",
+    fprintf(f,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<testsuites name=\"copse conformance\" tests=\"%zu\" time=\"%.3f\">\n",
             r->case_count, r->seconds);
     for (size_t i = 0; i < r->case_count; i++) {
         size_t k = 0;
@@ -114,12 +117,15 @@ static void cell(FILE *f, const char *text)
 copse_status copse__table_csv(FILE *f, const copse_conformance_results *r)
 {
     fputs("device,mode,op,case,variant,type,verdict,metric,worst,limit,nmse,index,got,expected,"
-          "seconds,gflops,gbytes,seed,hash,text\n", f);
+          "seconds,gflops,gbytes,seed,hash,text\n",
+          f);
     for (size_t i = 0; i < r->case_count; i++) {
         const struct copse_case_result *c = &r->cases[i];
         char seed[24];
-        const char *const before[] = { c->device, c->mode, c->op, c->name, c->variant, c->type,
-                                       copse_verdict_name(c->verdict), c->metric };
+        const char *const before[] = {
+            c->device, c->mode, c->op, c->name, c->variant, c->type, copse_verdict_name(c->verdict),
+            c->metric
+        };
         for (size_t k = 0; k < sizeof before / sizeof *before; k++) {
             cell(f, before[k]);
             fputc(',', f);

@@ -12,18 +12,20 @@ double copse_case_share(const struct copse_case_result *result)
         return 0.0;
     if (!isfinite(result->worst))
         return HUGE_VAL;
-    return result->limit > 0.0 ? result->worst / result->limit : result->worst > 0.0 ? HUGE_VAL : 0.0;
+    return result->limit > 0.0   ? result->worst / result->limit
+           : result->worst > 0.0 ? HUGE_VAL
+                                 : 0.0;
 }
 
 char *copse__case_measure(char *out, size_t room, const struct copse_case_result *c)
 {
     *out = '\0';
     if (*c->metric && c->limit > 0.0)
-        snprintf(out, room, "%.3g %s of %.3g at element %" PRIu64 ": got %.9g, expected %.9g", c->worst, c->metric,
-                 c->limit, c->index, c->got, c->expected);
+        snprintf(out, room, "%.3g %s of %.3g at element %" PRIu64 ": got %.9g, expected %.9g",
+                 c->worst, c->metric, c->limit, c->index, c->got, c->expected);
     else if (*c->metric)
-        snprintf(out, room, "%.3g %s, 0 allowed, at element %" PRIu64 ": got %.9g, expected %.9g", c->worst,
-                 c->metric, c->index, c->got, c->expected);
+        snprintf(out, room, "%.3g %s, 0 allowed, at element %" PRIu64 ": got %.9g, expected %.9g",
+                 c->worst, c->metric, c->index, c->got, c->expected);
     return out;
 }
 
@@ -46,12 +48,23 @@ void copse__report_escape(FILE *f, const char *text)
 {
     for (; *text; text++) {
         switch (*text) {
-        case '&': fputs("&amp;", f); break;
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '"': fputs("&quot;", f); break;
-        case '\'': fputs("&#39;", f); break;
-        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        case '\'':
+            fputs("&#39;", f);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
         }
     }
 }

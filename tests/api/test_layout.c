@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The layout of public structs is that of layout.def: a struct changes by taking words of `reserved` only. */
+/* The layout of public structs is that of layout.def: a struct changes by taking words of
+   `reserved` only. */
 #include <stddef.h>
 
 #include "copse/compat/gradients.h"
@@ -25,14 +26,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
-#include "copse/train/audit.h"
-#include "copse/train/evaluate.h"
-#include "copse/train/generate.h"
-#include "copse/train/memory.h"
-#include "copse/train/model_file.h"
-#include "copse/optim/groups.h"
-#include "copse/optim/rules.h"
-#include "copse/optim/schedule.h"
+#include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
@@ -40,8 +34,15 @@
 #include "copse/ops/recurrent.h"
 #include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
+#include "copse/optim/groups.h"
+#include "copse/optim/rules.h"
+#include "copse/optim/schedule.h"
+#include "copse/train/audit.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/generate.h"
+#include "copse/train/memory.h"
+#include "copse/train/model_file.h"
 #include "copse/train/weights.h"
-#include "copse/loop/monitor.h"
 #include "core/base/base.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)
@@ -58,8 +59,10 @@ static const struct row {
     bool may_shrink;
 } rows[] = {
 #define STRUCT(type, size) { #type, "size", sizeof(struct type), size, false },
-#define MEMBER(type, member, offset) { #type, #member, offsetof(struct type, member), offset, false },
-#define GROWS(type, words) { #type, "reserved", sizeof(((struct type *)0)->reserved) / sizeof(uint64_t), words, true },
+#define MEMBER(type, member, offset) \
+    { #type, #member, offsetof(struct type, member), offset, false },
+#define GROWS(type, words) \
+    { #type, "reserved", sizeof(((struct type *)0)->reserved) / sizeof(uint64_t), words, true },
 #include "tests/api/layout.def"
 };
 
@@ -76,7 +79,8 @@ static void structs_keep_their_layout(void **state)
         if (r->may_shrink ? r->is <= r->must_be : r->is == r->must_be)
             continue;
         wrong++;
-        fprintf(stderr, "struct %s: %s is %zu, layout.def has %zu\n", r->type, r->what, r->is, r->must_be);
+        fprintf(stderr, "struct %s: %s is %zu, layout.def has %zu\n", r->type, r->what, r->is,
+                r->must_be);
     }
     assert_int_equal(wrong, 0);
 }
@@ -89,8 +93,8 @@ static bool has_member(const char *type, const char *member)
     return false;
 }
 
-/* A train step can set everything that a trainer can: its loss is its own, and the check of numbers has another
-   name. */
+/* A train step can set everything that a trainer can: its loss is its own, and the check of numbers
+   has another name. */
 static void train_steps_have_the_settings_of_trainers(void **state)
 {
     static const char *const own[] = { "size", "reserved", "loss", "check_numerics" };
@@ -103,7 +107,8 @@ static void train_steps_have_the_settings_of_trainers(void **state)
         if (is_own || has_member("copse_train_step_params", rows[i].what))
             continue;
         missing++;
-        fprintf(stderr, "copse_train_step_params lacks '%s' of copse_trainer_params\n", rows[i].what);
+        fprintf(stderr, "copse_train_step_params lacks '%s' of copse_trainer_params\n",
+                rows[i].what);
     }
     assert_int_equal(missing, 0);
 }
@@ -111,6 +116,7 @@ static void train_steps_have_the_settings_of_trainers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(structs_keep_their_layout),
-                                        cmocka_unit_test(train_steps_have_the_settings_of_trainers) };
+                                        cmocka_unit_test(
+                                            train_steps_have_the_settings_of_trainers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for NULL (copse/status.h): every function with a status answers COPSE_ERR_ARGUMENT for NULL instead of a
-   pointer that it requires, and the text says NULL. tests/tree/null_rows.cmake finds functions without a row. */
+/* The rule for NULL (copse/status.h): every function with a status answers COPSE_ERR_ARGUMENT for
+   NULL instead of a pointer that it requires, and the text says NULL. tests/tree/null_rows.cmake
+   finds functions without a row. */
 #include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
@@ -25,21 +26,21 @@
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/predict.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "copse/train/weights.h"
 #if defined(COPSE_HAVE_OPENCL)
-#include "copse/device/opencl.h"
+#    include "copse/device/opencl.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
-#include "copse/device/vulkan.h"
+#    include "copse/device/vulkan.h"
 #endif
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/null_rig.h"
@@ -84,7 +85,8 @@ static copse_status do_nothing(void *user)
     return COPSE_OK;
 }
 
-static copse_status iterate_nothing(void *user, const struct copse_host_batch *in, copse_outputs *context)
+static copse_status iterate_nothing(void *user, const struct copse_host_batch *in,
+                                    copse_outputs *context)
 {
     (void)user, (void)in, (void)context;
     return COPSE_OK;
@@ -97,12 +99,14 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
     return COPSE_OK;
 }
 
-static copse_status squares(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status squares(copse_graph *graph, const copse_batch *in, void *user,
+                            copse_tensor **loss)
 {
     return copse_mean_squared_error(graph, rig_x(in), user, loss);
 }
 
-static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **y)
+static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user,
+                                    copse_tensor **y)
 {
     (void)graph, (void)in, (void)user, (void)y;
     return COPSE_OK;
@@ -114,28 +118,30 @@ static copse_status take_nothing(void *user, uint32_t token, const char *text, s
     return COPSE_OK;
 }
 
-static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user, struct copse_losses *losses)
+static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user,
+                                 struct copse_losses *losses)
 {
     (void)graph, (void)in, (void)user, (void)losses;
     return COPSE_OK;
 }
 
-static copse_status run_nothing(copse_replica_context *r, copse_value *const *args, size_t count, void *user,
-                                copse_value **to)
+static copse_status run_nothing(copse_replica_context *r, copse_value *const *args, size_t count,
+                                void *user, copse_value **to)
 {
     (void)r, (void)args, (void)count, (void)user, (void)to;
     return COPSE_OK;
 }
 
-static copse_status merge_nothing(copse_strategy *on, copse_value *const *args, size_t count, void *user,
-                                  copse_value **to)
+static copse_status merge_nothing(copse_strategy *on, copse_value *const *args, size_t count,
+                                  void *user, copse_value **to)
 {
     (void)on, (void)args, (void)count, (void)user, (void)to;
     return COPSE_OK;
 }
 
-static copse_status update_nothing(copse_strategy *on, copse_value *target, copse_value *const *args, size_t count,
-                                   void *user, copse_value **to)
+static copse_status update_nothing(copse_strategy *on, copse_value *target,
+                                   copse_value *const *args, size_t count, void *user,
+                                   copse_value **to)
 {
     (void)on, (void)target, (void)args, (void)count, (void)user, (void)to;
     return COPSE_OK;
@@ -148,20 +154,24 @@ static copse_status model_nothing(copse_replica_context *r, const struct copse_m
     return COPSE_OK;
 }
 
-static copse_status give_pipeline(void *user, const struct copse_input_context *in, struct copse_pipeline_source *to)
+static copse_status give_pipeline(void *user, const struct copse_input_context *in,
+                                  struct copse_pipeline_source *to)
 {
     (void)user, (void)in;
     to->data = copse_dataset_retain(data);
     return COPSE_OK;
 }
 
-static const struct copse_array_view table = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 },
-                                               .data = (const float[8]){ 0 } };
+static const struct copse_array_view table = {
+    .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = (const float[8]){ 0 }
+};
 
 static void make_values(void)
 {
-    const struct copse_sparse_params sparse = { .dense_shape = COPSE_SHAPE(2), .count = 1,
-                                                .indices = (const int32_t[]){ 1 }, .values = (const float[]){ 2 } };
+    const struct copse_sparse_params sparse = { .dense_shape = COPSE_SHAPE(2),
+                                                .count = 1,
+                                                .indices = (const int32_t[]){ 1 },
+                                                .values = (const float[]){ 2 } };
     OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &value));
     OK(copse_value_sparse(ctx, &sparse, &slices));
     OK(copse_cross_device_create(ctx, NULL, &cross));
@@ -177,23 +187,29 @@ static void make_devices(void)
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
     OK(copse_relu(g, x, &out));
-    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 },
-                             &fn));
+    OK(copse_function_create(
+        dev, &(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 },
+        &fn));
 }
 
 static void make_training(void)
 {
     const struct copse_variable_params params = { .name = "v", .shape = COPSE_SHAPE(2) };
-    const struct copse_variable_params local = { .name = "m", .shape = COPSE_SHAPE(2),
+    const struct copse_variable_params local = { .name = "m",
+                                                 .shape = COPSE_SHAPE(2),
                                                  .synchronization = COPSE_SYNC_ON_READ };
     OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
     OK(copse_variable_create(st, &params, &v));
     OK(copse_variable_create(st, &local, &metric));
-    OK(copse_partitioned_create(st, &(struct copse_variable_params){ .name = "p", .shape = COPSE_SHAPE(2) }, 2, &parts));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) },
-                            &trainer));
-    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }, &tower));
-    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing }, &train_step));
+    OK(copse_partitioned_create(
+        st, &(struct copse_variable_params){ .name = "p", .shape = COPSE_SHAPE(2) }, 2, &parts));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) },
+        &trainer));
+    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } },
+                          &tower));
+    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing },
+                               &train_step));
     rc = copse_current_replica();
 }
 
@@ -202,13 +218,18 @@ static void make_input(void)
     const struct copse_batches_params two = { .batch = 2 };
     OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
     OK(copse_batches_create(data, &two, &batches));
-    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 2, .rows = 4 }, &plan));
-    OK(copse_distributed_create(ctx, &(struct copse_distributed_params){ .data = data, .batches = two }, &walk));
-    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
+    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 2, .rows = 4 },
+                               &plan));
+    OK(copse_distributed_create(
+        ctx, &(struct copse_distributed_params){ .data = data, .batches = two }, &walk));
+    OK(copse_cluster_spec_parse(
+        ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
     OK(copse_cluster_open(ctx, spec, NULL, &cluster));
-    OK(copse_step_create(ctx, NULL, &(struct copse_step_functions){ .run = do_nothing }, NULL, &step));
-    OK(copse_input_step_create(ctx, NULL, &(struct copse_input_params){ .dataset = give_data, .batches = two }, NULL,
-                               NULL, &input_step));
+    OK(copse_step_create(ctx, NULL, &(struct copse_step_functions){ .run = do_nothing }, NULL,
+                         &step));
+    OK(copse_input_step_create(ctx, NULL,
+                               &(struct copse_input_params){ .dataset = give_data, .batches = two },
+                               NULL, NULL, &input_step));
     OK(copse_monitor_create(step, NULL, &monitor));
     OK(copse_outputs_create(ctx, 2, &outputs));
 }
@@ -225,7 +246,8 @@ static void devices(struct probe *p)
     float numbers[16];
     uint64_t bytes[2];
     size_t count;
-    copse_conformance_job *job = (copse_conformance_job *)bytes; /* never used: every call has a NULL */
+    /* never used: every call has a NULL */
+    copse_conformance_job *job = (copse_conformance_job *)bytes;
     copse_conformance_results *results = (copse_conformance_results *)bytes;
     copse_context *other;
     copse_device *opened;
@@ -236,7 +258,8 @@ static void devices(struct probe *p)
     ROW(copse_select_devices, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_open, NEED(ctx), NEED(ids[0]), NULL, NEED(&opened));
     ROW(copse_device_memory, NEED(dev), NEED(&bytes[0]), NEED(&bytes[1]));
-    ROW(copse_buffer_create, NEED(dev), NEED(&(struct copse_buffer_params){ .size = 4 }), NEED(&made));
+    ROW(copse_buffer_create, NEED(dev), NEED(&(struct copse_buffer_params){ .size = 4 }),
+        NEED(&made));
     ROW(copse_queue_create, NEED(dev), NEED(&begun));
     ROW(copse_queue_write, NEED(queue), NEED(buf), 0, NEED(numbers), 4);
     ROW(copse_queue_read, NEED(queue), NEED(buf), 0, NEED(numbers), 4);
@@ -245,8 +268,9 @@ static void devices(struct probe *p)
     ROW(copse_queue_submit, NEED(queue), NULL);
     ROW(copse_queue_wait, NEED(queue), 0, 0);
     ROW(copse_queue_finish, NEED(queue));
-    ROW(copse_function_create, NEED(dev), NEED(&(struct copse_function_params){ .graph = g, .outputs = &out,
-                                                                                .output_count = 1 }), NEED(&function));
+    ROW(copse_function_create, NEED(dev),
+        NEED(&(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 }),
+        NEED(&function));
     ROW(copse_function_write, NEED(fn), NEED(x), NEED(numbers));
     ROW(copse_function_run, NEED(fn));
     ROW(copse_function_wait, NEED(fn));
@@ -259,8 +283,8 @@ static void devices(struct probe *p)
     ROW(copse_conformance_run, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }),
         NEED(&(struct copse_conformance_summary){ .seconds = 0 }));
     ROW(copse_conformance_list, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }));
-    ROW(copse_conformance_start, NEED(ctx), NEED(&(struct copse_conformance_job_params){ .helper = "/nowhere/?" }),
-        NEED(&job));
+    ROW(copse_conformance_start, NEED(ctx),
+        NEED(&(struct copse_conformance_job_params){ .helper = "/nowhere/?" }), NEED(&job));
     ROW(copse_conformance_wait, NEED(job), 0, NULL);
     ROW(copse_conformance_results_read, NEED(ctx), NEED("/nowhere/?"), NEED(&results));
     ROW(copse_conformance_results_write, NEED(results), COPSE_CONFORM_CSV, NEED("/nowhere/?"));
@@ -275,10 +299,12 @@ static void devices(struct probe *p)
     ROW(copse_device_state, NEED(ctx), NEED(ids[0]), NEED(&state));
     ROW(copse_context_allow, NEED(ctx), 0);
 #if defined(COPSE_HAVE_OPENCL)
-    ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }), NEED(&opened));
+    ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }),
+        NEED(&opened));
 #endif
 #if defined(COPSE_HAVE_VULKAN)
-    ROW(copse_vulkan_import, NEED(ctx), NEED(&(struct copse_vulkan_handles){ .queue_family = 0 }), NEED(&opened));
+    ROW(copse_vulkan_import, NEED(ctx), NEED(&(struct copse_vulkan_handles){ .queue_family = 0 }),
+        NEED(&opened));
 #endif
 }
 
@@ -352,21 +378,24 @@ static void files(struct probe *p)
     ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));
     ROW(copse_shard_rule_parse, NEED("balanced"), NEED(&rule));
     ROW(copse_input_policy_parse, NEED("auto"), NEED(&policy));
-    ROW(copse_input_plan_create, NEED(ctx), NEED(&(struct copse_input_plan_params){ .batch = 2 }), NEED(&planned));
+    ROW(copse_input_plan_create, NEED(ctx), NEED(&(struct copse_input_plan_params){ .batch = 2 }),
+        NEED(&planned));
     ROW(copse_input_plan_describe, NEED(plan), 0, NEED(&reading));
     ROW(copse_input_plan_share, NEED(plan), 0, 0, 0, NEED(&share));
-    ROW(copse_distributed_create, NEED(ctx), NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }),
-        NEED(&other));
+    ROW(copse_distributed_create, NEED(ctx),
+        NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }), NEED(&other));
     ROW(copse_distributed_next, NEED(walk), NEED(&batch));
     ROW(copse_distributed_next_value, NEED(walk), NEED(st), NEED(&result));
     ROW(copse_distributed_start, NEED(walk), 0, 0);
     ROW(copse_distributed_pad, NEED(walk), 4);
     ROW(copse_distributed_from_function, NEED(ctx),
         NEED(&(struct copse_distributed_fn_params){ .pipeline = give_pipeline }), NEED(&other));
-    ROW(copse_checkpoint_write, NEED(ctx), NEED("none/none"), NEED(&(struct copse_checkpoint_params){ .arrays = NULL }));
+    ROW(copse_checkpoint_write, NEED(ctx), NEED("none/none"),
+        NEED(&(struct copse_checkpoint_params){ .arrays = NULL }));
     ROW(copse_checkpoint_read, NEED(ctx), NEED("none"), NEED(&file));
     ROW(copse_checkpoint_open, NEED(ctx), NEED("none"), NEED(&file));
-    ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none")); /* refused before it is used */
+    /* refused before it is used */
+    ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none"));
 }
 
 static void jobs(struct probe *p)
@@ -410,23 +439,27 @@ static void jobs(struct probe *p)
     ROW(copse_step_create, NEED(ctx), NULL, &functions, NULL, NEED(&made));
     ROW(copse_step_run, NEED(step));
     ROW(copse_input_step_create, NEED(ctx), NULL,
-        NEED(&(struct copse_input_params){ .dataset = give_data, .batches = { .batch = 2 } }), NULL, NULL, NEED(&made));
+        NEED(&(struct copse_input_params){ .dataset = give_data, .batches = { .batch = 2 } }), NULL,
+        NULL, NEED(&made));
     ROW(copse_step_next, NEED(input_step), NEED(&batch));
     ROW(copse_step_position, NEED(input_step), NEED(&position));
     ROW(copse_step_seek, NEED(input_step), NEED(&position));
     ROW(copse_step_iterate, NEED(step), 1, NEED(iterate_nothing), NULL);
     ROW(copse_single_loss_step_create, NEED(ctx),
-        NEED(&(struct copse_single_loss_params){ .input = { .dataset = give_data, .batches = { .batch = 2 } } }),
+        NEED(&(struct copse_single_loss_params){
+            .input = { .dataset = give_data, .batches = { .batch = 2 } } }),
         NEED(&made));
     ROW(copse_step_outputs, NEED(step), NEED(&set));
     ROW(copse_monitor_create, NEED(step), NULL, NEED(&other));
     ROW(copse_monitor_run, NEED(monitor), 1, NULL);
     ROW(copse_monitor_checkpoint, NEED(monitor));
-    copse_event_file *events = (copse_event_file *)(void *)&number; /* each call is refused before it is used */
+    /* each call is refused before it is used */
+    copse_event_file *events = (copse_event_file *)(void *)&number;
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
-    ROW(copse_event_file_picture, NEED(events), NEED("tag"), 0, NEED((const uint8_t *)&number), 1, 1, 1);
+    ROW(copse_event_file_picture, NEED(events), NEED("tag"), 0, NEED((const uint8_t *)&number), 1,
+        1, 1);
     ROW(copse_event_file_flush, NEED(events));
     ROW(copse_event_file_close, NEED(&events));
     ROW(copse_monitor_find, NEED(ctx), NEED("none"), 0, true, NEED(&found));
@@ -445,7 +478,8 @@ static void values(struct probe *p)
     ROW(copse_strategy_links, NEED(st), NEED(links));
     ROW(copse_strategy_set_links, NEED(st), NEED(links));
     ROW(copse_cross_reduce, cross, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
-    ROW(copse_cross_batch_reduce, NULL, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1, NEED(&result));
+    ROW(copse_cross_batch_reduce, NULL, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1,
+        NEED(&result));
     ROW(copse_cross_broadcast, cross, NEED(st), NEED(value), NULL, NEED(&result));
     ROW(copse_value_create, NEED(ctx), COPSE_F32, COPSE_SCALAR, NEED(numbers), NEED(&result));
     ROW(copse_value_create_on, NEED(st), 0, COPSE_F32, COPSE_SCALAR, NEED(numbers), NEED(&result));
@@ -492,11 +526,14 @@ static void strategies(struct probe *p)
     ROW(copse_replica_all_reduce, rc, COPSE_REDUCE_MEAN, NEED(value), NEED(&result));
     ROW(copse_strategy_reduce, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
     ROW(copse_strategy_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
-    ROW(copse_strategy_batch_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1, NEED(&result));
+    ROW(copse_strategy_batch_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1,
+        NEED(&result));
     ROW(copse_strategy_set_cross_device, NEED(st), NULL);
     ROW(copse_strategy_broadcast, NEED(st), NEED(value), NULL, NEED(&result));
-    ROW(copse_strategy_update, NEED(st), NEED(v), NEED(update_nothing), NEED(&value), 1, NULL, NULL);
-    ROW(copse_strategy_update_non_slot, NEED(st), NEED(ranks), 1, NEED(update_nothing), NEED(&value), 1, NULL, NULL);
+    ROW(copse_strategy_update, NEED(st), NEED(v), NEED(update_nothing), NEED(&value), 1, NULL,
+        NULL);
+    ROW(copse_strategy_update_non_slot, NEED(st), NEED(ranks), 1, NEED(update_nothing),
+        NEED(&value), 1, NULL, NULL);
     ROW(copse_read, NEED(v), NEED(&result));
     ROW(copse_assign, NEED(v), NEED(value));
     ROW(copse_assign_add, NEED(v), NEED(value));
@@ -539,9 +576,11 @@ static void training(struct probe *p)
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
-    ROW(copse_trainer_fit, NEED(trainer), NEED(batches), NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
+        NEED(&(struct copse_fit_params){ .epochs = 1 }));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
-    ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
+    ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot),
+        sizeof slot);
     ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);
     ROW(copse_trainer_save, NEED(trainer), NEED("none/none"));
     ROW(copse_trainer_checkpoint, NEED(trainer), NEED("none/none"), NULL);
@@ -560,8 +599,8 @@ static void replicated(struct probe *p)
     const char *name;
     const char *const *names;
     size_t count;
-    ROW(copse_tower_create, NEED(st), NEED(&(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }),
-        NEED(&made));
+    ROW(copse_tower_create, NEED(st),
+        NEED(&(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }), NEED(&made));
     ROW(copse_tower_compute, NEED(tower), NEED(&loss), NEED(&pair), 1, NULL);
     ROW(copse_tower_forward, NEED(tower), NEED(&loss), NEED(&result));
     ROW(copse_tower_apply, NEED(tower), NEED(&pair), 1, false);
@@ -584,8 +623,12 @@ static void models(struct probe *p)
     static copse_dataset *labelled;
     static const float points[4] = { 0, 1, 2, 3 };
     static const int32_t classes[2] = { 0, 1 };
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points };
-    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+    };
+    const struct copse_array_view labels = {
+        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+    };
     const struct copse_model_params params = { .network = "dense out", .scope = "kept" };
     const copse_batch in = { .is_training = false };
     struct copse_evaluation evaluation;
@@ -603,7 +646,8 @@ static void models(struct probe *p)
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model), NEED(&out));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
-    ROW(copse_model_generate, NEED(model), NULL, 0, NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
+    ROW(copse_model_generate, NEED(model), NULL, 0,
+        NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));
 }
 
@@ -632,11 +676,15 @@ static void layers(struct probe *p)
     ROW(copse_nn_mlp, NEED(ctx), NEED(widths), 1, COPSE_RELU, NEED(&made));
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
-    ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out), NEED(&out));
+    ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out),
+        NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
-    ROW(copse_model_describe, NEED(ctx), NEED((copse_checkpoint *)(void *)&size), NEED(&schema), NEED(&made)); /* as above */
+    /* as above */
+    ROW(copse_model_describe, NEED(ctx), NEED((copse_checkpoint *)(void *)&size), NEED(&schema),
+        NEED(&made));
     ROW(copse_layer_plan, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NULL);
-    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
+    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }),
+        NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
     copse_layer_release(&relu);
@@ -665,7 +713,8 @@ static void no_replica_is_another_context(void **state)
 {
     (void)state;
     FAILS(COPSE_ERR_CONTEXT, copse_require_replica(NULL), "replica context");
-    FAILS(COPSE_ERR_CONTEXT, copse_merge_call(NULL, merge_nothing, NULL, 0, NULL, NULL), "replica context");
+    FAILS(COPSE_ERR_CONTEXT, copse_merge_call(NULL, merge_nothing, NULL, 0, NULL, NULL),
+          "replica context");
 }
 
 static void required_pointers_are_checked(void **state)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for NULL (copse/status.h), for functions without a status: getters of a NULL handle return 0, false, NULL,
-   an empty text or the "none" of an index, and clear their results; release functions do nothing. tests/tree/null_rows.cmake
-   finds functions without a row. */
-#include "copse/loop/event_file.h"
-#include "copse/loop/feed.h"
+/* The rule for NULL (copse/status.h), for functions without a status: getters of a NULL handle
+   return 0, false, NULL, an empty text or the "none" of an index, and clear their results; release
+   functions do nothing. tests/tree/null_rows.cmake finds functions without a row. */
 #include "copse/compat/replicated.h"
-#include "copse/train/audit.h"
-#include "copse/train/evaluate.h"
-#include "copse/train/model_file.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
@@ -23,28 +18,37 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
+#include "copse/loop/event_file.h"
+#include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
+#include "copse/train/audit.h"
 #include "copse/train/average.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 
 #include "tests/rig/null_rig.h"
 
-#define RESULT_ROW(is_right, what, fn, ...)     \
-    while (next_call(p, #fn, #__VA_ARGS__))     \
-        if (!(is_right))                        \
-            complain(p, what, "")
-#define ZERO(fn, ...)   RESULT_ROW(fn(__VA_ARGS__) == 0, "the result is not 0", fn, __VA_ARGS__)
-#define FALSE(fn, ...)  RESULT_ROW(!fn(__VA_ARGS__), "the result is not false", fn, __VA_ARGS__)
-#define NOTHING(fn, ...) RESULT_ROW(fn(__VA_ARGS__) == NULL, "the result is not NULL", fn, __VA_ARGS__)
-#define NONE(fn, ...)   RESULT_ROW(fn(__VA_ARGS__) == UINT32_MAX, "the result is not UINT32_MAX", fn, __VA_ARGS__)
-#define NONE_STARTED(fn, ...) RESULT_ROW(fn(__VA_ARGS__) == -1, "the result is not -1", fn, __VA_ARGS__)
-#define TEXT(fn, ...)   RESULT_ROW(fn(__VA_ARGS__)[0] == '\0', "the text is not empty", fn, __VA_ARGS__)
-#define SCALAR(fn, ...) RESULT_ROW(fn(__VA_ARGS__).rank == 0, "the shape has axes", fn, __VA_ARGS__)
+#define RESULT_ROW(is_right, what, fn, ...) \
+    while (next_call(p, #fn, #__VA_ARGS__)) \
+        if (!(is_right))                    \
+    complain(p, what, "")
+#define ZERO(fn, ...)  RESULT_ROW(fn(__VA_ARGS__) == 0, "the result is not 0", fn, __VA_ARGS__)
+#define FALSE(fn, ...) RESULT_ROW(!fn(__VA_ARGS__), "the result is not false", fn, __VA_ARGS__)
+#define NOTHING(fn, ...) \
+    RESULT_ROW(fn(__VA_ARGS__) == NULL, "the result is not NULL", fn, __VA_ARGS__)
+#define NONE(fn, ...) \
+    RESULT_ROW(fn(__VA_ARGS__) == UINT32_MAX, "the result is not UINT32_MAX", fn, __VA_ARGS__)
+#define NONE_STARTED(fn, ...) \
+    RESULT_ROW(fn(__VA_ARGS__) == -1, "the result is not -1", fn, __VA_ARGS__)
+#define TEXT(fn, ...) \
+    RESULT_ROW(fn(__VA_ARGS__)[0] == '\0', "the text is not empty", fn, __VA_ARGS__)
+#define SCALAR(fn, ...)       RESULT_ROW(fn(__VA_ARGS__).rank == 0, "the shape has axes", fn, __VA_ARGS__)
 #define DOES_NOTHING(fn, ...) RESULT_ROW((fn(__VA_ARGS__), true), "", fn, __VA_ARGS__)
 /* NULL, and the address of NULL. */
-#define RELEASE(fn, type)      \
-    DOES_NOTHING(fn, NULL);    \
+#define RELEASE(fn, type)   \
+    DOES_NOTHING(fn, NULL); \
     DOES_NOTHING(fn, &(type *){ NULL })
 #define RETAIN(fn) NOTHING(fn, NULL)
 
@@ -263,14 +267,14 @@ static void null_handles_are_accepted(void **state)
 }
 
 /* Results of a NULL handle. */
-#define CLEARED(type, call)                                                        \
-    do {                                                                           \
-        type got, none;                                                            \
-        memset(&got, 0x55, sizeof got);                                            \
-        memset(&none, 0, sizeof none);                                             \
-        call;                                                                      \
-        if (memcmp(&got, &none, sizeof got) != 0)                                  \
-            fail_msg("%s does not clear its result", #call);                       \
+#define CLEARED(type, call)                                  \
+    do {                                                     \
+        type got, none;                                      \
+        memset(&got, 0x55, sizeof got);                      \
+        memset(&none, 0, sizeof none);                       \
+        call;                                                \
+        if (memcmp(&got, &none, sizeof got) != 0)            \
+            fail_msg("%s does not clear its result", #call); \
     } while (0)
 
 static void results_are_cleared(void **state)

@@ -127,13 +127,15 @@ static void logic(struct probe *p)
 static void losses(struct probe *p)
 {
     ROW(copse_cross_entropy, NEED(g), NEED(x), NEED(labels), NULL, NEED(&y));
-    ROW(copse_dense_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, NEED(labels), NULL, NEED(&y), NULL);
+    ROW(copse_dense_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, NEED(labels), NULL, NEED(&y),
+        NULL);
     ROW(copse_binary_cross_entropy, NEED(g), NEED(x), NEED(x), NULL, COPSE_MEAN, NEED(&y));
     ROW(copse_huber_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
     ROW(copse_smooth_l1_loss, NEED(g), NEED(x), NEED(x), 1.0f, COPSE_MEAN, NEED(&y));
     ROW(copse_kl_divergence, NEED(g), NEED(x), NEED(x), COPSE_MEAN, NEED(&y));
     ROW(copse_cosine_similarity, NEED(g), NEED(x), NEED(x), NEED(&y));
-    ROW(copse_cosine_embedding_loss, NEED(g), NEED(x), NEED(x), NEED(labels), 0.0f, COPSE_MEAN, NEED(&y));
+    ROW(copse_cosine_embedding_loss, NEED(g), NEED(x), NEED(x), NEED(labels), 0.0f, COPSE_MEAN,
+        NEED(&y));
 }
 
 static void sizes(struct probe *p)
@@ -198,8 +200,13 @@ static void reference(const void *params, const int32_t *spec, const struct cops
 static void user_ops(struct probe *p)
 {
     static const struct copse_user_sample sample = { .name = "x" };
-    static const struct copse_user_op_params params = { .name = "other", .operands = 1, .params = 1, .text = "other",
-                                                        .reference = reference, .samples = &sample, .sample_count = 1 };
+    static const struct copse_user_op_params params = { .name = "other",
+                                                        .operands = 1,
+                                                        .params = 1,
+                                                        .text = "other",
+                                                        .reference = reference,
+                                                        .samples = &sample,
+                                                        .sample_count = 1 };
     struct copse_user_op_params mine = params;
     copse_user_op *op, *made;
     mine.name = mine.text = "mine";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and of some of copse/train/. */
+/* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and of some
+   of copse/train/. */
 #include "copse/context.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
@@ -19,8 +20,10 @@ static void all_rows(struct probe *p)
     const struct copse_optimizer_rule *rule;
     copse_schedule *made;
     ROW(copse_optimizer_rule_find, NEED("adam"), NEED(&rule));
-    ROW(copse_schedule_create, NEED(ctx), NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
-    ROW(copse_schedule_create, ctx, &(struct copse_schedule_params){ .text = NEED("constant"), .rate = 1 }, &made);
+    ROW(copse_schedule_create, NEED(ctx),
+        NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
+    ROW(copse_schedule_create, ctx,
+        &(struct copse_schedule_params){ .text = NEED("constant"), .rate = 1 }, &made);
     ROW(copse_schedule_check, NEED("constant"));
     ROW(copse_parameter_groups_check, NEED("a: frozen"));
     ROW(copse_model_check_loss, NEED("huber"));
@@ -36,7 +39,8 @@ static void required_pointers_are_checked(void **state)
     int calls;
     (void)state;
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
-    OK(copse_schedule_create(ctx, &(struct copse_schedule_params){ .text = "constant", .rate = 1 }, &schedule));
+    OK(copse_schedule_create(ctx, &(struct copse_schedule_params){ .text = "constant", .rate = 1 },
+                             &schedule));
     const int wrong = run_rows(all_rows, &calls);
     printf("%d calls\n", calls);
     copse_schedule_release(&schedule);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Structs that can grow: each call refuses every word of `reserved` that is not 0, by name, and changes nothing; results
-   have zeros there. Rows: REFUSED(type, member, value of the argument struct, call), where `p` is the struct. */
-#include "copse/loop/feed.h"
+/* Structs that can grow: each call refuses every word of `reserved` that is not 0, by name, and
+   changes nothing; results have zeros there. Rows: REFUSED(type, member, value of the argument
+   struct, call), where `p` is the struct. */
 #include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
 #include "copse/data/checkpoint.h"
-#include "copse/loop/monitor.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
@@ -25,7 +24,8 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
-#include "copse/optim/schedule.h"
+#include "copse/loop/feed.h"
+#include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
@@ -33,12 +33,13 @@
 #include "copse/ops/recurrent.h"
 #include "copse/ops/rotary.h"
 #include "copse/ops/user_op.h"
+#include "copse/optim/schedule.h"
+#include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
-#include "copse/predict.h"
 #include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/rig.h"
@@ -60,17 +61,18 @@ static void refused(copse_status s, const char *type, const char *call, size_t w
                  s ? copse_last_error() : "");
 }
 
-/* `path` leads to the struct of `type` inside `p`, which is of type `outer`; it ends with a dot, or is empty. */
-#define REFUSED_IN(type, outer, path, call, ...)                                                   \
-    do {                                                                                           \
-        struct outer p = { __VA_ARGS__ };                                                          \
-        const size_t words = sizeof p.path reserved / sizeof p.path reserved[0];                   \
-        for (size_t word = 0; word < words; word++) {                                              \
-            p.path reserved[word] = UINT64_C(1) << 63;                                             \
-            refused(call, #type, #call, word);                                                     \
-            p.path reserved[word] = 0;                                                             \
-        }                                                                                          \
-        rows++;                                                                                    \
+/* `path` leads to the struct of `type` inside `p`, which is of type `outer`; it ends with a dot, or
+   is empty. */
+#define REFUSED_IN(type, outer, path, call, ...)                                 \
+    do {                                                                         \
+        struct outer p = { __VA_ARGS__ };                                        \
+        const size_t words = sizeof p.path reserved / sizeof p.path reserved[0]; \
+        for (size_t word = 0; word < words; word++) {                            \
+            p.path reserved[word] = UINT64_C(1) << 63;                           \
+            refused(call, #type, #call, word);                                   \
+            p.path reserved[word] = 0;                                           \
+        }                                                                        \
+        rows++;                                                                  \
     } while (0)
 #define REFUSED(type, call, ...) REFUSED_IN(type, type, , call, __VA_ARGS__)
 
@@ -94,7 +96,8 @@ static copse_status squares(copse_graph *g, const copse_batch *in, void *user, c
     return copse_mean_squared_error(g, rig_x(in), user, loss);
 }
 
-static copse_status lose_nothing(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *losses)
+static copse_status lose_nothing(copse_graph *g, const copse_batch *in, void *user,
+                                 struct copse_losses *losses)
 {
     (void)g, (void)in, (void)user, (void)losses;
     return COPSE_OK;
@@ -116,7 +119,8 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
 }
 
 /* A struct that the application's function fills for the library. */
-static copse_status give_source(void *user, const struct copse_input_context *in, struct copse_pipeline_source *out)
+static copse_status give_source(void *user, const struct copse_input_context *in,
+                                struct copse_pipeline_source *out)
 {
     (void)in;
     out->data = copse_dataset_retain(data);
@@ -135,7 +139,8 @@ static void half(const void *params, const int32_t *spec, const struct copse_hos
 
 static struct copse_user_launch any_launch;
 
-static copse_status launch_of(void *user, const struct copse_user_call *call, struct copse_user_launch *out)
+static copse_status launch_of(void *user, const struct copse_user_call *call,
+                              struct copse_user_launch *out)
 {
     (void)user;
     *out = any_launch;
@@ -145,15 +150,23 @@ static copse_status launch_of(void *user, const struct copse_user_call *call, st
 static void user_ops(void)
 {
     struct copse_user_sample sample = { .name = "x" };
-    struct copse_user_op_params op = { .name = "half", .operands = 1, .params = 1, .text = "half", .reference = half,
-                                       .samples = &sample, .sample_count = 1 };
+    struct copse_user_op_params op = { .name = "half",
+                                       .operands = 1,
+                                       .params = 1,
+                                       .text = "half",
+                                       .reference = half,
+                                       .samples = &sample,
+                                       .sample_count = 1 };
     copse_user_op *made;
-    REFUSED(copse_user_op_params, copse_user_op_register(ctx, &p, &made), .name = "half", .operands = 1, .params = 1,
-            .text = "half", .reference = half, .samples = &sample, .sample_count = 1);
-    REFUSED(copse_user_sample, (op.samples = &p, copse_user_op_register(ctx, &op, &made)), .name = "x");
+    REFUSED(copse_user_op_params, copse_user_op_register(ctx, &p, &made), .name = "half",
+            .operands = 1, .params = 1, .text = "half", .reference = half, .samples = &sample,
+            .sample_count = 1);
+    REFUSED(copse_user_sample, (op.samples = &p, copse_user_op_register(ctx, &op, &made)),
+            .name = "x");
     op.samples = &sample;
     op.launch = launch_of;
-    REFUSED(copse_user_launch, (any_launch = p, copse_user_op_register(ctx, &op, &made)), .groups = 1);
+    REFUSED(copse_user_launch, (any_launch = p, copse_user_op_register(ctx, &op, &made)),
+            .groups = 1);
 }
 
 static void devices(void)
@@ -167,24 +180,31 @@ static void devices(void)
     struct copse_conformance_summary summary;
     copse_conformance_job *job;
     REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
-    REFUSED_IN(copse_cache_params, copse_context_params, cache., copse_context_create(&p, &other), .no_env = false);
+    REFUSED_IN(copse_cache_params, copse_context_params, cache., copse_context_create(&p, &other),
+               .no_env = false);
     OK(copse_device_open(ctx, ids[0], NULL, &dev));
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
     OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
     REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .shares = 1);
     REFUSED(copse_buffer_params, copse_buffer_create(dev, &p, &buf), .size = 8);
-    REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x, .output_count = 1);
+    REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x,
+            .output_count = 1);
     REFUSED(copse_conformance_params, copse_conformance_run(ctx, &p, &summary), .ops = "relu");
     REFUSED(copse_conformance_params, copse_conformance_list(ctx, &p), .ops = "relu");
     REFUSED(copse_conformance_job_params, copse_conformance_start(ctx, &p, &job), .ops = "relu");
     REFUSED(copse_conformance_helper_params,
-            copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p }, &job), .user = NULL);
-    REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
+            copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p },
+                                    &job),
+            .user = NULL);
+    REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y),
+            .gamma = NULL);
     REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
-    REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y), .label_smoothing = 0.1f);
-    REFUSED(copse_cross_entropy_params, copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
+    REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y),
+            .label_smoothing = 0.1f);
+    REFUSED(copse_cross_entropy_params,
+            copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
@@ -221,37 +241,52 @@ static void input(void)
     REFUSED(copse_read_params, copse_read_text(ctx, "none", &p, &array), .max_bytes = 1);
     REFUSED(copse_csv_params, copse_read_csv(ctx, "none", &p, &array, &labels), .max_bytes = 1);
     REFUSED(copse_source_params,
-            copse_dataset_open(ctx, "none", &(struct copse_dataset_params){ .source = &p }, &made), .resize = NULL);
-    REFUSED_IN(copse_csv_params, copse_dataset_params, csv., copse_dataset_open(ctx, "none", &p, &made), .labels = NULL);
+            copse_dataset_open(ctx, "none", &(struct copse_dataset_params){ .source = &p }, &made),
+            .resize = NULL);
+    REFUSED_IN(copse_csv_params, copse_dataset_params, csv.,
+               copse_dataset_open(ctx, "none", &p, &made), .labels = NULL);
     REFUSED(copse_source_params,
-            copse_dataset_create(ctx, &table, NULL, &(struct copse_dataset_params){ .source = &p }, &made), .resize = NULL);
+            copse_dataset_create(ctx, &table, NULL, &(struct copse_dataset_params){ .source = &p },
+                                 &made),
+            .resize = NULL);
     REFUSED(copse_text_params,
-            copse_text_create(ctx, "none", 4, &(struct copse_dataset_params){ .source = &(struct copse_source_params){ .text = &p } },
-                              &made), .context = 1);
+            copse_text_create(ctx, "none", 4,
+                              &(struct copse_dataset_params){
+                                  .source = &(struct copse_source_params){ .text = &p } },
+                              &made),
+            .context = 1);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_batches_params, copse_batches_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
-    REFUSED(copse_input_plan_params, copse_input_plan_create(ctx, &p, &plan), .batch = 1, .rows = 3);
-    REFUSED(copse_distributed_params, copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
-    REFUSED_IN(copse_csv_params, copse_distributed_params, read.csv., copse_distributed_create(ctx, &p, &walk),
-               .data = data, .batches = { .batch = 1 });
-    REFUSED_IN(copse_input_context, copse_distributed_params, input., copse_distributed_create(ctx, &p, &walk),
-               .data = data, .batches = { .batch = 1 });
-    REFUSED_IN(copse_batches_params, copse_distributed_params, batches., copse_distributed_create(ctx, &p, &walk),
-               .data = data, .batches = { .batch = 1 });
-    REFUSED(copse_distributed_fn_params, copse_distributed_from_function(ctx, &p, &walk), .pipeline = give_source);
+    REFUSED(copse_input_plan_params, copse_input_plan_create(ctx, &p, &plan), .batch = 1,
+            .rows = 3);
+    REFUSED(copse_distributed_params, copse_distributed_create(ctx, &p, &walk), .data = data,
+            .batches = { .batch = 1 });
+    REFUSED_IN(copse_csv_params, copse_distributed_params, read.csv.,
+               copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
+    REFUSED_IN(copse_input_context, copse_distributed_params, input.,
+               copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
+    REFUSED_IN(copse_batches_params, copse_distributed_params, batches.,
+               copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
+    REFUSED(copse_distributed_fn_params, copse_distributed_from_function(ctx, &p, &walk),
+            .pipeline = give_source);
     struct copse_distributed_fn_params from = { .pipeline = give_source };
-    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_pipeline_source", "copse_distributed_from_function", 0);
+    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_pipeline_source",
+            "copse_distributed_from_function", 0);
     from.user = &from;
-    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_batches_params", "copse_distributed_from_function", 1);
+    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_batches_params",
+            "copse_distributed_from_function", 1);
     REFUSED(copse_step_functions, copse_step_create(ctx, NULL, &p, NULL, &step), .run = NULL);
-    REFUSED(copse_input_params, copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step), .dataset = give_data);
+    REFUSED(copse_input_params, copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step),
+            .dataset = give_data);
     REFUSED_IN(copse_batches_params, copse_input_params, batches.,
                copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step), .dataset = give_data);
-    REFUSED(copse_single_loss_params, copse_single_loss_step_create(ctx, &p, &step), .make = make_nothing);
-    REFUSED_IN(copse_input_params, copse_single_loss_params, input., copse_single_loss_step_create(ctx, &p, &step),
-               .make = make_nothing);
-    REFUSED(copse_checkpoint_params, copse_checkpoint_write(ctx, "/none/none", &p), .array_count = 0);
+    REFUSED(copse_single_loss_params, copse_single_loss_step_create(ctx, &p, &step),
+            .make = make_nothing);
+    REFUSED_IN(copse_input_params, copse_single_loss_params, input.,
+               copse_single_loss_step_create(ctx, &p, &step), .make = make_nothing);
+    REFUSED(copse_checkpoint_params, copse_checkpoint_write(ctx, "/none/none", &p),
+            .array_count = 0);
 }
 
 static void training(void)
@@ -277,69 +312,97 @@ static void training(void)
     float predicted[2];
     const float points[4] = { 0, 1, 2, 3 };
     const int32_t classes[2] = { 0, 1 };
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points };
-    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+    };
+    const struct copse_array_view labels = {
+        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+    };
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
     copse_model *model;
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
-    REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other), .bucket_bytes = 0);
-    REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other), .bucket_bytes = 0);
-    REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other), .bucket_bytes = 0);
-    REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
-    REFUSED(copse_strategy_params, copse_parameter_server_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
-    REFUSED(copse_accelerator_params, copse_accelerator_create(ctx, ids, 1, &p, &other), .cores = 0);
+    REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other),
+            .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other),
+            .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other),
+            .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other),
+            .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_parameter_server_create(ctx, NULL, ids, 1, &p, &other),
+            .bucket_bytes = 0);
+    REFUSED(copse_accelerator_params, copse_accelerator_create(ctx, ids, 1, &p, &other),
+            .cores = 0);
     REFUSED_IN(copse_strategy_params, copse_accelerator_params, strategy.,
                copse_accelerator_create(ctx, ids, 1, &p, &other), .cores = 0);
     OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) }, &t));
-    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing }, &ts));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) },
+        &t));
+    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing },
+                               &ts));
     OK(copse_step_create(ctx, NULL, NULL, NULL, &step));
-    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
+    OK(copse_cluster_spec_parse(
+        ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
     REFUSED(copse_context_params, copse_strategy_update_config(st, &p, &config), .no_env = false);
-    REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
-    REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
+    REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w",
+            .shape = COPSE_SHAPE(2));
+    REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w",
+            .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
     REFUSED(copse_build_params, copse_layer_plan(layer, &p, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
     copse_schedule *schedule;
-    REFUSED(copse_schedule_params, copse_schedule_create(ctx, &p, &schedule), .text = "cosine", .rate = 1);
+    REFUSED(copse_schedule_params, copse_schedule_create(ctx, &p, &schedule), .text = "cosine",
+            .rate = 1);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
-    REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer., copse_trainer_create(st, &p, &second),
-               .loss = squares);
+    REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer.,
+               copse_trainer_create(st, &p, &second), .loss = squares);
     REFUSED(copse_tower_params, copse_tower_create(st, &p, &tower), .name = "a");
-    REFUSED_IN(copse_optimizer_params, copse_tower_params, optimizer., copse_tower_create(st, &p, &tower), .name = "a");
-    REFUSED(copse_train_step_params, copse_train_step_create(st, &p, &made), .losses = lose_nothing);
-    REFUSED_IN(copse_optimizer_params, copse_train_step_params, optimizer., copse_train_step_create(st, &p, &made),
-               .losses = lose_nothing);
+    REFUSED_IN(copse_optimizer_params, copse_tower_params, optimizer.,
+               copse_tower_create(st, &p, &tower), .name = "a");
+    REFUSED(copse_train_step_params, copse_train_step_create(st, &p, &made),
+            .losses = lose_nothing);
+    REFUSED_IN(copse_optimizer_params, copse_train_step_params, optimizer.,
+               copse_train_step_create(st, &p, &made), .losses = lose_nothing);
     const float x[2] = { 1, 2 };
-    REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
-    REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
-    REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
-            .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_step(t, &p),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_feed(t, &p),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 1 }, &batches));
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
     copse_batches_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
-    REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");
-    OK(copse_model_create(st, copse_dataset_schema(labelled), &(struct copse_model_params){ .network = "dense out" }, &model));
+    REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model),
+            .network = "dense out");
+    OK(copse_model_create(st, copse_dataset_schema(labelled),
+                          &(struct copse_model_params){ .network = "dense out" }, &model));
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
-    REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation), .worst_count = 0);
-    REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL), .length = 1);
+    REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
+            .worst_count = 0);
+    REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL),
+            .length = 1);
     copse_model_release(&model);
     copse_dataset_release(&labelled);
-    REFUSED(copse_host_batch, copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),
+    REFUSED(copse_host_batch,
+            copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_evaluate(t, &p, &result),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_train_step_run(ts, &p, &step_result),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_state_params, copse_trainer_checkpoint(t, "/none/none", &p), .array_count = 0);
-    REFUSED(copse_state_params, copse_replicated_checkpoint(st, "/none/none", &p), .array_count = 0);
+    REFUSED(copse_state_params, copse_replicated_checkpoint(st, "/none/none", &p),
+            .array_count = 0);
     REFUSED(copse_cross_device_params, copse_cross_device_create(ctx, &p, &cross), .pack_bytes = 0);
     REFUSED(copse_cluster_params, copse_cluster_open(ctx, spec, &p, &cluster), .warn_ms = 0);
     REFUSED(copse_monitor_params, copse_monitor_create(step, &p, &monitor), .keep = 0);
@@ -366,9 +429,9 @@ static void reserved_words_are_refused(void **state)
 
 /* ---- results ---- */
 
-#define ZEROED(result)                                                                             \
-    for (size_t i = 0; i < sizeof (result).reserved / sizeof (result).reserved[0]; i++)            \
-        assert_true((result).reserved[i] == 0)
+#define ZEROED(result)                                                                \
+    for (size_t i = 0; i < sizeof(result).reserved / sizeof(result).reserved[0]; i++) \
+    assert_true((result).reserved[i] == 0)
 
 static copse_status keep_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
@@ -411,7 +474,8 @@ static void results_have_zeros(void **state)
     memset(&info, 0xa5, sizeof info);
     copse_dataset_describe(data, &info);
     ZEROED(info);
-    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 1, .rows = 3 }, &plan));
+    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 1, .rows = 3 },
+                               &plan));
     memset(&reading, 0xa5, sizeof reading);
     OK(copse_input_plan_describe(plan, 0, &reading));
     ZEROED(reading);
@@ -425,14 +489,20 @@ static void results_have_zeros(void **state)
     copse_monitor_describe(monitor, &done);
     ZEROED(done);
     OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v),
-                                                                .summarize_gradients = true }, &t));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = squares,
+                                                            .user = copse_variable_tensor(v),
+                                                            .summarize_gradients = true },
+                            &t));
     memset(&evaluated, 0xa5, sizeof evaluated);
     OK(copse_trainer_evaluate(t, &batch, &evaluated));
     ZEROED(evaluated);
-    OK(copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 1, .held_out = batches, .on_epoch = keep_epoch,
-                                                               .user = &epoch }));
+    OK(copse_trainer_fit(
+        t, batches,
+        &(struct copse_fit_params){
+            .epochs = 1, .held_out = batches, .on_epoch = keep_epoch, .user = &epoch }));
     ZEROED(epoch);
     ZEROED(epoch.training);
     ZEROED(epoch.held_out);

@@ -86,7 +86,8 @@ static void the_mode_of_the_old_file_is_kept(void **state)
         struct copse_atomic_file f;
         assert_int_equal(chmod(target, modes[i]), 0);
         assert_int_equal(copse__atomic_open(&f, &mem, target), COPSE_OK);
-        assert_int_equal(mode_of(f.temp), modes[i]); /* from the start: nobody else may read the new content */
+        /* from the start: nobody else may read the new content */
+        assert_int_equal(mode_of(f.temp), modes[i]);
         assert_int_equal(copse__atomic_commit(&f), COPSE_OK);
         assert_int_equal(mode_of(target), modes[i]);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* node SCENARIO [argument [second]]: one worker of a job, described by the environment. Prints what came of it and
-   exits with 0 when it is what the scenario expects. cluster.sh starts several. */
+/* node SCENARIO [argument [second]]: one worker of a job, described by the environment. Prints what
+   came of it and exits with 0 when it is what the scenario expects. cluster.sh starts several. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,8 @@ static int look(void)
             return failed(c->t.text);
         const copse_status s = c->table->wait(&c->t, in[0].op, 0);
         if (s) {
-            fprintf(stderr, "message %u: a look at what has come gave %s\n", i, copse_status_name(s));
+            fprintf(stderr, "message %u: a look at what has come gave %s\n", i,
+                    copse_status_name(s));
             return 1;
         }
         if (theirs[0] != mine[0] || theirs[1] != mine[1] || !ends(&out[0]) || !ends(&out[1]))
@@ -112,9 +113,8 @@ static int order(void)
 
 static int agree(void)
 {
-    const copse_status s = copse__cluster_agree(c, "the model", copse_cluster_rank(c) == 1
-                                                                    ? "w f32 [2]\n"
-                                                                    : "w f32 [3]\n");
+    const copse_status s = copse__cluster_agree(
+        c, "the model", copse_cluster_rank(c) == 1 ? "w f32 [2]\n" : "w f32 [3]\n");
     say(s ? copse_last_error() : "nothing was noticed");
     return s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "it has 'w f32 [2]'") ? 0 : 1;
 }
@@ -125,7 +125,8 @@ static int die(void)
     const uint32_t size = copse_cluster_size(c);
     uint32_t mine = 10 + copse_cluster_rank(c), all[COPSE_MAX_WORKERS], expected = 0;
     copse_status s = COPSE_OK;
-    for (uint32_t i = 0; i < 10 && !s; i++) /* the last may fail already: who dies had all it waited for */
+    /* the last may fail already: who dies had all it waited for */
+    for (uint32_t i = 0; i < 10 && !s; i++)
         s = copse__cluster_allgather(c, &mine, all, 4, "before");
     if (copse_cluster_rank(c) == 1)
         raise(argument ? SIGSTOP : SIGKILL); /* cluster.sh wakes it */
@@ -182,8 +183,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(void);
-    } scenarios[] = { { "collect", collect }, { "look", look }, { "order", order }, { "agree", agree }, { "die", die },
-                      { "reduce", reduce },   { "values", values }, { "window", window } };
+    } scenarios[] = { { "collect", collect }, { "look", look },    { "order", order },
+                      { "agree", agree },     { "die", die },      { "reduce", reduce },
+                      { "values", values },   { "window", window } };
     copse_cluster_spec *spec;
     const char *name = argc > 1 ? argv[1] : "";
     argument = argc > 2 ? atoi(argv[2]) : 0;

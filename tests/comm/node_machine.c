@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of several processes need to know of the machine: free ports, and how late it is with everything. */
+/* What tests of several processes need to know of the machine: free ports, and how late it is with
+   everything. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, flock */
 
 #include <arpa/inet.h>
@@ -23,15 +24,15 @@
 
 enum { MAX_RESERVED = 4096 };
 
-/* A port that a test has been given: its own as long as the process lives that asked for it. A job listens at some
-   of its ports later than others, so being free now is not enough. */
+/* A port that a test has been given: its own as long as the process lives that asked for it. A job
+   listens at some of its ports later than others, so being free now is not enough. */
 struct reserved {
     int port;
     pid_t owner;
 };
 
-/* Ports outside of those that the system gives to whoever connects, or another process might have one before the
-   job listens there. */
+/* Ports outside of those that the system gives to whoever connects, or another process might have
+   one before the job listens there. */
 static void find_range(uint32_t *first, uint32_t *count)
 {
     unsigned low = 32768, high = 60999;
@@ -89,7 +90,8 @@ int node_ports(int wanted, int owner)
     uint32_t at = (uint32_t)((copse__now_ns() / 1000 * 2654435761u) >> 16) % range;
     for (uint32_t tries = 0; found < wanted && tries < range; tries++, at = (at + 1) % range) {
         const int port = (int)(first + at);
-        const struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        const struct sockaddr_in address = { .sin_family = AF_INET,
+                                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                              .sin_port = htons((uint16_t)port) };
         if (is_reserved(list, count, port) || count == MAX_RESERVED)
             continue;
@@ -115,7 +117,8 @@ int node_ports(int wanted, int owner)
 
 enum { SLEEP_MS = 50, USUAL_MS = 10 };
 
-/* Sleep, and write to a disk where there is a file; by how many ms that took longer than it should have. */
+/* Sleep, and write to a disk where there is a file; by how many ms that took longer than it should
+   have. */
 static int64_t late_once(int fd)
 {
     const uint64_t begin = copse__now_ns();
@@ -126,8 +129,9 @@ static int64_t late_once(int fd)
     return late > USUAL_MS ? late : 0;
 }
 
-/* Sleeps and writes to a disk in turn, until it is ended or its parent is gone; a line for each time that took longer
-   than it should have: when that was, in ms since 1970, and by how many ms. */
+/* Sleeps and writes to a disk in turn, until it is ended or its parent is gone; a line for each
+   time that took longer than it should have: when that was, in ms since 1970, and by how many
+   ms. */
 int node_pulse(const char *path)
 {
     const pid_t parent = getppid();
@@ -137,8 +141,8 @@ int node_pulse(const char *path)
         struct timespec t;
         const int64_t late = late_once(fd);
         clock_gettime(CLOCK_REALTIME, &t);
-        const int n = snprintf(line, sizeof line, "%lld %lld\n", (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000,
-                               (long long)late);
+        const int n = snprintf(line, sizeof line, "%lld %lld\n",
+                               (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000, (long long)late);
         if (write(fd, line, (size_t)n) != n)
             break;
     }
@@ -150,11 +154,13 @@ static _Atomic uint64_t *late_ms; /* shared with the process that measures */
 void node_watch_machine(void)
 {
     const pid_t parent = getpid();
-    void *shared = mmap(NULL, sizeof *late_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, sizeof *late_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     late_ms = shared == MAP_FAILED ? NULL : shared;
     if (!late_ms || fork() != 0)
         return;
-    for (int fd = 0; fd <= STDERR_FILENO; fd++) /* who waits for their ends does not wait for this */
+    /* who waits for their ends does not wait for this */
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
         close(fd);
     while (getppid() == parent)
         atomic_fetch_add(late_ms, (uint64_t)late_once(-1));

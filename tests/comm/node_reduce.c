@@ -55,8 +55,9 @@ static copse_status make(struct job *j, copse_context *ctx, copse_cluster *c)
     for (uint32_t r = 0; r < RANKS; r++)
         ranks[r] = (struct copse_exchange_rank){ j->g.queue[r],
                                                  { j->g.step[r], 0, 4 * COPSE_STEP_WORDS } };
-    const struct copse_exchange_params params = { .ctx = ctx, .ranks = ranks, .rank_count = RANKS,
-                                                  .group = &j->group, .pause = count_step };
+    const struct copse_exchange_params params = {
+        .ctx = ctx, .ranks = ranks, .rank_count = RANKS, .group = &j->group, .pause = count_step
+    };
     COPSE_TRY(copse__exchange_create(&params, &j->x));
     COPSE_TRY(copse__exchange_piece(j->x, copse__round_up(NUMBERS, COPSE_UNIT), &piece));
     COPSE_TRY(add_bucket(&j->g, j->x, piece, 0, 4096, &j->buckets[0]));
@@ -67,8 +68,8 @@ static void write_all(struct job *j, uint32_t step, uint64_t *ready)
 {
     const uint32_t first = j->group.first;
     for (uint32_t r = 0; r < RANKS; r++) {
-        const struct copse_binding to = step ? copse__exchange_gradients(j->x, 0, r)
-                                             : copse__exchange_values(j->x, 0, r);
+        const struct copse_binding to =
+            step ? copse__exchange_gradients(j->x, 0, r) : copse__exchange_values(j->x, 0, r);
         for (uint32_t i = 0; i < NUMBERS; i++)
             room[i] = step ? gradient(first + r, i, step) : first_value(i);
         if (step)

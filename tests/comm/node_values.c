@@ -29,7 +29,8 @@ static void fill(uint32_t rank, uint32_t count, float *to)
     }
 }
 
-static copse_status per_replica(copse_strategy *st, copse_type type, uint32_t count, copse_value **out)
+static copse_status per_replica(copse_strategy *st, copse_type type, uint32_t count,
+                                copse_value **out)
 {
     copse_value *c[RANKS] = { NULL };
     float *room = calloc(count, sizeof *room);
@@ -86,7 +87,8 @@ static copse_status sums(copse_strategy *st, uint32_t count, double *seconds)
 
 static copse_status mixed(copse_strategy *st)
 {
-    const uint32_t total = copse_strategy_replicas_in_sync(st), first = copse_strategy_first_rank(st);
+    const uint32_t total = copse_strategy_replicas_in_sync(st),
+                   first = copse_strategy_first_rank(st);
     copse_value *values[2] = { NULL }, *out[2] = { NULL }, *c[RANKS];
     float x[RANKS], mean;
     int32_t rows[COPSE_MAX_REPLICAS];
@@ -134,9 +136,13 @@ static copse_status variables(copse_strategy *st)
     copse_value *seen;
     float x;
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "count", .shape = COPSE_SHAPE(1), .values = &mine,
-                                             .synchronization = COPSE_SYNC_ON_READ,
-                                             .aggregation = COPSE_AGGREGATION_SUM }, &v));
+        st,
+        &(struct copse_variable_params){ .name = "count",
+                                         .shape = COPSE_SHAPE(1),
+                                         .values = &mine,
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        &v));
     COPSE_TRY(copse_read(v, &seen));
     const copse_status s = copse_value_read(seen, &x);
     copse_value_release(&seen);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameter servers by windows and by messages: that what a worker reads is of one moment while others push, and how
-   fast both ways are. The last rank serves. */
+/* Parameter servers by windows and by messages: that what a worker reads is of one moment while
+   others push, and how fast both ways are. The last rank serves. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,8 +28,8 @@ static copse_status make(struct table *t, copse_cluster *c)
         snprintf(name, sizeof name, "v%u", i);
         t->values[i] = calloc(t->counts[i], sizeof(float));
         t->elements += t->counts[i];
-        const struct copse_server_variable v = { name, COPSE_F32, COPSE_SHAPE(t->counts[i]), t->values[i],
-                                                 copse_cluster_is_chief(c) };
+        const struct copse_server_variable v = { name, COPSE_F32, COPSE_SHAPE(t->counts[i]),
+                                                 t->values[i], copse_cluster_is_chief(c) };
         COPSE_TRY(t->server->table->make(t->server, &v, &t->ids[i]));
     }
     t->gradients = malloc(t->elements * sizeof *t->gradients);
@@ -48,8 +48,9 @@ static void unmake(struct table *t)
 
 static copse_status push(struct table *t, uint64_t *count)
 {
-    const struct copse_server_push p = { .rate = 1.0f, .scale = 1.0f, .gradients = t->gradients,
-                                         .elements = t->elements };
+    const struct copse_server_push p = {
+        .rate = 1.0f, .scale = 1.0f, .gradients = t->gradients, .elements = t->elements
+    };
     return t->server->table->push(t->server, t->group, &p, count);
 }
 
@@ -67,9 +68,10 @@ static copse_status check(const struct table *t, uint64_t least)
             if (((const float *)t->values[i])[k] != first)
                 return copse_fail(COPSE_ERR_INTERNAL, "%u of variable %u is %g beside %g", k, i,
                                   (double)((const float *)t->values[i])[k], (double)first);
-    return first >= (float)least ? COPSE_OK
-                                 : copse_fail(COPSE_ERR_INTERNAL, "%g where there were %llu updates",
-                                              (double)first, (unsigned long long)least);
+    return first >= (float)least
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_INTERNAL, "%g where there were %llu updates", (double)first,
+                            (unsigned long long)least);
 }
 
 static copse_status read_and_write(copse_cluster *c)
@@ -163,9 +165,9 @@ int node_window(copse_context *ctx, copse_cluster *c, uint32_t bytes)
         fprintf(stderr, "rank %u: %s\n", copse_cluster_rank(c), copse_last_error());
     else
         printf("rank %u: by %s: %llu read, %llu tries again, %llu asked, %llu pushed\n",
-               copse_cluster_rank(c), how.is_used ? "windows" : "messages", (unsigned long long)how.pulls,
-               (unsigned long long)how.retries, (unsigned long long)how.asked,
-               (unsigned long long)how.pushes);
+               copse_cluster_rank(c), how.is_used ? "windows" : "messages",
+               (unsigned long long)how.pulls, (unsigned long long)how.retries,
+               (unsigned long long)how.asked, (unsigned long long)how.pushes);
     if (!s && !bytes && is_server && did.updates != (uint64_t)copse_cluster_size(c) * PUSHES)
         return 1;
     return s ? 1 : 0;

@@ -17,8 +17,8 @@ static void assert_bad(const char *json, copse_status expected, const char *text
 
 /* ---- roles and ranks ---- */
 
-#define WITH_CHIEF                                                                                 \
-    "{\"cluster\":{\"chief\":[\"a:1\"],\"worker\":[\"b:1\",\"c:1\"],\"ps\":[\"d:1\"],"             \
+#define WITH_CHIEF                                                                     \
+    "{\"cluster\":{\"chief\":[\"a:1\"],\"worker\":[\"b:1\",\"c:1\"],\"ps\":[\"d:1\"]," \
     "\"evaluator\":[\"e:1\"]},"
 #define WITHOUT_CHIEF "{\"cluster\":{\"worker\":[\"b:1\",\"c:1\"]},"
 
@@ -47,7 +47,8 @@ static void clu_1(void **state)
     assert_place(WITHOUT_CHIEF "\"task\":{\"type\":\"worker\",\"index\":0}}", 2, 0, true);
     assert_place(WITHOUT_CHIEF "\"task\":{\"type\":\"worker\",\"index\":1}}", 2, 1, false);
     /* the index is 0 where it is missing; what we do not know is left alone */
-    assert_place(WITHOUT_CHIEF "\"rpc_layer\":\"grpc\",\"task\":{\"type\":\"worker\"}}", 2, 0, true);
+    assert_place(WITHOUT_CHIEF "\"rpc_layer\":\"grpc\",\"task\":{\"type\":\"worker\"}}", 2, 0,
+                 true);
 
     copse_cluster_spec *spec;
     uint32_t n;
@@ -112,17 +113,17 @@ static void clu_2(void **state)
     assert_bad("{\"cluster\":", COPSE_ERR_FORMAT, "not JSON");
     assert_bad(WITHOUT_CHIEF TASK "} x", COPSE_ERR_FORMAT, "not JSON");
 
-    static const char *const addresses[] = { "a",      "a:",      ":1",    "a:0",  "a:65536",
-                                             "a:1 ",   "a:x",     "::1:7", "[]:7", "a:-1",
-                                             "a b:80", "a:99999999999999999999" };
+    static const char *const addresses[] = {
+        "a",   "a:",    ":1",   "a:0",  "a:65536", "a:1 ",
+        "a:x", "::1:7", "[]:7", "a:-1", "a b:80",  "a:99999999999999999999"
+    };
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         char json[128];
         snprintf(json, sizeof json, "{\"cluster\":{\"worker\":[\"%s\"]}," TASK "}", addresses[i]);
         assert_bad(json, COPSE_ERR_ARGUMENT, "must be host:port");
     }
     copse_cluster_spec *spec;
-    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"[::1]:7\"]}," TASK "}",
-                                &spec));
+    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"[::1]:7\"]}," TASK "}", &spec));
     copse_cluster_spec_release(&spec);
     FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_parse(ctx, NULL, &spec), "NULL");
 }
@@ -131,8 +132,10 @@ static void clu_2(void **state)
 
 static void forget(void)
 {
-    static const char *const names[] = { "COPSE_CONFIG",         "TF_CONFIG", "PMI_RANK",
-                                         "OMPI_COMM_WORLD_RANK", "PMI_SIZE",  "OMPI_COMM_WORLD_SIZE" };
+    static const char *const names[] = {
+        "COPSE_CONFIG",         "TF_CONFIG", "PMI_RANK",
+        "OMPI_COMM_WORLD_RANK", "PMI_SIZE",  "OMPI_COMM_WORLD_SIZE"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives of values when workers do not come to the same one, cannot take part, or are lost on the way: who it
-   is is said on all the others, and nobody waits for ever. */
+/* Collectives of values when workers do not come to the same one, cannot take part, or are lost on
+   the way: who it is is said on all the others, and nobody waits for ever. */
 #include <stdatomic.h>
 
 #include "copse/distribute/replica.h"
 #include "tests/rig/worker_rig.h"
 
-static copse_status sum_of(copse_strategy *st, copse_reduce_op op, copse_type type, copse_shape shape)
+static copse_status sum_of(copse_strategy *st, copse_reduce_op op, copse_type type,
+                           copse_shape shape)
 {
     static const float zeros[8];
     copse_value *c[8] = { NULL }, *v, *out = NULL;
@@ -26,9 +27,12 @@ static copse_status sum_of(copse_strategy *st, copse_reduce_op op, copse_type ty
 static copse_status local_variable(copse_strategy *st, const char *name, copse_variable **v)
 {
     return copse_variable_create(
-        st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(2),
-                                             .synchronization = COPSE_SYNC_ON_READ,
-                                             .aggregation = COPSE_AGGREGATION_SUM }, v);
+        st,
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = COPSE_SHAPE(2),
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        v);
 }
 
 /* ---- other collectives ---- */
@@ -109,7 +113,8 @@ static copse_status sparse_rows(uint32_t rows, copse_value **out)
 {
     static const float zeros[8];
     static const int32_t row = 0;
-    return copse_value_sparse(ctx, &(struct copse_sparse_params){ COPSE_SHAPE(rows, 2), 1, &row, zeros }, out);
+    return copse_value_sparse(
+        ctx, &(struct copse_sparse_params){ COPSE_SHAPE(rows, 2), 1, &row, zeros }, out);
 }
 
 enum { CASES = 9 };
@@ -127,10 +132,13 @@ static copse_status odd_value(uint32_t i, bool is_odd, copse_value **out)
     copse_value *list[2] = { NULL };
     copse_status s;
     if (i < COPSE_COUNT(cases))
-        return is_odd ? array_of(cases[i].type, cases[i].shape, out) : array_of(COPSE_F32, COPSE_SHAPE(3), out);
+        return is_odd ? array_of(cases[i].type, cases[i].shape, out)
+                      : array_of(COPSE_F32, COPSE_SHAPE(3), out);
     if (i == 6) /* as many elements, and so many digits that the text has no room for them */
-        return array_of(COPSE_F32, is_odd ? (copse_shape){ 6, { 1, 1, 1, 1, 1, 256 } }
-                                          : (copse_shape){ 6, { 1, 1, 1, 1, 256, 1 } }, out);
+        return array_of(COPSE_F32,
+                        is_odd ? (copse_shape){ 6, { 1, 1, 1, 1, 1, 256 } }
+                               : (copse_shape){ 6, { 1, 1, 1, 1, 256, 1 } },
+                        out);
     if (i == 7)
         return is_odd ? sparse_rows(3, out) : sparse_rows(4, out);
     /* a list whose second part differs */
@@ -144,7 +152,8 @@ static copse_status odd_value(uint32_t i, bool is_odd, copse_value **out)
     return s;
 }
 
-/* seen: how many were refused so, and reductions that came out in between; path: the text of the first. */
+/* seen: how many were refused so, and reductions that came out in between; path: the text of the
+   first. */
 static copse_status reduce_odd_values(struct worker *w, copse_strategy *st)
 {
     static const int axis = 0;
@@ -154,7 +163,8 @@ static copse_status reduce_odd_values(struct worker *w, copse_strategy *st)
         COPSE_TRY(odd_value(i, is_odd, &v));
         copse_status s = copse_strategy_reduce_to(st, COPSE_REDUCE_SUM, v, NULL, &out);
         if (s != COPSE_ERR_SHAPE)
-            return copse_fail(COPSE_ERR_INTERNAL, "case %u: %s: %s", i, copse_status_name(s), copse_last_error());
+            return copse_fail(COPSE_ERR_INTERNAL, "case %u: %s: %s", i, copse_status_name(s),
+                              copse_last_error());
         if (w->seen[0]++ == 0)
             snprintf(w->path, sizeof w->path, "%.63s", copse_last_error());
         copse_value_release(&v);
@@ -182,8 +192,9 @@ static void operands_that_differ_are_refused_by_all(void **state)
     for (uint32_t v = 0; v < 3; v++) {
         assert_int_equal(w[v].seen[0], CASES);
         assert_int_equal(w[v].seen[1], CASES);
-        const char *says = v == 2 ? "cluster: worker 0 (h0:1) has f32 [3] in 'sum', this worker f32 "
-                                  : "cluster: worker 2 (h2:1) has f32 [2] in 'sum', this worker f32 ";
+        const char *says = v == 2
+                               ? "cluster: worker 0 (h0:1) has f32 [3] in 'sum', this worker f32 "
+                               : "cluster: worker 2 (h2:1) has f32 [2] in 'sum', this worker f32 ";
         if (strncmp(w[v].path, says, 60) != 0)
             fail_msg("worker %u: %s", v, w[v].path);
     }
@@ -217,7 +228,8 @@ static void a_refusal_goes_before_operands_that_differ(void **state)
 
 /* ---- one that cannot take part ---- */
 
-/* Components of two shapes on worker 1; destinations that are not there on worker 0; then as if nothing had been. */
+/* Components of two shapes on worker 1; destinations that are not there on worker 0; then as if
+   nothing had been. */
 static copse_status refuse(struct worker *w, copse_strategy *st)
 {
     static const uint32_t nowhere = 7;
@@ -307,7 +319,8 @@ static copse_status all_kinds(struct worker *w, copse_strategy *st)
     static const float x[3000];
     static const int axis = 0;
     const struct copse_sparse_params p = { COPSE_SHAPE(4, 1), 1, &row, x };
-    const struct copse_cross_device_params own = { .kind = COPSE_CROSS_TO_ONE, .accumulate = largest };
+    const struct copse_cross_device_params own = { .kind = COPSE_CROSS_TO_ONE,
+                                                   .accumulate = largest };
     copse_value *values[2], *out[2] = { NULL };
     copse_cross_device *cross;
     copse_variable *v;
@@ -315,9 +328,12 @@ static copse_status all_kinds(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(3000), x, &values[0]));
     COPSE_TRY(copse_value_sparse(ctx, &p, &values[1]));
     copse_status s = copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "first", .shape = COPSE_SHAPE(2),
-                                             .synchronization = COPSE_SYNC_ON_READ,
-                                             .aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA }, &v);
+        st,
+        &(struct copse_variable_params){ .name = "first",
+                                         .shape = COPSE_SHAPE(2),
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA },
+        &v);
     if (w->rank == VICTIM) {
         plan.is_armed = true;
         is_scarce = w->job != NULL;
@@ -359,8 +375,8 @@ static void a_lost_worker_is_named_wherever_it_stops(void **state)
         for (uint32_t v = 0; v < 3; v += 2)
             if (w[v].status != COPSE_OK && /* who had all it needed */
                 (w[v].status != COPSE_ERR_COMM || !strstr(w[v].text, "lost worker 1 (h1:1)")))
-                fail_msg("message %u, worker %u: %s: %s", plan.at, v, copse_status_name(w[v].status),
-                         w[v].text);
+                fail_msg("message %u, worker %u: %s: %s", plan.at, v,
+                         copse_status_name(w[v].status), w[v].text);
         assert_true(w[0].status != COPSE_OK || w[2].status != COPSE_OK);
     }
     devices_back();
@@ -397,7 +413,8 @@ static void memory_that_ends_holds_nobody_up(void **state)
     copse_context_release(&ctx);
     ctx = plenty;
     devices_back();
-    printf("  %u allocations, %u came out, %u of them on both workers\n", fails_at - 1, came, refused);
+    printf("  %u allocations, %u came out, %u of them on both workers\n", fails_at - 1, came,
+           refused);
     assert_true(came > fails_at / 2 && refused > 5);
 }
 

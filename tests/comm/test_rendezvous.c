@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How Gloo's ranks find each other: those that come, those that leave, and strangers of all kinds. Ranks are threads,
-   and rank 0 listens at a port of this machine. */
+/* How Gloo's ranks find each other: those that come, those that leave, and strangers of all kinds.
+   Ranks are threads, and rank 0 listens at a port of this machine. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -68,8 +68,15 @@ static void start(struct rank *list, uint32_t i, uint64_t job, uint64_t wait_ns)
     struct rank *r = &list[i];
     memset(r, 0, sizeof *r);
     r->t = (struct copse_transport){
-        .rank = i, .size = RANKS, .addresses = addresses, .job = job, .deadline_ns = copse__now_ns() + wait_ns,
-        .warn_ns = UINT64_MAX, .resize = resize, .warn = warn, .user = r,
+        .rank = i,
+        .size = RANKS,
+        .addresses = addresses,
+        .job = job,
+        .deadline_ns = copse__now_ns() + wait_ns,
+        .warn_ns = UINT64_MAX,
+        .resize = resize,
+        .warn = warn,
+        .user = r,
     };
 }
 
@@ -103,7 +110,8 @@ static void assert_met(const struct rank *r, uint64_t lost)
 /* A stranger's connection to rank 0, once that listens. */
 static int knock(void)
 {
-    const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    const struct sockaddr_in at = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                     .sin_port = htons((uint16_t)port) };
     for (;;) {
         const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -120,7 +128,8 @@ static int choose_port(void **state)
 {
     (void)state;
     for (port = 20000 + (int)(copse__now_ns() / 1000 % 10000); port < 32000; port++) {
-        const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        const struct sockaddr_in at = { .sin_family = AF_INET,
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                         .sin_port = htons((uint16_t)port) };
         const int fd = socket(AF_INET, SOCK_STREAM, 0);
         const bool is_free = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
@@ -152,8 +161,10 @@ static void test_all_connect(void **state)
 /* More of them than there are places; some say something, all stay. */
 static void test_strangers_take_no_place(void **state)
 {
-    static const char *const said[] = { "", "x", "GET / HTTP/1.0\r\n\r\n",
-                                        "more than what a rank would say before it is asked for more" };
+    static const char *const said[] = {
+        "", "x", "GET / HTTP/1.0\r\n\r\n",
+        "more than what a rank would say before it is asked for more"
+    };
     struct rank list[RANKS];
     int held[STRANGERS];
     (void)state;
@@ -210,7 +221,8 @@ static void test_the_first_one_fails(void **state)
     }
 }
 
-/* A process of another job, or with another description of this one, calls rank 0: it says that it is `rank` of `size`. */
+/* A process of another job, or with another description of this one, calls rank 0: it says that it
+   is `rank` of `size`. */
 static void call_from_another_job(struct rank *other, uint32_t rank, uint32_t size)
 {
     start(other, rank, 6, 20 * SECOND_NS);
@@ -250,7 +262,8 @@ static void test_who_was_sent_away_is_named(void **state)
     copse__thread_join(&list[0].thread);
     assert_int_equal(list[0].status, COPSE_ERR_TIMEOUT);
     assert_true(list[0].t.missing == 6);
-    assert_non_null(strstr(list[0].t.text, "rank 2 was rejected: it has another description of the cluster"));
+    assert_non_null(
+        strstr(list[0].t.text, "rank 2 was rejected: it has another description of the cluster"));
 }
 
 static void test_who_does_not_come_is_named(void **state)
@@ -281,10 +294,12 @@ static void echo_main(void *p)
     }
 }
 
-/* A system may connect a caller with itself, where nobody listens. What it hears then is no answer. */
+/* A system may connect a caller with itself, where nobody listens. What it hears then is no
+   answer. */
 static void test_an_echo_is_no_answer(void **state)
 {
-    const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    const struct sockaddr_in at = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                     .sin_port = htons((uint16_t)port) };
     struct rank list[RANKS];
     copse_thread echo;

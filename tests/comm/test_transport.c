@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages and collectives between workers, as threads of this process: order, loss, deadlines, regrouping.
-   cluster.sh runs the same over MPI and Gloo between processes. */
+/* Messages and collectives between workers, as threads of this process: order, loss, deadlines,
+   regrouping. cluster.sh runs the same over MPI and Gloo between processes. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,8 +113,9 @@ static void test_collectives(void **state)
 
 static void disagree(struct worker *w)
 {
-    keep(w, copse__cluster_agree(w->c, "the model", w->rank == 2 ? "w1 f32 [2,3]\nw2 f32 [5]\n"
-                                                                 : "w1 f32 [2,3]\nw2 f32 [4]\n"));
+    keep(w, copse__cluster_agree(w->c, "the model",
+                                 w->rank == 2 ? "w1 f32 [2,3]\nw2 f32 [5]\n"
+                                              : "w1 f32 [2,3]\nw2 f32 [4]\n"));
 }
 
 static void test_disagreement_names_worker_and_line(void **state)
@@ -122,9 +123,10 @@ static void test_disagreement_names_worker_and_line(void **state)
     struct worker w[4];
     (void)state;
     run_workers(w, 4, 0, 10000, disagree);
-    assert_all(w, 4, COPSE_ERR_ARGUMENT,
-               "worker 2 (h2:1) differs in the model: it has 'w2 f32 [5]', the first worker 'w2 f32 "
-               "[4]'");
+    assert_all(
+        w, 4, COPSE_ERR_ARGUMENT,
+        "worker 2 (h2:1) differs in the model: it has 'w2 f32 [5]', the first worker 'w2 f32 "
+        "[4]'");
 }
 
 /* Collectives in another order are no wrong numbers and no hang. */
@@ -155,13 +157,14 @@ static void clu_5(void **state)
 static void refuse(struct worker *w)
 {
     uint32_t mine = 7;
-    copse_status s = copse__collective_begin(w->c, "a step", 0,
-                                             w->rank == 1 ? COPSE_ERR_CANCELLED : COPSE_OK);
+    copse_status s =
+        copse__collective_begin(w->c, "a step", 0, w->rank == 1 ? COPSE_ERR_CANCELLED : COPSE_OK);
     if (!s)
         s = copse__collective_barrier(w->c, NULL, NULL);
     keep(w, s);
     if (s == COPSE_ERR_CANCELLED) /* the cluster goes on */
-        w->numbers[0] = copse__cluster_allgather(w->c, &mine, w->numbers + 1, sizeof mine, "n") == 0;
+        w->numbers[0] =
+            copse__cluster_allgather(w->c, &mine, w->numbers + 1, sizeof mine, "n") == 0;
 }
 
 static void test_a_verdict_reaches_all(void **state)
@@ -259,7 +262,8 @@ static void test_who_leaves_early_is_named(void **state)
     assert_non_null(strstr(w[1].text, "worker 0 (h0:1) left before the end"));
 }
 
-/* Worker 0 hears that worker 1 leaves before it leaves itself; worker 1 still waits to hear the same of it. */
+/* Worker 0 hears that worker 1 leaves before it leaves itself; worker 1 still waits to hear the
+   same of it. */
 static void leave_behind_another(struct worker *w)
 {
     keep(w, COPSE_OK);
@@ -288,9 +292,12 @@ static void test_missing_engines_name_the_package(void **state)
     copse_cluster_spec *spec;
     copse_cluster *c;
     (void)state;
-    assert_int_equal(copse_cluster_spec_parse(
-                         ctx, "{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":"
-                              "\"worker\"}}", &spec), COPSE_OK);
+    assert_int_equal(
+        copse_cluster_spec_parse(ctx,
+                                 "{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":"
+                                 "\"worker\"}}",
+                                 &spec),
+        COPSE_OK);
     struct copse_cluster_params p = { .modules = "/nowhere" };
     assert_int_equal(copse_cluster_open(ctx, spec, &p, &c), COPSE_ERR_UNSUPPORTED);
     assert_non_null(strstr(copse_last_error(), "/nowhere/copse_gloo.so: install the Debian package "
@@ -305,9 +312,10 @@ static void test_missing_engines_name_the_package(void **state)
     copse_cluster_spec_release(&spec);
 
     /* one worker needs no engine */
-    assert_int_equal(copse_cluster_spec_parse(
-                         ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}",
-                         &spec), COPSE_OK);
+    assert_int_equal(
+        copse_cluster_spec_parse(
+            ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec),
+        COPSE_OK);
     p.engine = COPSE_ENGINE_AUTO;
     assert_int_equal(copse_cluster_open(ctx, spec, &p, &c), COPSE_OK);
     uint32_t mine = 3, all = 0;
@@ -327,7 +335,7 @@ static copse_status load_from(const char *folder)
 }
 
 /* Not loaded, and not for want of trust: the file is no library. */
-#define TRUSTED(folder)    FAILS(COPSE_ERR_UNSUPPORTED, load_from(folder), "cannot be loaded")
+#define TRUSTED(folder)          FAILS(COPSE_ERR_UNSUPPORTED, load_from(folder), "cannot be loaded")
 #define DISTRUSTED(folder, word) FAILS(COPSE_ERR_ARGUMENT, load_from(folder), word)
 
 static void test_engines_that_others_can_change(void **state)

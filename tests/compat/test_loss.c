@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How losses become one: the rule is a setting of the trainer, counts examples, and is never inferred. */
+/* How losses become one: the rule is a setting of the trainer, counts examples, and is never
+   inferred. */
 #include "tests/rig/step_rig.h"
 
 struct line {
@@ -8,7 +9,8 @@ struct line {
 };
 
 /* (w x - y)^2 with y = 3 x. */
-static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     const struct line *l = user;
     copse_tensor *y, *error;
@@ -71,7 +73,8 @@ static void loss_2(void **state)
 {
     (void)state;
     static const float x[12] = { 1, 2, -1, 0.5f, 3, -2, 1.5f, -0.25f, 2.5f, 0.75f, -3, 1.25f };
-    static const size_t counts[] = { 12, 6, 7, 3, 1 }; /* 6 over 4: 2, 2, 1, 1; 3 over 5: two have none */
+    /* 6 over 4: 2, 2, 1, 1; 3 over 5: two have none */
+    static const size_t counts[] = { 12, 6, 7, 3, 1 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         double whole, split;
         const float w = step(1, false, COPSE_LOSS_MEAN, x, counts[i], &whole);
@@ -122,7 +125,8 @@ static void loss_3(void **state)
             rig_near((double)rig_value(l.w, 0), k ? 1.4 : 1.8, 1e-6);
             copse_trainer_release(&t);
             params.reduction = (copse_loss_reduction)2;
-            FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "reduction of losses 2");
+            FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t),
+                  "reduction of losses 2");
             copse_strategy_release(&st);
         }
         double loss;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainers and tower optimizers sum gradients by the library's exchange. On a strategy with cross-device operations of
-   the application they are refused, and such operations are refused on a strategy that has trainers. */
+/* Trainers and tower optimizers sum gradients by the library's exchange. On a strategy with
+   cross-device operations of the application they are refused, and such operations are refused on a
+   strategy that has trainers. */
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/distribute/parameter_server.h"
@@ -14,14 +15,16 @@ static copse_status half(copse_graph *g, const copse_batch *in, void *user, cops
     return copse_mean(g, y, NULL, 0, false, out);
 }
 
-static copse_status losses(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *out)
+static copse_status losses(copse_graph *g, const copse_batch *in, void *user,
+                           struct copse_losses *out)
 {
     out->names[0] = "half";
     out->count = 1;
     return half(g, in, user, &out->at[0]);
 }
 
-static copse_status model(copse_replica_context *rc, const struct copse_model_call *call, struct copse_model_spec *spec)
+static copse_status model(copse_replica_context *rc, const struct copse_model_call *call,
+                          struct copse_model_spec *spec)
 {
     (void)rc;
     spec->outputs = copse_value_retain(call->user);
@@ -39,8 +42,8 @@ static const struct copse_optimizer_params sgd = { .kind = COPSE_SGD, .learning_
 static copse_status make_trainer(const struct made *m)
 {
     copse_trainer *t;
-    COPSE_TRY(copse_trainer_create(m->st, &(struct copse_trainer_params){ .loss = half, .user = m->w, .optimizer = sgd },
-                                   &t));
+    COPSE_TRY(copse_trainer_create(
+        m->st, &(struct copse_trainer_params){ .loss = half, .user = m->w, .optimizer = sgd }, &t));
     copse_trainer_release(&t);
     return COPSE_OK;
 }
@@ -86,7 +89,8 @@ static void strategy_at(int k, struct made *m)
     OK(k == 0   ? copse_one_device_create(ctx, ids[0], NULL, &m->st)
        : k == 1 ? copse_mirrored_create(ctx, ids, 2, NULL, &m->st)
                 : copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &m->st));
-    OK(copse_variable_create(m->st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SCALAR }, &m->w));
+    OK(copse_variable_create(
+        m->st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SCALAR }, &m->w));
     OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(1), (const float[]){ 1 }, &m->one));
 }
 
@@ -119,7 +123,8 @@ static void strategies_with_operations_train_nothing(void **unused)
             OK(copse_cross_device_create(ctx, &kinds[i], &x));
             OK(copse_strategy_set_cross_device(m.st, x));
             for (size_t u = 0; u < sizeof users / sizeof *users; u++) {
-                FAILS(COPSE_ERR_UNSUPPORTED, users[u].make(&m), "does not use the cross-device operations");
+                FAILS(COPSE_ERR_UNSUPPORTED, users[u].make(&m),
+                      "does not use the cross-device operations");
                 assert_non_null(strstr(copse_last_error(), users[u].name));
             }
             OK(copse_strategy_set_cross_device(m.st, NULL));
@@ -142,9 +147,11 @@ static void strategies_that_train_take_no_operations(void **unused)
             copse_cross_device *x;
             strategy_at(k, &m);
             const struct copse_trainer_params p = { .loss = half, .user = m.w, .optimizer = sgd };
-            OK(has_tower ? copse_tower_create(m.st, &tower, &o) : copse_trainer_create(m.st, &p, &t));
+            OK(has_tower ? copse_tower_create(m.st, &tower, &o)
+                         : copse_trainer_create(m.st, &p, &t));
             OK(copse_cross_device_create(ctx, &kinds[0], &x));
-            FAILS(COPSE_ERR_UNSUPPORTED, copse_strategy_set_cross_device(m.st, x), "copse_cross_reduce");
+            FAILS(COPSE_ERR_UNSUPPORTED, copse_strategy_set_cross_device(m.st, x),
+                  "copse_cross_reduce");
             OK(copse_strategy_set_cross_device(m.st, NULL));
             OK(make_trainer(&m));
             copse_trainer_release(&t);

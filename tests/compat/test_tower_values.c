@@ -16,7 +16,8 @@ static copse_status give_twice(copse_replica_context *rc, copse_value *const *ar
 static void missing_gradients_add_nothing(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct calls k = { make_one(st, 100), make_one(st, 100), optimizer(st, COPSE_SGD, 1), 0 };
         OK(copse_strategy_run(st, give_twice, NULL, 0, &k, NULL));
         OK(copse_tower_finish(k.t));
@@ -55,18 +56,18 @@ static void sparse_gradients_are_added_up(void **unused)
     float x[20];
     (void)unused;
     FOR_EACH_STRATEGY(st, n)
-        for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
-            struct calls k = { make(st, COPSE_SHAPE(10, 2), zeros), NULL,
-                               optimizer(st, COPSE_SGD, 1), is_sparse };
-            OK(copse_strategy_run(st, give_slices, NULL, 0, &k, NULL));
-            OK(copse_variable_read(k.c, n - 1, x));
-            for (uint32_t i = 0; i < 20; i++) {
-                const uint32_t at = i / 2;
-                const float want = at == 1 ? (float)n + 1 : at >= 2 && at <= n ? 1 : 0;
-                assert_true(x[i] == -want);
-            }
-            copse_tower_release(&k.t);
+    for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
+        struct calls k = { make(st, COPSE_SHAPE(10, 2), zeros), NULL, optimizer(st, COPSE_SGD, 1),
+                           is_sparse };
+        OK(copse_strategy_run(st, give_slices, NULL, 0, &k, NULL));
+        OK(copse_variable_read(k.c, n - 1, x));
+        for (uint32_t i = 0; i < 20; i++) {
+            const uint32_t at = i / 2;
+            const float want = at == 1 ? (float)n + 1 : at >= 2 && at <= n ? 1 : 0;
+            assert_true(x[i] == -want);
         }
+        copse_tower_release(&k.t);
+    }
 }
 
 /* A dictionary in which a list holds c x. */
@@ -90,7 +91,8 @@ static copse_status predict(copse_replica_context *rc, const struct copse_model_
 static void predictions_are_joined(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct model m = { { make_one(st, 3) }, { optimizer(st, COPSE_SGD, 1) }, 1, UINT32_MAX, 0 };
         const struct copse_replicated_params p = { predict, &m, COPSE_LOSS_MEAN };
         struct copse_replicated_result result;
@@ -99,7 +101,8 @@ static void predictions_are_joined(void **unused)
             x[i] = (float)i;
         copse_value *features = row(x, 2 * n);
         OK(copse_replicated_run(st, &p, COPSE_MODEL_PREDICT, features, NULL, &result));
-        const copse_value *joined = copse_value_item(copse_value_find(result.outputs, "products"), 0);
+        const copse_value *joined =
+            copse_value_item(copse_value_find(result.outputs, "products"), 0);
         assert_non_null(joined);
         assert_int_equal(copse_value_shape(joined).dims[0], 2 * n);
         OK(copse_value_read(joined, y));

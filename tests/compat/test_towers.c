@@ -8,7 +8,8 @@
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */
 
-static copse_status distance_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status distance_of(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_tensor *d;
     COPSE_TRY(product_of(g, in, user, &d));
@@ -55,7 +56,9 @@ static void two_1(void **unused)
     (void)unused;
     for (int mixed = 0; mixed < 2; mixed++) {
         copse_strategy *st = strategy_of(2, mixed);
-        struct model m = { { make_one(st, 10) }, { optimizer(st, COPSE_SGD, 1) }, 1, UINT32_MAX, 0 };
+        struct model m = {
+            { make_one(st, 10) }, { optimizer(st, COPSE_SGD, 1) }, 1, UINT32_MAX, 0
+        };
         assert_true(train(st, &m, COPSE_LOSS_MEAN, (const float[]){ 1, 2 }, 2) == 13.5);
         all_are(m.variables[0], 8.5f);
         OK(copse_variable_assign(m.variables[0], (const float[]){ 10 }));
@@ -75,13 +78,17 @@ static void two_2(void **unused)
         copse_variable *c = make_one(st, 10);
         struct model m = { { c, c },
                            { optimizer(st, COPSE_SGD, 1), optimizer(st, COPSE_ADAM, 1) },
-                           2, UINT32_MAX, 0 };
+                           2,
+                           UINT32_MAX,
+                           0 };
         train(st, &m, COPSE_LOSS_SUM, (const float[]){ 1, 2 }, 2);
         all_are(c, 6);
         release_model(&m);
         m = (struct model){ { make_one(st, 10), make_one(st, 2) },
                             { optimizer(st, COPSE_SGD, 1), optimizer(st, COPSE_SGD, 1) },
-                            2, UINT32_MAX, 0 };
+                            2,
+                            UINT32_MAX,
+                            0 };
         train(st, &m, COPSE_LOSS_SUM, (const float[]){ 1, 2 }, 2);
         all_are(m.variables[0], 7);
         all_are(m.variables[1], -1);
@@ -96,8 +103,9 @@ enum { ROUNDS = 14 };
 static void train_on_sizes(copse_strategy *st, uint32_t limit, float out[ROUNDS])
 {
     struct model m = { { make_one(st, 10) }, { NULL }, 1, UINT32_MAX, 0 };
-    const struct copse_tower_params p = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.3f },
-                                          .recordings = limit };
+    const struct copse_tower_params p = {
+        .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.3f }, .recordings = limit
+    };
     float x[24];
     for (int i = 0; i < 24; i++)
         x[i] = sinf((float)i) + 1.5f;
@@ -107,7 +115,8 @@ static void train_on_sizes(copse_strategy *st, uint32_t limit, float out[ROUNDS]
         out[i] = component(m.variables[0], 0);
         assert_true(out[i] == component(m.variables[0], 1));
         for (int r = 0; r < 2; r++)
-            assert_int_equal(m.optimizers[0]->recordings[r].count, COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
+            assert_int_equal(m.optimizers[0]->recordings[r].count,
+                             COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
     }
     release_model(&m);
 }
@@ -198,8 +207,10 @@ static float slot_of(copse_tower_optimizer *t, copse_variable *v, const char *na
 static void two_3(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
-        struct calls k = { make_one(st, 100), make_one(st, 100), optimizer(st, COPSE_MOMENTUM, 1), 0 };
+    FOR_EACH_STRATEGY(st, n)
+    {
+        struct calls k = { make_one(st, 100), make_one(st, 100), optimizer(st, COPSE_MOMENTUM, 1),
+                           0 };
         const char *const *names, *name;
         copse_value *none;
         size_t count;
@@ -232,12 +243,14 @@ static copse_status look_at_parts(copse_replica_context *rc, const struct copse_
     CHECK(a && copse_value_shape(a).dims[0] == 2 && !call->labels);
     COPSE_TRY(copse_value_read(a, x));
     CHECK(x[0] == 2 * (float)copse_replica_id(rc) && x[1] == x[0] + 1);
-    CHECK(copse_value_count(copse_value_find(call->features, "s")) == (copse_replica_id(rc) ? 0 : 2));
+    CHECK(copse_value_count(copse_value_find(call->features, "s")) ==
+          (copse_replica_id(rc) ? 0 : 2));
     spec->outputs = copse_value_retain(call->features);
     return copse_value_scalar(ctx, 1, &spec->loss);
 }
 
-static copse_status apply_in_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status apply_in_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     struct model *m = user;
     REFUSED(COPSE_ERR_CONTEXT, copse_tower_apply(m->optimizers[0], NULL, 0, false), "graph");
@@ -269,7 +282,10 @@ static void two_4(void **unused)
     for (int mixed = 0; mixed < 2; mixed++) {
         copse_strategy *st = strategy_of(2, mixed);
         struct model m = { { make_one(st, 10), make_one(st, 2) },
-                           { optimizer(st, COPSE_SGD, 1), optimizer(st, COPSE_SGD, 1) }, 2, 1, 0 };
+                           { optimizer(st, COPSE_SGD, 1), optimizer(st, COPSE_SGD, 1) },
+                           2,
+                           1,
+                           0 };
         struct copse_replicated_params p = { train_model, &m, COPSE_LOSS_SUM };
         struct copse_replicated_result result;
         const float numbers[] = { 0, 1, 2, 3 };
@@ -277,13 +293,14 @@ static void two_4(void **unused)
                                                     numbers };
         copse_value *three = row(numbers, 3), *four = row(numbers, 4), *sparse, *nest;
         OK(copse_value_sparse(ctx, &slices, &sparse));
-        OK(copse_value_dict(ctx, (const char *const[]){ "a", "s" }, (copse_value *[]){ four, sparse }, 2,
-                            &nest));
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, three, three, &result),
-              "3 rows");
+        OK(copse_value_dict(ctx, (const char *const[]){ "a", "s" },
+                            (copse_value *[]){ four, sparse }, 2, &nest));
+        FAILS(COPSE_ERR_ARGUMENT,
+              copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, three, three, &result), "3 rows");
         assert_int_equal(m.calls, 0);
         /* replica 1 leaves one call of the second optimizer out, which then does nothing */
-        FAILS(COPSE_ERR_CONTEXT, copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, four, four, &result),
+        FAILS(COPSE_ERR_CONTEXT,
+              copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, four, four, &result),
               "replica 1 handed gradients over 0 times, replica 0 1 times");
         all_are(m.variables[1], 2);
         m.silent = UINT32_MAX; /* and nothing of it is left */
@@ -292,10 +309,12 @@ static void two_4(void **unused)
         all_are(m.variables[1], 2 - 6);
         FAILS(COPSE_ERR_CONTEXT, copse_tower_apply(m.optimizers[0], NULL, 0, false), "replicas");
         p.model = misuse_model;
-        FAILS(COPSE_ERR_CANCELLED, copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, NULL, NULL, &result),
+        FAILS(COPSE_ERR_CANCELLED,
+              copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, NULL, NULL, &result),
               "the model's own");
         p.model = look_at_parts;
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, nest, NULL, &result),
+        FAILS(COPSE_ERR_ARGUMENT,
+              copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, nest, NULL, &result),
               "tower optimizer");
         copse_value_release(&three);
         copse_value_release(&four);
@@ -310,7 +329,8 @@ static void two_4(void **unused)
 static copse_variable *make_state(copse_strategy *st)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("state"), .shape = COPSE_SCALAR,
+    const struct copse_variable_params p = { .name = fresh("state"),
+                                             .shape = COPSE_SCALAR,
                                              .synchronization = COPSE_SYNC_ON_READ,
                                              .aggregation = COPSE_AGGREGATION_SUM };
     OK(copse_variable_create(st, &p, &v));
@@ -359,7 +379,8 @@ static void two_5(void **unused)
         OK(copse_replicated_run(st, &p, COPSE_MODEL_EVAL, NULL, NULL, &result));
         assert_true(fabs(result.loss - 4) <= 1e-6);
         m.is_uneven = true;
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_run(st, &p, COPSE_MODEL_EVAL, NULL, NULL, &result),
+        FAILS(COPSE_ERR_ARGUMENT,
+              copse_replicated_run(st, &p, COPSE_MODEL_EVAL, NULL, NULL, &result),
               "10 metric states over 3");
         FAILS(COPSE_ERR_ARGUMENT, copse_metrics_reduce(st, &mirrored, 1), "is mirrored");
     }
@@ -370,7 +391,8 @@ static void two_5(void **unused)
 #define WIDTH 5u
 #define ROWS  4u /* of a replica */
 
-static copse_status squares_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status squares_of(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     copse_tensor *d;
     COPSE_TRY(product_of(g, in, user, &d));
@@ -383,7 +405,8 @@ static copse_status minimize_squares(copse_replica_context *rc, const struct cop
                                      struct copse_model_spec *spec)
 {
     const struct model *m = call->user;
-    const struct copse_tower_loss of = { squares_of, m->variables[0], call->features, call->labels };
+    const struct copse_tower_loss of = { squares_of, m->variables[0], call->features,
+                                         call->labels };
     (void)rc;
     return copse_tower_minimize(m->optimizers[0], &of, m->variables, 1, true, &spec->loss);
 }
@@ -402,13 +425,16 @@ static void trains_like_a_trainer(copse_strategy *st, uint32_t n)
 {
     static float x[MAX_RANKS * ROWS * WIDTH], y[MAX_RANKS * ROWS * WIDTH];
     const float start[WIDTH] = { 1, -2, 3, 0.5f, 0 };
-    copse_variable *a = make(st, COPSE_SHAPE(WIDTH), start), *b = make(st, COPSE_SHAPE(WIDTH), start);
+    copse_variable *a = make(st, COPSE_SHAPE(WIDTH), start),
+                   *b = make(st, COPSE_SHAPE(WIDTH), start);
     struct model m = { .variables = { b } };
     const struct copse_replicated_params p = { minimize_squares, &m, COPSE_LOSS_MEAN };
     const struct copse_tower_params tower = { .factory = adam };
-    struct copse_trainer_params params = { .loss = squares_of, .user = a,
-                                          
-                                           .variables = &a, .variable_count = 1 };
+    struct copse_trainer_params params = { .loss = squares_of,
+                                           .user = a,
+
+                                           .variables = &a,
+                                           .variable_count = 1 };
     copse_trainer *t;
     OK(adam(&m, &params.optimizer));
     OK(copse_trainer_create(st, &params, &t));
@@ -460,15 +486,20 @@ static void several_replicas_train_like_a_trainer(void **unused)
 {
     (void)unused;
     FOR_EACH_STRATEGY(st, n)
-        trains_like_a_trainer(st, n);
+    trains_like_a_trainer(st, n);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_1), cmocka_unit_test(two_2), cmocka_unit_test(two_3),
-        cmocka_unit_test(two_4), cmocka_unit_test(two_5), cmocka_unit_test(two_6),
-        cmocka_unit_test(recordings_are_bounded), cmocka_unit_test(used_recording_stays),
+        cmocka_unit_test(two_1),
+        cmocka_unit_test(two_2),
+        cmocka_unit_test(two_3),
+        cmocka_unit_test(two_4),
+        cmocka_unit_test(two_5),
+        cmocka_unit_test(two_6),
+        cmocka_unit_test(recordings_are_bounded),
+        cmocka_unit_test(used_recording_stays),
         cmocka_unit_test(several_replicas_train_like_a_trainer),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers and replicated models of several workers: every number is compared with one process that has all
-   the replicas, bit by bit. */
+/* Tower optimizers and replicated models of several workers: every number is compared with one
+   process that has all the replicas, bit by bit. */
 #include <math.h>
 
-#include "copse/ops.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
+#include "copse/ops.h"
 #include "tests/rig/worker_rig.h"
 
 #define WIDTH 6u
@@ -15,7 +15,8 @@
 
 static const uint32_t layouts[][2] = { { 2, 1 }, { 4, 1 }, { 3, 1 }, { 2, 2 }, { 4, 2 } };
 
-/* ---- a model with two optimizers, dropout, and a third variable that one replica alone has slices for ---- */
+/* ---- a model with two optimizers, dropout, and a third variable that one replica alone has slices
+   for ---- */
 
 struct towers {
     copse_variable *weights, *offset, *table;
@@ -36,8 +37,9 @@ static copse_status make_towers(copse_strategy *st, struct towers *m)
         { .name = "offset", .shape = COPSE_SHAPE(WIDTH), .values = start },
         { .name = "table", .shape = COPSE_SHAPE(2, WIDTH), .values = rows },
     };
-    const struct copse_tower_params adam = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f },
-                                             .seed = 11 };
+    const struct copse_tower_params adam = {
+        .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f }, .seed = 11
+    };
     const struct copse_tower_params momentum = {
         .optimizer = { .kind = COPSE_MOMENTUM, .learning_rate = 0.02f, .momentum = 0.8f },
         .name = "slow",
@@ -108,7 +110,8 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
 /* The rows of step `step` that this worker's replicas have. */
 static copse_status rows_of(copse_strategy *st, uint32_t step, copse_value **x, copse_value **y)
 {
-    const uint32_t first = copse_strategy_first_rank(st) * ROWS, count = copse_strategy_replicas(st) * ROWS;
+    const uint32_t first = copse_strategy_first_rank(st) * ROWS,
+                   count = copse_strategy_replicas(st) * ROWS;
     static const float slope[WIDTH] = { 1, -2, 0.5f, 3, -1, 0.25f };
     float in[MOST * ROWS * WIDTH], out[MOST * ROWS * WIDTH];
     for (uint32_t i = 0; i < count * WIDTH; i++) {
@@ -131,7 +134,8 @@ static copse_status run_model(copse_strategy *st, struct towers *m, copse_model_
     return s;
 }
 
-static copse_status read_slot(copse_tower_optimizer *t, copse_variable *v, const char *name, float *to)
+static copse_status read_slot(copse_tower_optimizer *t, copse_variable *v, const char *name,
+                              float *to)
 {
     copse_value *slot;
     COPSE_TRY(copse_tower_slot(t, v, name, &slot));
@@ -189,8 +193,8 @@ static void workers_hold_the_bits_of_one_process(void **state)
         for (uint32_t v = 0; v < size; v++) {
             for (uint32_t i = 0; i < NUMBERS; i++)
                 if (memcmp(&w[v].values[i], &one[0].values[i], sizeof(float)) != 0)
-                    fail_msg("%u workers of %u: number %u of worker %u: %a, not %a", size, replicas, i, v,
-                             (double)w[v].values[i], (double)one[0].values[i]);
+                    fail_msg("%u workers of %u: number %u of worker %u: %a, not %a", size, replicas,
+                             i, v, (double)w[v].values[i], (double)one[0].values[i]);
             assert_int_equal(w[v].seen[0], STEPS);
             assert_int_equal(w[v].seen[1], STEPS);
             assert_int_equal(w[v].seen[2], STEPS);
@@ -220,7 +224,8 @@ static copse_status keep_rows(copse_replica_context *rc, const struct copse_mode
 static copse_status evaluate(struct worker *w, copse_strategy *st)
 {
     const uint32_t n = copse_strategy_replicas_in_sync(st), first = copse_strategy_first_rank(st);
-    const struct copse_variable_params params = { .name = "state", .shape = COPSE_SCALAR,
+    const struct copse_variable_params params = { .name = "state",
+                                                  .shape = COPSE_SCALAR,
                                                   .synchronization = COPSE_SYNC_ON_READ,
                                                   .aggregation = COPSE_AGGREGATION_SUM };
     struct copse_replicated_params p = { keep_rows, NULL, COPSE_LOSS_SUM };
@@ -263,8 +268,8 @@ static void outputs_are_each_workers_own(void **state)
 
 /* ---- failures ---- */
 
-/* A replica of one worker fails in its third step: all workers hear of it, nothing of the step is done, and the same
-   step can be done again; the bits are those without a failure. */
+/* A replica of one worker fails in its third step: all workers hear of it, nothing of the step is
+   done, and the same step can be done again; the bits are those without a failure. */
 static copse_status fail_once(struct worker *w, copse_strategy *st)
 {
     struct towers m;
@@ -298,7 +303,8 @@ static void what_one_worker_fails_with_all_return(void **state)
         assert_all_ok(w, size);
         for (uint32_t v = 0; v < size; v++) {
             assert_int_equal(w[v].seen[0], COPSE_ERR_CANCELLED);
-            assert_non_null(strstr(w[v].path, v + 1 == size ? "had enough" : "could not take part"));
+            assert_non_null(
+                strstr(w[v].path, v + 1 == size ? "had enough" : "could not take part"));
             assert_memory_equal(w[v].values, one[0].values, 3 * WIDTH * sizeof(float));
         }
     }
@@ -311,8 +317,8 @@ struct uneven {
 };
 
 /* The second worker hands gradients over once more than the first; or nobody has any. */
-static copse_status give_unevenly(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                  copse_value **result)
+static copse_status give_unevenly(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                  void *user, copse_value **result)
 {
     const struct uneven *u = user;
     const float ones[WIDTH] = { 1, 1, 1, 1, 1, 1 };
@@ -335,12 +341,15 @@ static copse_status misuse(struct worker *w, copse_strategy *st)
     COPSE_TRY(make_towers(st, &m));
     const struct copse_tower_params same = { .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 },
                                              .name = "slow" };
-    const struct copse_tower_params differs = { .optimizer = { .kind = COPSE_SGD,
-                                                               .learning_rate = 1 + (float)w->rank } };
+    const struct copse_tower_params differs = {
+        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 + (float)w->rank }
+    };
     copse_status s = copse_tower_create(st, &same, &other);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "another one of the name 'slow'"));
     s = copse_tower_create(st, &differs, &other);
-    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "'learning rate 2', the first worker 'learning rate 1'") && !other);
+    CHECK(s == COPSE_ERR_ARGUMENT &&
+          strstr(copse_last_error(), "'learning rate 2', the first worker 'learning rate 1'") &&
+          !other);
     s = copse_strategy_run(st, give_unevenly, NULL, 0, &u, NULL);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "no replica has a gradient"));
     u.is_none = false;

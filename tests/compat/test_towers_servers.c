@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers whose variables are with servers: of this process and of others, on every kind of device; one
-   worker trains like one device, several change the same variables and slots, and go on from a checkpoint. */
+/* Tower optimizers whose variables are with servers: of this process and of others, on every kind
+   of device; one worker trains like one device, several change the same variables and slots, and go
+   on from a checkpoint. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +11,9 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/ops.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
+#include "copse/ops.h"
 #include "core/variable/servers.h"
 #include "tests/rig/server_rig.h"
 
@@ -62,7 +63,8 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
     return copse_mean(g, d, NULL, 0, false, loss);
 }
 
-/* The second optimizer's loss sees what the first has updated, where all replicas have handed over. */
+/* The second optimizer's loss sees what the first has updated, where all replicas have handed
+   over. */
 static copse_status model(copse_replica_context *rc, const struct copse_model_call *call,
                           struct copse_model_spec *spec)
 {
@@ -99,7 +101,8 @@ struct outcome {
     uint64_t steps, global;
 };
 
-static copse_status read_slot(copse_tower_optimizer *t, copse_variable *v, const char *name, float *to)
+static copse_status read_slot(copse_tower_optimizer *t, copse_variable *v, const char *name,
+                              float *to)
 {
     copse_value *slot;
     COPSE_TRY(copse_tower_slot(t, v, name, &slot));
@@ -169,7 +172,8 @@ static void servers_of_this_process(void **unused)
             assert_true(like.losses[STEPS - 1] < 0.7 * like.losses[0]);
             OK(copse_parameter_server_create(
                 ctx, NULL, ids, replicas,
-                &(struct copse_strategy_params){ .parameter_device = found[found_count - 1 - d] }, &st));
+                &(struct copse_strategy_params){ .parameter_device = found[found_count - 1 - d] },
+                &st));
             OK(train(st, &o));
             OK(compare(&o, &like));
             copse_strategy_release(&st);
@@ -193,7 +197,10 @@ static void servers_of_other_processes(void **unused)
     (void)unused;
     for (uint32_t replicas = 1; replicas <= 2; replicas++)
         for (uint32_t servers = 1; servers <= 2; servers++) {
-            struct job job = { .workers = 1, .servers = servers, .replicas = replicas, .is_mixed = true,
+            struct job job = { .workers = 1,
+                               .servers = servers,
+                               .replicas = replicas,
+                               .is_mixed = true,
                                .work = train_there };
             run_job(&job);
             assert_all_done(&job);
@@ -207,9 +214,10 @@ struct giving {
     uint32_t round, worker;
 };
 
-/* Ones for the weights; for the offset too, in a worker's own rounds, so that groups are made in any order. */
-static copse_status gives(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                          copse_value **result)
+/* Ones for the weights; for the offset too, in a worker's own rounds, so that groups are made in
+   any order. */
+static copse_status gives(copse_replica_context *rc, copse_value *const *args, size_t count,
+                          void *user, copse_value **result)
 {
     const struct giving *g = user;
     const float ones[WIDTH] = { 1, 1, 1, 1, 1, 1 };
@@ -218,7 +226,8 @@ static copse_status gives(copse_replica_context *rc, copse_value *const *args, s
     (void)rc, (void)args, (void)count, (void)result;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), ones, &one));
     const struct copse_tower_gradient pairs[] = { { one, g->m->offset }, { one, g->m->weights } };
-    copse_status s = has_both && is_turned ? copse_tower_apply(g->m->second, pairs, 1, false) : COPSE_OK;
+    copse_status s =
+        has_both && is_turned ? copse_tower_apply(g->m->second, pairs, 1, false) : COPSE_OK;
     if (!s)
         s = copse_tower_apply(g->m->first, has_both ? pairs : pairs + 1, has_both ? 2 : 1, true);
     if (!s && has_both && !is_turned)
@@ -244,8 +253,10 @@ static copse_status push_often(struct job *job, uint32_t worker, copse_strategy 
     const float pushes = (float)(3 * STEPS * job->workers * job->replicas);
     COPSE_TRY(copse_variable_read(m.weights, 0, now));
     CHECK(fabsf(now[0] - (-1 - 0.05f * pushes)) <= 1e-4f * pushes);
-    CHECK(copse_tower_steps(m.first) == 3 * STEPS && copse_global_step(st) == 3 * STEPS * job->workers);
-    COPSE_TRY(read_slot(m.second, m.offset, "v", slot)); /* one slot, of the pushes of all workers */
+    CHECK(copse_tower_steps(m.first) == 3 * STEPS &&
+          copse_global_step(st) == 3 * STEPS * job->workers);
+    /* one slot, of the pushes of all workers */
+    COPSE_TRY(read_slot(m.second, m.offset, "v", slot));
     float v = 0;
     for (uint32_t i = 0; i < STEPS * job->workers; i++)
         v = 0.9f * v + (float)job->replicas;
@@ -270,7 +281,8 @@ static char state_path[64];
 
 static enum { STAYS, RELEASES, LEAVES } the_chief;
 
-/* The chief's life: steps 0 and 1, a checkpoint, step 2; or from the checkpoint. The other waits for it in each. */
+/* The chief's life: steps 0 and 1, a checkpoint, step 2; or from the checkpoint. The other waits
+   for it in each. */
 static copse_status be_chief(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
 {
     const struct copse_state_params p = { .position = { 1, 2 } };
@@ -292,14 +304,17 @@ static copse_status be_chief(struct job *job, copse_strategy *st, struct towers 
     return the_chief == LEAVES ? COPSE_OK : await(job, 2);
 }
 
-/* It takes over what the servers have, also behind what the chief has done since, and goes on from there. */
-static copse_status be_non_chief(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
+/* It takes over what the servers have, also behind what the chief has done since, and goes on from
+   there. */
+static copse_status be_non_chief(struct job *job, copse_strategy *st, struct towers *m,
+                                 bool goes_on)
 {
     struct copse_position at = { 0, 0 };
     double loss;
     const uint64_t end = copse__now_ns() + 60000000000ull;
     COPSE_TRY(await(job, 1));
-    while (the_chief == LEAVES && !copse__peer_is_gone(job->tasks[1].cluster, 0) && copse__now_ns() < end)
+    while (the_chief == LEAVES && !copse__peer_is_gone(job->tasks[1].cluster, 0) &&
+           copse__now_ns() < end)
         copse__sleep_ns(1000000);
     COPSE_TRY(copse_replicated_restore(st, goes_on ? state_path : "", &at, NULL));
     CHECK(at.epoch == 1 && at.batch == 2);
@@ -318,7 +333,8 @@ static copse_status live(struct job *job, uint32_t worker, copse_strategy *st)
 {
     struct towers m;
     COPSE_TRY(make_towers(st, COPSE_ADAM, &m));
-    COPSE_TRY(worker ? be_non_chief(job, st, &m, is_second_life) : be_chief(job, st, &m, is_second_life));
+    COPSE_TRY(worker ? be_non_chief(job, st, &m, is_second_life)
+                     : be_chief(job, st, &m, is_second_life));
     free_towers(&m);
     return COPSE_OK;
 }
@@ -327,7 +343,8 @@ static void the_chief_restores_for_all(void **unused)
 {
     struct job lives[2];
     (void)unused;
-    snprintf(state_path, sizeof state_path, "/tmp/copse_towers_servers_%d.safetensors", (int)getpid());
+    snprintf(state_path, sizeof state_path, "/tmp/copse_towers_servers_%d.safetensors",
+             (int)getpid());
     for (uint32_t life = 0; life < 2; life++) {
         lives[life] = (struct job){ .workers = 2, .servers = 2, .replicas = 1, .work = live };
         is_second_life = life == 1;
@@ -336,7 +353,8 @@ static void the_chief_restores_for_all(void **unused)
         assert_memory_equal(lives[life].seen[1], lives[life].seen[0], WIDTH * sizeof(float));
     }
     assert_memory_equal(lives[1].seen[0], lives[0].seen[0], WIDTH * sizeof(float));
-    for (the_chief = RELEASES; the_chief <= LEAVES; the_chief++) { /* slots and places stay for the other */
+    /* slots and places stay for the other */
+    for (the_chief = RELEASES; the_chief <= LEAVES; the_chief++) {
         struct job job = { .workers = 2, .servers = 2, .replicas = 1, .work = live };
         run_job(&job);
         assert_all_done(&job);
@@ -359,7 +377,8 @@ static copse_status make_again(struct job *job, uint32_t worker, copse_strategy 
     COPSE_TRY(make_towers(st, COPSE_ADAM, &m));
     COPSE_TRY(copse_strategy_run(st, gives, NULL, 0, &g, NULL));
     copse_tower_release(&m.first);
-    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_MOMENTUM } }, &m.first));
+    COPSE_TRY(copse_tower_create(
+        st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_MOMENTUM } }, &m.first));
     const copse_status s = copse_strategy_run(st, gives, NULL, 0, &g, NULL);
     free_towers(&m);
     reach(job, 1);
@@ -412,7 +431,8 @@ struct beside {
     char text[512];
 };
 
-static copse_status first_weight(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_status first_weight(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **out)
 {
     const struct towers *m = user;
     return copse_add(g, rig_x(in), copse_variable_tensor(m->weights), out);
@@ -424,8 +444,8 @@ static copse_status look_at(struct beside *b, uint32_t rank)
     float now[WIDTH];
     copse_value *x, *out;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), zeros, &x));
-    copse_status s = copse_tower_forward(b->m.first, &(struct copse_tower_loss){ first_weight, &b->m, x, NULL },
-                                         &out);
+    copse_status s = copse_tower_forward(
+        b->m.first, &(struct copse_tower_loss){ first_weight, &b->m, x, NULL }, &out);
     copse_value_release(&x);
     COPSE_TRY(s);
     s = copse_value_read(out, now);
@@ -434,9 +454,10 @@ static copse_status look_at(struct beside *b, uint32_t rank)
     return s;
 }
 
-/* Between the two replicas' calls somebody changes the variable, and a trainer of this worker wants to know. */
-static copse_status disturb(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+/* Between the two replicas' calls somebody changes the variable, and a trainer of this worker wants
+   to know. */
+static copse_status disturb(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     static const float data[2 * WIDTH], ones[WIDTH] = { 1, 1, 1, 1, 1, 1 };
     struct beside *b = user;
@@ -448,16 +469,18 @@ static copse_status disturb(copse_replica_context *rc, copse_value *const *args,
         return COPSE_OK;
     COPSE_TRY(look_at(b, rank));
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), ones, &one));
-    const copse_status s = copse_tower_apply(b->m.first, &(struct copse_tower_gradient){ one, b->m.weights }, 1, true);
+    const copse_status s =
+        copse_tower_apply(b->m.first, &(struct copse_tower_gradient){ one, b->m.weights }, 1, true);
     copse_value_release(&one);
     COPSE_TRY(s);
     if (rank == 1 || b->what == LEAVE_HALF)
         return COPSE_OK;
     struct copse_server_store *store = &copse__servers_of(b->m.weights->strategy)->at[0];
-    COPSE_TRY(store->server->table->change(store->server, store->ids.at[b->m.weights->server_index], COPSE_CHANGE_ADD,
-                                           WIDTH, ones)); /* as another worker */
+    COPSE_TRY(store->server->table->change(store->server, store->ids.at[b->m.weights->server_index],
+                                           COPSE_CHANGE_ADD, WIDTH, ones)); /* as another worker */
     struct copse_step_result r;
-    b->s = b->what == STEP_IN_REPLICA ? copse_trainer_step(b->t, &batch) : copse_trainer_evaluate(b->t, &batch, &r);
+    b->s = b->what == STEP_IN_REPLICA ? copse_trainer_step(b->t, &batch)
+                                      : copse_trainer_evaluate(b->t, &batch, &r);
     snprintf(b->text, sizeof b->text, "%s", b->s ? copse_last_error() : "");
     return COPSE_OK;
 }
@@ -467,7 +490,8 @@ static void make_beside(struct beside *b, copse_strategy *st)
     *b = (struct beside){ .what = 0 };
     OK(make_towers(st, COPSE_SGD, &b->m));
     OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = distance, .user = &b->m,
+                            &(struct copse_trainer_params){ .loss = distance,
+                                                            .user = &b->m,
                                                             .optimizer = { .kind = COPSE_SGD } },
                             &b->t));
 }
@@ -489,7 +513,9 @@ static void replicas_keep_their_values(void **unused)
         OK(copse_strategy_run(st, disturb, NULL, 0, &b, NULL));
         assert_true(b.seen[0] == b.seen[1]);
         assert_int_equal(b.s, COPSE_ERR_CONTEXT);
-        assert_non_null(strstr(b.text, "called in replica 0 of the parameter server strategy; it works on all replicas"));
+        assert_non_null(strstr(
+            b.text,
+            "called in replica 0 of the parameter server strategy; it works on all replicas"));
     }
     b.what = LEAVE_HALF;
     OK(copse_strategy_run(st, disturb, NULL, 0, &b, NULL));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of tower optimizers: a run that is cut and goes on has the bits of one that is not, with replicas that
-   hold their variables, with servers, with other workers, under a monitor and beside a trainer; what does not fit is
-   named, and changes nothing. */
+/* Checkpoints of tower optimizers: a run that is cut and goes on has the bits of one that is not,
+   with replicas that hold their variables, with servers, with other workers, under a monitor and
+   beside a trainer; what does not fit is named, and changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/loop/monitor.h"
-#include "copse/ops.h"
-#include "copse/distribute/parameter_server.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/loop/monitor.h"
+#include "copse/ops.h"
 #include "core/state/state.h"
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"
@@ -37,10 +37,14 @@ struct towers {
 static copse_status make_towers(copse_strategy *st, copse_optimizer_kind kind, struct towers *m)
 {
     const float start[WIDTH] = { 1, -1, 0.5f, 2, 0 };
-    const struct copse_tower_params adam = { .optimizer = { .kind = kind, .learning_rate = 0.05f }, .seed = 3 };
-    const struct copse_tower_params slow = { .optimizer = { .kind = COPSE_MOMENTUM, .learning_rate = 0.02f },
-                                             .name = "slow" };
-    struct copse_variable_params p = { .name = "weights", .shape = COPSE_SHAPE(WIDTH), .values = start };
+    const struct copse_tower_params adam = { .optimizer = { .kind = kind, .learning_rate = 0.05f },
+                                             .seed = 3 };
+    const struct copse_tower_params slow = {
+        .optimizer = { .kind = COPSE_MOMENTUM, .learning_rate = 0.02f }, .name = "slow"
+    };
+    struct copse_variable_params p = { .name = "weights",
+                                       .shape = COPSE_SHAPE(WIDTH),
+                                       .values = start };
     *m = (struct towers){ .st = st };
     COPSE_TRY(copse_variable_create(st, &p, &m->weights));
     p.name = "offset";
@@ -67,8 +71,10 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
     return copse_mean(g, d, NULL, 0, false, loss);
 }
 
-/* Of the other variable alone: whether it comes before or behind the first one's update makes no difference. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* Of the other variable alone: whether it comes before or behind the first one's update makes no
+   difference. */
+static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct towers *m = user;
     copse_tensor *d;
@@ -85,14 +91,16 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
     const struct copse_tower_loss other = { difference, m, call->features, NULL };
     (void)rc;
     COPSE_TRY(copse_tower_minimize(m->adam, &of, &m->weights, 1, true, &spec->loss));
-    return m->step < 4 ? COPSE_OK : copse_tower_minimize(m->slow, &other, &m->offset, 1, false, NULL);
+    return m->step < 4 ? COPSE_OK
+                       : copse_tower_minimize(m->slow, &other, &m->offset, 1, false, NULL);
 }
 
 static copse_status step(void *user)
 {
     struct towers *m = user;
     const struct copse_replicated_params p = { model, m, COPSE_LOSS_MEAN };
-    const uint32_t all = copse_strategy_replicas_in_sync(m->st), own = copse_strategy_replicas(m->st);
+    const uint32_t all = copse_strategy_replicas_in_sync(m->st),
+                   own = copse_strategy_replicas(m->st);
     const uint32_t rows = ROWS / all * own, first = ROWS / all * copse_strategy_first_rank(m->st);
     struct copse_replicated_result result;
     float x[ROWS * WIDTH];
@@ -100,7 +108,8 @@ static copse_status step(void *user)
     for (uint32_t i = 0; i < rows * WIDTH; i++)
         x[i] = sinf(0.7f * (float)(first * WIDTH + i) + (float)m->step);
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(rows, WIDTH), x, &features));
-    const copse_status s = copse_replicated_run(m->st, &p, COPSE_MODEL_TRAIN, features, NULL, &result);
+    const copse_status s =
+        copse_replicated_run(m->st, &p, COPSE_MODEL_TRAIN, features, NULL, &result);
     copse_value_release(&features);
     m->step += s == COPSE_OK;
     return s;
@@ -115,7 +124,8 @@ static copse_status steps_until(struct towers *m, uint32_t end)
 
 #define NUMBERS (5 * WIDTH + 3)
 
-static copse_status slot_of(copse_tower_optimizer *t, copse_variable *v, const char *name, float *to)
+static copse_status slot_of(copse_tower_optimizer *t, copse_variable *v, const char *name,
+                            float *to)
 {
     copse_value *slot;
     COPSE_TRY(copse_tower_slot(t, v, name, &slot));
@@ -152,7 +162,9 @@ static copse_status train(copse_strategy *st, const char *from, const char *to, 
     }
     if (!s && to) {
         s = steps_until(&m, CUT);
-        s = s ? s : copse_replicated_checkpoint(st, to, &(struct copse_state_params){ .position = { 0, CUT } });
+        s = s ? s
+              : copse_replicated_checkpoint(st, to,
+                                            &(struct copse_state_params){ .position = { 0, CUT } });
     }
     s = s ? s : steps_until(&m, STEPS);
     s = s ? s : numbers_of(&m, numbers);
@@ -198,7 +210,8 @@ static void a_run_that_goes_on_has_the_same_bits(void **state)
 /* One entry per slot; other replicas, and servers or none, take the same file. */
 static void replicas_leave_no_trace(void **state)
 {
-    static const char *const names[] = { "weights", "offset", "idle", "weights/tower/m", "weights/tower/v" };
+    static const char *const names[] = { "weights", "offset", "idle", "weights/tower/m",
+                                         "weights/tower/v" };
     const char *path = temp_path("three.safetensors");
     float first[NUMBERS], numbers[NUMBERS];
     copse_checkpoint *file;
@@ -254,8 +267,10 @@ static void going_back_takes_slots_back(void **state)
 
 /* ---- what does not fit ---- */
 
-/* The file without an array, or with it in another shape, or with a line of metadata under another key. */
-static void rewrite(const char *from, const char *to, const char *drop, const char *reshape, const char *key)
+/* The file without an array, or with it in another shape, or with a line of metadata under another
+   key. */
+static void rewrite(const char *from, const char *to, const char *drop, const char *reshape,
+                    const char *key)
 {
     struct copse_named_array arrays[16];
     struct copse_metadata metadata[40];
@@ -303,13 +318,17 @@ static void what_does_not_fit_is_named(void **state)
         OK(numbers_of(&m, before));
         OK(copse_replicated_checkpoint(st, path, NULL));
         rewrite(path, other, "weights/tower/v", NULL, NULL);
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL), "has no 'weights/tower/v'");
+        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL),
+              "has no 'weights/tower/v'");
         rewrite(path, other, "offset/slow/v", NULL, NULL);
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL), "optimizer 'slow', of 1");
+        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL),
+              "optimizer 'slow', of 1");
         rewrite(path, other, NULL, "weights/tower/m", NULL);
-        FAILS(COPSE_ERR_SHAPE, copse_replicated_restore(st, other, NULL, NULL), "'weights/tower/m' is F32 [1]");
+        FAILS(COPSE_ERR_SHAPE, copse_replicated_restore(st, other, NULL, NULL),
+              "'weights/tower/m' is F32 [1]");
         rewrite(path, other, NULL, NULL, "tower.slow.updates");
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL), "tower.other.updates");
+        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL),
+              "tower.other.updates");
         FAILS(COPSE_ERR_IO, copse_replicated_restore(st, temp_path("none"), NULL, NULL), "none");
         OK(numbers_of(&m, after));
         assert_memory_equal(after, before, sizeof after);
@@ -321,8 +340,10 @@ static void what_does_not_fit_is_named(void **state)
 
         st = open(1, is_served);
         OK(make_towers(st, COPSE_SGD, &another));
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL), "no tower optimizer 'slow'");
-        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, path, NULL, NULL), "'tower' as adam, here it is sgd");
+        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL),
+              "no tower optimizer 'slow'");
+        FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, path, NULL, NULL),
+              "'tower' as adam, here it is sgd");
         free_towers(&another);
         copse_strategy_release(&st);
     }
@@ -333,9 +354,12 @@ static void what_does_not_fit_is_named(void **state)
 
 static copse_status make_trainer(struct towers *m, copse_trainer **out)
 {
-    const struct copse_trainer_params p = { .loss = distance, .user = m,
-                                            .variables = &m->idle, .variable_count = 1,
-                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } };
+    const struct copse_trainer_params p = { .loss = distance,
+                                            .user = m,
+                                            .variables = &m->idle,
+                                            .variable_count = 1,
+                                            .optimizer = { .kind = COPSE_SGD,
+                                                           .learning_rate = 0.1f } };
     return copse_trainer_create(m->st, &p, out);
 }
 
@@ -388,8 +412,9 @@ static uint64_t progress(void *user)
 
 static void a_monitored_run_goes_on(void **state)
 {
-    static const struct copse_step_functions functions = { .run = step, .save = save, .restore = bring_back,
-                                                           .progress = progress };
+    static const struct copse_step_functions functions = {
+        .run = step, .save = save, .restore = bring_back, .progress = progress
+    };
     const struct copse_monitor_params p = { .folder = temp_path("run"), .every_steps = 2 };
     float whole[NUMBERS], again[NUMBERS];
     (void)state;
@@ -434,8 +459,11 @@ static void workers_go_on_together(void **state)
     (void)state;
     for (size_t l = 0; l < COPSE_COUNT(layouts); l++) {
         const uint32_t size = layouts[l][0], replicas = layouts[l][1];
-        const char *path = temp_path("workers.safetensors"), *alone = temp_path("alone.safetensors");
-        const struct job jobs[] = { { NULL, path }, { path, NULL }, { alone, NULL }, { NULL, alone } };
+        const char *path = temp_path("workers.safetensors"),
+                   *alone = temp_path("alone.safetensors");
+        const struct job jobs[] = {
+            { NULL, path }, { path, NULL }, { alone, NULL }, { NULL, alone }
+        };
         struct worker one[1], w[4];
         run_workers_over(&copse__transport_local, one, 1, size * replicas, &jobs[3], train_worker);
         assert_all_ok(one, 1);

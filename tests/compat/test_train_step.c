@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses in and out, what may be asked for between them, and what is refused. */
-#include "copse/loop/feed.h"
 #include "copse/compat/gradients.h"
 #include "copse/compat/train_step.h"
+#include "copse/loop/feed.h"
 
 #include "tests/rig/step_rig.h"
 
@@ -16,7 +16,8 @@ static void close_step(copse_train_step **ts, copse_strategy **st)
     copse_strategy_release(st);
 }
 
-static struct copse_train_step_params params_of(copse_losses_fn *losses, struct linear *l, float rate)
+static struct copse_train_step_params params_of(copse_losses_fn *losses, struct linear *l,
+                                                float rate)
 {
     return (struct copse_train_step_params){
         .losses = losses,
@@ -48,7 +49,8 @@ static copse_status classify(copse_graph *g, const copse_batch *in, void *user,
 static void cts_1(void **state)
 {
     (void)state;
-    static const float x[6] = { 1, 2, 2, 3, 3, 4 }, ones[6] = { 1, 1, 1, 1, 1, 1 }, zeros[3] = { 0 };
+    static const float x[6] = { 1, 2, 2, 3, 3, 4 }, ones[6] = { 1, 1, 1, 1, 1, 1 },
+                       zeros[3] = { 0 };
     static const int32_t y[3] = { 0, 1, 2 };
     static const double expected[7] = { 1.098612, 1.064379, 1.052803, 1.046709,
                                         1.042076, 1.037908, 1.033918 };
@@ -76,8 +78,8 @@ static void prefetched(void **state)
 {
     (void)state;
     enum { STEPS = 4 };
-    static const float x[2 * STEPS][2] = { { 1, 2 }, { 2, 3 }, { 3, 4 }, { -1, 1 }, { 0, 5 }, { 2, -2 }, { 1, 1 },
-                                           { 4, 0 } };
+    static const float x[2 * STEPS][2] = { { 1, 2 }, { 2, 3 },  { 3, 4 }, { -1, 1 },
+                                           { 0, 5 }, { 2, -2 }, { 1, 1 }, { 4, 0 } };
     static const int32_t y[2 * STEPS] = { 0, 1, 2, 1, 0, 2, 1, 0 };
     static const float ones[6] = { 1, 1, 1, 1, 1, 1 }, zeros[3] = { 0 };
     double losses[2][STEPS];
@@ -92,7 +94,8 @@ static void prefetched(void **state)
         OK(copse_train_step_create(st, &params, &ts));
         copse_trainer *t = copse_train_step_trainer(ts);
         for (uint32_t i = 0; i < STEPS; i++) {
-            const struct copse_host_batch batch = { RIG_XY(2, x[2 * i], &y[2 * i]), .count = 2, .index = i };
+            const struct copse_host_batch batch = { RIG_XY(2, x[2 * i], &y[2 * i]), .count = 2,
+                                                    .index = i };
             struct copse_train_step_result r;
             if (prefetch > 0)
                 OK(copse_trainer_feed(t, &batch));
@@ -169,7 +172,8 @@ static void cts_3(void **state)
         copse_train_step *ts;
         struct copse_train_step_result r;
         OK(copse_train_step_create(st, &params, &ts));
-        FAILS(COPSE_ERR_ARGUMENT, copse_train_step_run(ts, &rows, &r), "2 losses need a total_loss");
+        FAILS(COPSE_ERR_ARGUMENT, copse_train_step_run(ts, &rows, &r),
+              "2 losses need a total_loss");
         copse_train_step_release(&ts);
         params.total_loss = first_loss;
         OK(copse_train_step_create(st, &params, &ts));
@@ -215,7 +219,8 @@ static copse_status clip_all(copse_graph *g, struct copse_gradient *pairs, size_
     return copse_gradients_clip_global_norm(g, pairs, count, *(const float *)user, NULL);
 }
 
-static copse_status halve_first(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static copse_status halve_first(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                void *user)
 {
     const struct copse_multiplier factor = { ((struct linear *)user)->a, 0.5f };
     return copse_gradients_multiply(g, pairs, count, &factor, 1);
@@ -242,8 +247,8 @@ static void transformed(copse_transform_fn *fn, void *user, bool is_own, double 
     struct copse_train_step_result r;
     struct copse_gradient_summary summary;
     OK(copse_train_step_create(st, &params, &ts));
-    OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 0 }), .count = 1 },
-                            &r));
+    OK(copse_train_step_run(
+        ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 0 }), .count = 1 }, &r));
     rig_near((double)rig_value(l.a, 0), 10.0 - a, 1e-5);
     rig_near((double)rig_value(l.b, 0), 10.0 - b, 1e-5);
     OK(copse_trainer_gradient(copse_train_step_trainer(ts), l.a, 0, &summary));
@@ -370,16 +375,19 @@ static void cts_5(void **state)
         copse_train_step *ts;
         params.skip_numerics = true;
         OK(copse_train_step_create(st, &params, &ts));
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, NAN, 1 }),
-                                                                .count = 3 }, &r));
+        OK(copse_train_step_run(
+            ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, NAN, 1 }), .count = 3 },
+            &r));
         assert_true(isnan(r.total) && r.global_step == 1);
         for (uint32_t k = 0; k < n; k++)
             assert_true(isnan(rig_value(l.a, k)));
         /* Infinity: the derivative of a is the mean of the rows, that of b is 2 b. */
         OK(copse_variable_assign(l.a, (const float[]){ 2.0f }));
         OK(copse_variable_assign(l.b, (const float[]){ 1.0f }));
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, INFINITY, 1 }),
-                                                                .count = 3 }, &r));
+        OK(copse_train_step_run(
+            ts,
+            &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, INFINITY, 1 }), .count = 3 },
+            &r));
         assert_true(isinf(r.total) && r.total > 0 && r.global_step == 2);
         for (uint32_t k = 0; k < n; k++) {
             assert_true(isinf(rig_value(l.a, k)) && rig_value(l.a, k) < 0);
@@ -392,11 +400,15 @@ static void cts_5(void **state)
         params.check_gradients = true;
         OK(copse_train_step_create(st, &params, &ts));
         FAILS(COPSE_ERR_NONFINITE,
-              copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 0 }),
-                                                                   .count = 3 }, &r), "gradient of 'a'");
+              copse_train_step_run(
+                  ts,
+                  &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 0 }), .count = 3 },
+                  &r),
+              "gradient of 'a'");
         assert_true(rig_value(l.a, (uint32_t)n - 1) == 2.0f);
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 1 }),
-                                                                .count = 3 }, &r));
+        OK(copse_train_step_run(
+            ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 1 }), .count = 3 },
+            &r));
         assert_true(rig_value(l.a, 0) < 2.0f);
         close_step(&ts, &st);
     }
@@ -493,20 +505,20 @@ static void cts_7(void **state)
     struct linear l = { rig_scalar(st, "a", 2.0f), rig_scalar(st, "b", 1.0f) };
     copse_variable *const other = rig_scalar(strange, "far", 1.0f), *const none = NULL, *fixed;
     OK(copse_variable_create(st,
-                             &(struct copse_variable_params){ .name = "fixed",
-                                                              .shape = COPSE_SHAPE(1),
-                                                              .is_frozen = true },
+                             &(struct copse_variable_params){
+                                 .name = "fixed", .shape = COPSE_SHAPE(1), .is_frozen = true },
                              &fixed));
     const struct copse_train_step_params plain = params_of(three, &l, 0.1f);
     struct copse_train_step_params params = plain;
     struct copse_train_step_result r;
     copse_train_step *ts;
     params.variables = &l.a; /* of length 0 */
-    FAILS(COPSE_ERR_ARGUMENT,
-          copse_train_step_create(st, &params, &ts), "list of variables to train is empty");
+    FAILS(COPSE_ERR_ARGUMENT, copse_train_step_create(st, &params, &ts),
+          "list of variables to train is empty");
     params.variable_count = 1;
     params.variables = &fixed;
-    FAILS(COPSE_ERR_ARGUMENT, copse_train_step_create(st, &params, &ts), "'fixed' is not trainable");
+    FAILS(COPSE_ERR_ARGUMENT, copse_train_step_create(st, &params, &ts),
+          "'fixed' is not trainable");
     params.variables = &none;
     FAILS(COPSE_ERR_ARGUMENT, copse_train_step_create(st, &params, &ts), "variable 0");
     params.variables = &other;
@@ -559,9 +571,9 @@ static void cts_7(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cts_1), cmocka_unit_test(prefetched), cmocka_unit_test(cts_2), cmocka_unit_test(cts_3),
-        cmocka_unit_test(cts_4), cmocka_unit_test(cts_5), cmocka_unit_test(cts_6),
-        cmocka_unit_test(cts_7),
+        cmocka_unit_test(cts_1), cmocka_unit_test(prefetched), cmocka_unit_test(cts_2),
+        cmocka_unit_test(cts_3), cmocka_unit_test(cts_4),      cmocka_unit_test(cts_5),
+        cmocka_unit_test(cts_6), cmocka_unit_test(cts_7),
     };
     return cmocka_run_group_tests_name("train_step", tests, open_context, close_context);
 }

@@ -10,9 +10,9 @@
 
 struct seen {
     unsigned counts[COPSE_VERDICT_COUNT];
-    unsigned wrong; /* neither PASS nor SKIP nor UNSUPPORTED */
+    unsigned wrong;              /* neither PASS nor SKIP nor UNSUPPORTED */
     char first[1024], text[512]; /* of these: the case and its text */
-    const char *only; /* count these cases only: part of "mode/op/name" */
+    const char *only;            /* count these cases only: part of "mode/op/name" */
     bool is_quiet;
 };
 
@@ -43,14 +43,18 @@ static void run(copse_context *ctx, const char *device, unsigned modes, const ch
 {
     struct copse_conformance_summary summary;
     const struct copse_conformance_params params = {
-        .device = device, .modes = modes, .ops = ops, .result = take, .user = s,
+        .device = device,
+        .modes = modes,
+        .ops = ops,
+        .result = take,
+        .user = s,
     };
     OK(copse_conformance_run(ctx, &params, &summary));
 }
 
 /* ---- on devices that work ---- */
 
-#define EVERY                                                                          \
+#define EVERY                                                                              \
     (COPSE_CONFORM_OPT | COPSE_CONFORM_REDUCE | COPSE_CONFORM_TRAIN | COPSE_CONFORM_ARGS | \
      COPSE_CONFORM_STRESS | COPSE_CONFORM_API)
 
@@ -97,7 +101,9 @@ static void speeds_are_measured(void **unused)
     unsigned measured = 0;
     (void)unused;
     const struct copse_conformance_params params = {
-        .modes = COPSE_CONFORM_PERF, .ops = "adam,neg,matmul", .result = take_speed,
+        .modes = COPSE_CONFORM_PERF,
+        .ops = "adam,neg,matmul",
+        .result = take_speed,
         .user = &measured,
     };
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
@@ -338,8 +344,10 @@ static void names_are_unique(void **unused)
     assert_non_null(n.at);
     OK(copse_context_create(NULL, &ctx));
     const struct copse_conformance_params params = {
-        .modes = EVERY | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF, .tier = COPSE_CONFORM_STANDARD,
-        .result = take_name, .user = &n,
+        .modes = EVERY | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF,
+        .tier = COPSE_CONFORM_STANDARD,
+        .result = take_name,
+        .user = &n,
     };
     OK(copse_conformance_list(ctx, &params));
     copse_context_release(&ctx);
@@ -396,12 +404,9 @@ static void limits_are_only_lowered(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_are_only_lowered),
-        cmocka_unit_test(wrong_codes_are_told),
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(broken_devices_fail),
-        cmocka_unit_test(speeds_are_measured),
-        cmocka_unit_test(devices_found_pass),
+        cmocka_unit_test(limits_are_only_lowered), cmocka_unit_test(wrong_codes_are_told),
+        cmocka_unit_test(names_are_unique),        cmocka_unit_test(broken_devices_fail),
+        cmocka_unit_test(speeds_are_measured),     cmocka_unit_test(devices_found_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

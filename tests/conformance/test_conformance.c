@@ -48,7 +48,8 @@ static void a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked(void *
 
 /* ---- blocks that runs take back ---- */
 
-/* Blocked on fake:0: 0 = nothing, 1 = matmul until its cases pass, 2 = matmul until it is unblocked. */
+/* Blocked on fake:0: 0 = nothing, 1 = matmul until its cases pass, 2 = matmul until it is
+   unblocked. */
 static int matmul_block(void)
 {
     const struct copse_blocked_kernel *blocked;
@@ -72,8 +73,11 @@ static void run_matmul_thrice(unsigned modes, copse_conformance_tier tier, const
 
 static void run_matmul(unsigned modes, copse_conformance_tier tier, const char *case_name)
 {
-    OK(run((struct copse_conformance_params){ .ops = "matmul", .variant = "matmul", .modes = modes,
-                                              .tier = tier, .case_name = case_name },
+    OK(run((struct copse_conformance_params){ .ops = "matmul",
+                                              .variant = "matmul",
+                                              .modes = modes,
+                                              .tier = tier,
+                                              .case_name = case_name },
            good_tables, no_known));
 }
 
@@ -190,14 +194,23 @@ static void writes_out_of_range_and_missing_ones_fail(void **state)
 /* ---- devices that flush ---- */
 
 static const double subnormals[] = { 0x1p-148, 0x1p-149 };
-#define TINY(k) { .type = COPSE_F32, .shape = SHAPE(4), .fill = COPSE_FILL_VALUES,                 \
-                  .values = &subnormals[k], .value_count = 1 }
+#define TINY(k)                                                                                    \
+    {                                                                                              \
+        .type = COPSE_F32, .shape = SHAPE(4), .fill = COPSE_FILL_VALUES, .values = &subnormals[k], \
+        .value_count = 1                                                                           \
+    }
 static const struct copse_case tiny_cases[] = {
     { .op = "neg", .name = "tiny", .build = negative, .in = { TINY(1) }, .in_count = 1 },
-    { .op = "div", .name = "tiny", .build = quotient, .in = { TINY(0), TINY(1) }, .in_count = 2,
+    { .op = "div",
+      .name = "tiny",
+      .build = quotient,
+      .in = { TINY(0), TINY(1) },
+      .in_count = 2,
       .forward = { .ulp = 3 } },
 };
-static const struct copse_case_table tiny = { .family = "tiny", .cases = tiny_cases, .count = COPSE_COUNT(tiny_cases) };
+static const struct copse_case_table tiny = { .family = "tiny",
+                                              .cases = tiny_cases,
+                                              .count = COPSE_COUNT(tiny_cases) };
 static const struct copse_case_table *const tiny_tables[] = { &tiny, NULL };
 
 static void describe_flushing(struct copse_device_info *info)
@@ -213,8 +226,8 @@ static void subnormals_may_be_flushed_where_they_are(void **state)
         uint32_t bits; /* of the honest result that are changed: -2^-149, and 2 */
         bool flushes, is_right;
     } table[] = {
-        { "neg", "unary", 0x00000000, true, true },  /* as it is */
-        { "neg", "unary", 0x00000001, true, true },  /* -0 */
+        { "neg", "unary", 0x00000000, true, true }, /* as it is */
+        { "neg", "unary", 0x00000001, true, true }, /* -0 */
         { "neg", "unary", 0x00000001, false, false },
         { "neg", "unary", 0x00000100, true, false }, /* a wrong one */
         { "div", "binary", 0x3f800000, true, true }, /* divisor flushed: infinity */
@@ -246,8 +259,10 @@ static void results_that_change_are_found(void **state)
     (void)state;
     copse_fake.devices[0].perturb = "unary";
     copse_fake.devices[0].perturb_period = 3;
-    OK(run((struct copse_conformance_params){ .ops = "neg", .modes = COPSE_CONFORM_BITWISE,
-                                              .case_name = "numbers" }, good_tables, no_known));
+    OK(run((struct copse_conformance_params){ .ops = "neg",
+                                              .modes = COPSE_CONFORM_BITWISE,
+                                              .case_name = "numbers" },
+           good_tables, no_known));
     expect("bitwise/neg/numbers/", COPSE_VERDICT_FAIL, "");
     assert_true(find("bitwise/neg/numbers/")->worst > 0);
 }
@@ -256,8 +271,10 @@ static void results_that_change_are_found(void **state)
 static void a_rare_fault_is_found(void **state)
 {
     (void)state;
-    struct copse_conformance_params p = { .ops = "neg", .modes = COPSE_CONFORM_BITWISE,
-                                          .tier = COPSE_CONFORM_FULL, .case_name = "numbers" };
+    struct copse_conformance_params p = { .ops = "neg",
+                                          .modes = COPSE_CONFORM_BITWISE,
+                                          .tier = COPSE_CONFORM_FULL,
+                                          .case_name = "numbers" };
     OK(run(p, good_tables, no_known));
     expect("bitwise/neg/numbers/", COPSE_VERDICT_PASS, "");
     copse_fake.devices[0].perturb = "unary";
@@ -288,35 +305,47 @@ static copse_status a_scalar(copse_graph *g, copse_tensor *const *in, const void
     return copse_sum(g, in[0], NULL, 0, false, y);
 }
 
-static copse_status slope(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status slope(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
 {
     (void)user;
     return copse_mul(g, in[0], in[1], y); /* of dy = in[1] */
 }
 
-static const double two_three[] = { 2, 3, 5, 7 }, squares[] = { 4, 9, 25, 49 }, wrong[] = { 4, 9, 26, 49 };
-#define STATED(label, ...)                                                                         \
-    { .op = "stated", .name = label, .build = square, .in_count = 1,                               \
-      .in = { { .type = COPSE_F32, .shape = SHAPE(4), .fill = COPSE_FILL_VALUES,                   \
-                .values = two_three, .value_count = 4 } }, __VA_ARGS__ }
+static const double two_three[] = { 2, 3, 5, 7 }, squares[] = { 4, 9, 25, 49 },
+                    wrong[] = { 4, 9, 26, 49 };
+#define STATED(label, ...)                                             \
+    {                                                                  \
+        .op = "stated", .name = label, .build = square, .in_count = 1, \
+        .in = { { .type = COPSE_F32,                                   \
+                  .shape = SHAPE(4),                                   \
+                  .fill = COPSE_FILL_VALUES,                           \
+                  .values = two_three,                                 \
+                  .value_count = 4 } },                                \
+        __VA_ARGS__                                                    \
+    }
 static const struct copse_case stated_cases[] = {
     STATED("right", .want = squares, .has_no_gradient = true),
     STATED("wrong", .want = wrong, .has_no_gradient = true),
     STATED("wrong, within", .want = wrong, .forward = { .of_max = 0.1 }, .has_no_gradient = true),
     STATED("magnitude", .forward = { .ratio = 4 }, .backward = { .ratio = 4 }, .magnitude = square,
            .slope_magnitude = { slope }, .skips_differences = true),
-    STATED("small magnitude", .forward = { .ratio = 4 }, .magnitude = a_thousandth, .has_no_gradient = true),
-    STATED("other shape", .forward = { .ratio = 4 }, .magnitude = a_scalar, .has_no_gradient = true),
+    STATED("small magnitude", .forward = { .ratio = 4 }, .magnitude = a_thousandth,
+           .has_no_gradient = true),
+    STATED("other shape", .forward = { .ratio = 4 }, .magnitude = a_scalar,
+           .has_no_gradient = true),
     STATED("no slope", .backward = { .ratio = 4 }, .magnitude = square, .skips_differences = true),
 };
-static const struct copse_case_table stated = { .family = "stated", .cases = stated_cases,
+static const struct copse_case_table stated = { .family = "stated",
+                                                .cases = stated_cases,
                                                 .count = COPSE_COUNT(stated_cases) };
 static const struct copse_case_table *const stated_tables[] = { &stated, NULL };
 
 static void stated_results_and_magnitudes_count(void **state)
 {
     (void)state;
-    const struct copse_conformance_params both = { .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD };
+    const struct copse_conformance_params both = { .modes =
+                                                       COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD };
     OK(run(both, stated_tables, no_known));
     expect("run/stated/right/", COPSE_VERDICT_PASS, "");
     expect("run/stated/wrong/", COPSE_VERDICT_FAIL,
@@ -324,7 +353,8 @@ static void stated_results_and_magnitudes_count(void **state)
     expect("run/stated/wrong, within/", COPSE_VERDICT_PASS, "");
     expect("run/stated/magnitude/", COPSE_VERDICT_PASS, "");
     expect("grad/stated/magnitude/", COPSE_VERDICT_PASS, "");
-    expect("run/stated/other shape/", COPSE_VERDICT_FAIL, "the magnitude of result 0 has another shape");
+    expect("run/stated/other shape/", COPSE_VERDICT_FAIL,
+           "the magnitude of result 0 has another shape");
     expect("grad/stated/no slope/", COPSE_VERDICT_FAIL, "no magnitude of result 1");
 
     copse_fake.devices[0].perturb = "unary"; /* by 1 ULP: at most 2 units of its size */
@@ -350,7 +380,8 @@ static void contracts_name_parameters(void **state)
     char text[4096];
     (void)state;
     OK(copse_kernel_contract("unary", text, sizeof text));
-    assert_non_null(strstr(text, "  parameters: 3 words of 4 bytes, then group_base\n    uint n; float alpha; float beta;\n"));
+    assert_non_null(strstr(text, "  parameters: 3 words of 4 bytes, then group_base\n    uint n; "
+                                 "float alpha; float beta;\n"));
     assert_non_null(strstr(text, "  specialisation constants: 1\n    0: OP\n  group: 256 x 1\n"));
     for (size_t i = 0; i < copse_kernel_count; i++) {
         const struct copse_kernel_row *row = &copse_kernel_table[i];
@@ -361,8 +392,8 @@ static void contracts_name_parameters(void **state)
         for (const char *p = text; (p = strstr(p, "\n    ")) != NULL; p += 5)
             specs += p[6] == ':';
         if (row->cl_text && (fields != row->param_words || specs != row->spec_count))
-            fail_msg("%s: %zu parameters and %zu constants are named, not %u and %u", row->name, fields, specs,
-                     row->param_words, row->spec_count);
+            fail_msg("%s: %zu parameters and %zu constants are named, not %u and %u", row->name,
+                     fields, specs, row->param_words, row->spec_count);
     }
     assert_int_equal(copse_kernel_contract("unary", text, 60), COPSE_ERR_ARGUMENT);
 }
@@ -384,8 +415,8 @@ static void *resize(void *user, void *block, size_t size)
         return NULL;
     }
     memory.calls++;
-    if (memory.at && (memory.calls == memory.at ||
-                      (memory.is_persistent && memory.calls > memory.at)))
+    if (memory.at &&
+        (memory.calls == memory.at || (memory.is_persistent && memory.calls > memory.at)))
         return NULL;
     memory.live += block == NULL;
     return realloc(block, size);

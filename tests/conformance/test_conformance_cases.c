@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which cases a run of the conformance engine takes: lists, filters, what is behind a case, a time box, an end. */
+/* Which cases a run of the conformance engine takes: lists, filters, what is behind a case, a time
+   box, an end. */
 #include "tests/rig/conform_rig.h"
 
 static void listing_runs_nothing(void **state)
 {
     (void)state;
-    struct copse_conformance_params p = { .device = "fake:0", .result = take, .begin = begin,
-                                          .modes = COPSE_CONFORM_RUN };
+    struct copse_conformance_params p = {
+        .device = "fake:0", .result = take, .begin = begin, .modes = COPSE_CONFORM_RUN
+    };
     OK(copse__conformance_list_with(ctx, &p, good_tables));
     assert_int_equal(lines.count, 6); /* one is of a higher tier */
     p.tier = STANDARD;
@@ -35,18 +37,24 @@ static void filters(void **state)
         assert_true(lines.at[i].id[strlen(lines.at[i].id) - 1] == '/');
 
     static const struct copse_conformance_params wrong[] = {
-        { .ops = "squares" },       { .ops = "square,nothing" },   { .ops = "" },
-        { .case_name = "number" },  { .variant = "mat" },
-        { .after = "run/neg/x/" },  { .ops = "neg", .variant = "matmul" },
-        { .modes = 1u << 30 },      { .seconds = -1 },
+        { .ops = "squares" },
+        { .ops = "square,nothing" },
+        { .ops = "" },
+        { .case_name = "number" },
+        { .variant = "mat" },
+        { .after = "run/neg/x/" },
+        { .ops = "neg", .variant = "matmul" },
+        { .modes = 1u << 30 },
+        { .seconds = -1 },
         { .tier = (copse_conformance_tier)9 },
     };
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
         assert_int_equal(run(wrong[i], good_tables, no_known), COPSE_ERR_ARGUMENT);
         assert_int_equal(lines.count, 0);
     }
-    assert_int_equal(run((struct copse_conformance_params){ .device = "fake:9" }, good_tables,
-                         no_known), COPSE_ERR_NO_DEVICE);
+    assert_int_equal(
+        run((struct copse_conformance_params){ .device = "fake:9" }, good_tables, no_known),
+        COPSE_ERR_NO_DEVICE);
 }
 
 static void a_run_goes_on_behind_a_case(void **state)
@@ -83,8 +91,8 @@ static void begin_ends_the_run(void **state)
 {
     (void)state;
     lines.stop_at = 3;
-    assert_int_equal(run((struct copse_conformance_params){ .tier = QUICK }, good_tables,
-                         no_known), COPSE_ERR_CANCELLED);
+    assert_int_equal(run((struct copse_conformance_params){ .tier = QUICK }, good_tables, no_known),
+                     COPSE_ERR_CANCELLED);
     assert_int_equal(lines.count, 2);
     assert_int_equal(lines.begun, 3);
 }
@@ -92,10 +100,8 @@ static void begin_ends_the_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(listing_runs_nothing),
-        TEST(filters),
-        TEST(a_run_goes_on_behind_a_case),
-        TEST(the_time_box_says_what_was_not_reached),
+        TEST(listing_runs_nothing),        TEST(filters),
+        TEST(a_run_goes_on_behind_a_case), TEST(the_time_box_says_what_was_not_reached),
         TEST(begin_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

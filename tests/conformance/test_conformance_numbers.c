@@ -51,7 +51,10 @@ static void one_wrong_element_in_a_million_is_found(void **state)
     enum { N = 1000000 };
     double *expected = numbers(N), *got = numbers(N), *magnitude = numbers(N);
     static const struct copse_case_limit limits[] = {
-        { .ulp = 0 }, { .ulp = 3 }, { .ratio = 4 }, { .of_max = 1e-6 },
+        { .ulp = 0 },
+        { .ulp = 3 },
+        { .ratio = 4 },
+        { .of_max = 1e-6 },
     };
     for (size_t k = 0; k < N; k++) {
         expected[k] = got[k] = (double)(float)sin((double)k);
@@ -102,7 +105,8 @@ static void one_unit_over_the_limit_fails(void **state)
     assert_true(is_within(&exact, 1.5 + 0x1p-25, 1.5, false));
     assert_false(is_within(&exact, 0.0, -0.0, false)); /* the same bits */
     assert_false(is_within(&exact, -0.0, 0.0, false));
-    assert_true(is_within(&exact, 0.0, -0.0, true)); /* a flushed number has a zero of either sign */
+    /* a flushed number has a zero of either sign */
+    assert_true(is_within(&exact, 0.0, -0.0, true));
 }
 
 static void what_is_not_a_number_is_expected_or_wrong(void **state)
@@ -140,7 +144,7 @@ static void zero_for_a_subnormal_only_where_they_are_not_kept(void **state)
     assert_true(is_within(&limit, -1e-39, 0, true));
     assert_true(is_within(&exact, 1e-39, 0, true));
     assert_false(is_within(&exact, 1e-39, 0, false));
-    assert_false(is_within(&limit, 1.2e-38, 0, true)); /* a normal number */
+    assert_false(is_within(&limit, 1.2e-38, 0, true));                 /* a normal number */
     assert_true(is_within(&limit, (double)next(FLT_MIN, 1), 0, true)); /* within its units */
     assert_true(is_within(&limit, 3 * 0x1p-149, 0, false));
 }
@@ -373,21 +377,21 @@ static void patterns_reach_all_of_f32(void **state)
 static void known_failures_have_a_device_and_driver_versions(void **state)
 {
     (void)state;
-    static const struct copse_known ranges[] = {
-        { "exp", "*", "*tiny*", "3.2", "3.10", "r", NULL }, { .op = NULL }
-    };
+    static const struct copse_known ranges[] = { { "exp", "*", "*tiny*", "3.2", "3.10", "r", NULL },
+                                                 { .op = NULL } };
     const struct copse_case_result exp = { .mode = "run", .op = "exp", .name = "x" };
     const struct copse_case_result expm1 = { .mode = "run", .op = "expm1", .name = "x" };
     static const struct {
         const char *driver;
         bool is_in;
     } drivers[] = {
-        { "tiny 3.1", false },  { "tiny 3.2", true },   { "tiny v3.9.1 of 2024", true },
-        { "tiny 3.10", true },  { "tiny 3.11", false }, { "tiny 4", false },
+        { "tiny 3.1", false },       { "tiny 3.2", true },   { "tiny v3.9.1 of 2024", true },
+        { "tiny 3.10", true },       { "tiny 3.11", false }, { "tiny 4", false },
         { "OpenThing 3.2.0", true }, { "none", false },
     };
     for (size_t i = 0; i < COUNT(drivers); i++) {
-        if ((copse__known_find(ranges, &exp, "a tiny one", drivers[i].driver) != NULL) != drivers[i].is_in)
+        if ((copse__known_find(ranges, &exp, "a tiny one", drivers[i].driver) != NULL) !=
+            drivers[i].is_in)
             fail_msg("driver '%s'", drivers[i].driver);
     }
     assert_null(copse__known_find(ranges, &expm1, "a tiny one", "3.5"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The coverage table of mode launch has no empty cell, and shows one for a kernel without cases and for a removed
-   form. */
+/* The coverage table of mode launch has no empty cell, and shows one for a kernel without cases and
+   for a removed form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void take(void *user, const struct copse_coverage_cell *c)
     n->covered += c->case_count > 0;
     n->impossible += c->case_count == 0 && *c->reason;
     if (c->case_count == 0 && !*c->reason && n->empty++ == 0)
-        snprintf(n->first, sizeof n->first, "%s, %s, %s %s", c->kernel, c->regime, c->values, c->missing);
+        snprintf(n->first, sizeof n->first, "%s, %s, %s %s", c->kernel, c->regime, c->values,
+                 c->missing);
     assert_true(!*c->missing || (c->case_count == 0 && !*c->reason));
     assert_true((c->case_count > 0) == (*c->cases != '\0'));
     assert_string_equal(c->mode, "launch");
@@ -103,8 +104,8 @@ struct wanted {
 static void look(void *user, const struct copse_coverage_cell *c)
 {
     struct wanted *w = user;
-    if (strcmp(c->kernel, copse_kernel_table[w->loss->kernel].name) != 0 || strcmp(c->regime, w->loss->regime) != 0 ||
-        strcmp(c->values, w->loss->values) != 0)
+    if (strcmp(c->kernel, copse_kernel_table[w->loss->kernel].name) != 0 ||
+        strcmp(c->regime, w->loss->regime) != 0 || strcmp(c->values, w->loss->values) != 0)
         return;
     w->is_met = true;
     w->is_empty = c->case_count == 0 && !*c->reason;
@@ -112,12 +113,18 @@ static void look(void *user, const struct copse_coverage_cell *c)
 
 static void lost_case_is_an_empty_cell(void **state)
 {
-    enum { ALL_LATE = COPSE_BIT(COPSE_REGIME_SHORT) | COPSE_BIT(COPSE_REGIME_MANY) | COPSE_BIT(COPSE_REGIME_AXIS) };
+    enum {
+        ALL_LATE = COPSE_BIT(COPSE_REGIME_SHORT) | COPSE_BIT(COPSE_REGIME_MANY) |
+                   COPSE_BIT(COPSE_REGIME_AXIS)
+    };
     static const struct loss losses[] = {
-        { &copse_launch_decoders, COPSE_KERNEL_rotary_wide, NULL, COPSE_BIT(COPSE_REGIME_SHORT), false, "any", "settings" },
+        { &copse_launch_decoders, COPSE_KERNEL_rotary_wide, NULL, COPSE_BIT(COPSE_REGIME_SHORT),
+          false, "any", "settings" },
         { &copse_launch_sums, COPSE_KERNEL_scan, "reversed, exclusive", 0, false, "any", "flags" },
-        { &copse_launch_attention, COPSE_KERNEL_attention_wide, "long", 0, false, "any", "long line" },
-        { &copse_launch_elementwise, COPSE_KERNEL_unary, NULL, COPSE_BIT(COPSE_REGIME_SHORT), false, "one short", "usual" },
+        { &copse_launch_attention, COPSE_KERNEL_attention_wide, "long", 0, false, "any",
+          "long line" },
+        { &copse_launch_elementwise, COPSE_KERNEL_unary, NULL, COPSE_BIT(COPSE_REGIME_SHORT), false,
+          "one short", "usual" },
         { &copse_launch_optim, COPSE_KERNEL_adam, NULL, ALL_LATE, false, "any", "late step" },
         { &copse_launch_elementwise, COPSE_KERNEL_unary, NULL, 0, true, "any", "-0" },
         { &copse_launch_rows, COPSE_KERNEL_row_stats_wide, "long", 0, false, "any", "one past" },
@@ -141,8 +148,8 @@ static void lost_case_is_an_empty_cell(void **state)
         copse__launch_coverage(copse_launch_lists, look, &before);
         copse__launch_coverage(lists, look, &after);
         if (!before.is_met || before.is_empty || !after.is_empty)
-            fail_msg("%s, %s, %s: empty before %d, after %d", copse_kernel_table[loss->kernel].name, loss->regime, loss->values,
-                     before.is_empty, after.is_empty);
+            fail_msg("%s, %s, %s: empty before %d, after %d", copse_kernel_table[loss->kernel].name,
+                     loss->regime, loss->values, before.is_empty, after.is_empty);
         free(forms);
     }
 }
@@ -159,7 +166,8 @@ static void note(void *user, const struct copse_launch_case *c)
 {
     struct names *n = user;
     assert_true(n->count < MOST_CASES);
-    snprintf(n->seen[n->count++], sizeof *n->seen, "%s/%s", copse_kernel_table[c->form->kernel].name, c->name);
+    snprintf(n->seen[n->count++], sizeof *n->seen, "%s/%s",
+             copse_kernel_table[c->form->kernel].name, c->name);
     if (c->regime == COPSE_REGIME_MANY && c->tier == COPSE_CONFORM_QUICK)
         n->has_quick_many[c->form->kernel] = true;
 }
@@ -188,7 +196,7 @@ static void cases_have_names_of_their_own(void **state)
 
 static void measure(void *user, const struct copse_launch_case *c)
 {
-    const size_t most = (size_t)*(const int *)user << 20;
+    const size_t most = (size_t) * (const int *)user << 20;
     struct copse_limits limits = { .max_group_size = 256, .max_group_count = COPSE_AXIS_GROUPS };
     struct copse_launch l = { .form = c->form, .regime = c->regime, .values = c->values };
     const size_t bytes = copse__launch_size(&l, &limits);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What mode launch accepts of a device that flushes subnormal numbers: results of flushed operands and products, indices of
-   flushed maxima, and nothing else. */
+/* What mode launch accepts of a device that flushes subnormal numbers: results of flushed operands
+   and products, indices of flushed maxima, and nothing else. */
 #include <math.h>
 
 #include "prover/conformance/launch.h"
@@ -41,10 +41,13 @@ static void run_with(struct made *m, double below, uint32_t only)
     struct copse_host_arg args[COPSE_MAX_BINDINGS] = { { 0 } };
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const bool is_real = copse__content_is_real(l->form->contents[a]);
-        args[a] = (struct copse_host_arg){ calloc(l->counts[a] + 1, 8), l->counts[a], is_real && !l->form->is_single };
+        args[a] = (struct copse_host_arg){ calloc(l->counts[a] + 1, 8), l->counts[a],
+                                           is_real && !l->form->is_single };
         for (size_t i = 0; i < l->counts[a]; i++)
             if (is_real)
-                copse__store(&args[a], i, flushed(m->image.before[a][i], only == ALL || only == a ? below : 0.0));
+                copse__store(
+                    &args[a], i,
+                    flushed(m->image.before[a][i], only == ALL || only == a ? below : 0.0));
             else
                 ((uint32_t *)args[a].data)[i] = m->image.before[a][i];
     }
@@ -52,7 +55,8 @@ static void run_with(struct made *m, double below, uint32_t only)
     for (uint32_t a = 0; a < row->arg_count; a++) {
         for (size_t i = 0; i < l->counts[a] && row->args[a].is_written; i++) {
             const float f = (float)copse__load(&args[a], i);
-            memcpy(&m->image.after[a][i], args[a].is_double ? (const void *)&f : (const uint32_t *)args[a].data + i, 4);
+            memcpy(&m->image.after[a][i],
+                   args[a].is_double ? (const void *)&f : (const uint32_t *)args[a].data + i, 4);
         }
         free(args[a].data);
     }
@@ -63,12 +67,14 @@ static void run_on(struct made *m, double below)
     run_with(m, below, ALL);
 }
 
-static void make(struct made *m, enum copse_kernel_id kernel, const char *name, enum copse_values values)
+static void make(struct made *m, enum copse_kernel_id kernel, const char *name,
+                 enum copse_values values)
 {
     struct copse_limits limits = { .max_group_size = 256, .max_group_count = COPSE_AXIS_GROUPS };
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
     const struct copse_launch_form *f = form_of(kernel, name);
-    *m = (struct made){ .launch = { .form = f, .regime = COPSE_REGIME_MANY, .values = values, .seed = 7 } };
+    *m = (struct made){ .launch = {
+                            .form = f, .regime = COPSE_REGIME_MANY, .values = values, .seed = 7 } };
     memcpy(m->launch.spec, f->spec, sizeof f->spec);
     copse__launch_size(&m->launch, &limits);
     m->image.launch = &m->launch;
@@ -101,9 +107,10 @@ static copse_verdict judge(struct made *m, bool keeps_subnormals)
     return out.result.verdict;
 }
 
-/* A result that flushed operands explain passes on a device that flushes, and fails on one that does not. */
-static void flushed_results_pass_where_they_may(enum copse_kernel_id kernel, const char *name, enum copse_values values,
-                                                double below)
+/* A result that flushed operands explain passes on a device that flushes, and fails on one that
+   does not. */
+static void flushed_results_pass_where_they_may(enum copse_kernel_id kernel, const char *name,
+                                                enum copse_values values, double below)
 {
     struct made m;
     make(&m, kernel, name, values);
@@ -120,17 +127,20 @@ static void places_of_flushed_maxima(void **state)
 {
     (void)state;
     flushed_results_pass_where_they_may(COPSE_KERNEL_argmax, "first", COPSE_VALUES_MIXED, 0x1p-126);
-    flushed_results_pass_where_they_may(COPSE_KERNEL_argmax, "later", COPSE_VALUES_SUBNORMALS, 0x1p-126);
+    flushed_results_pass_where_they_may(COPSE_KERNEL_argmax, "later", COPSE_VALUES_SUBNORMALS,
+                                        0x1p-126);
 }
 
 /* x / rms is subnormal although x is not, and is a factor of the result, also of infinity. */
 static void flushed_products(void **state)
 {
     (void)state;
-    flushed_results_pass_where_they_may(COPSE_KERNEL_layer_norm, "RMS, gradient", COPSE_VALUES_MIXED, 0x1p-122);
+    flushed_results_pass_where_they_may(COPSE_KERNEL_layer_norm, "RMS, gradient",
+                                        COPSE_VALUES_MIXED, 0x1p-122);
 }
 
-/* A kernel that takes x by its bits flushes the slope alone: 0 times a large number, where 0 times infinity is expected. */
+/* A kernel that takes x by its bits flushes the slope alone: 0 times a large number, where 0 times
+   infinity is expected. */
 static void one_flushed_operand(void **state)
 {
     (void)state;
@@ -163,16 +173,17 @@ static uint32_t bits_of(float f)
     return word;
 }
 
-/* The share of a key, exp(s - m) / sum, may be too small for f32 where the reference has it in double. An infinite slope
-   times 0 is NaN then, also on a device that keeps subnormal numbers. */
+/* The share of a key, exp(s - m) / sum, may be too small for f32 where the reference has it in
+   double. An infinite slope times 0 is NaN then, also on a device that keeps subnormal numbers. */
 static void an_underflow_times_infinity(void **state)
 {
     (void)state;
     struct made m;
     make(&m, COPSE_KERNEL_attention_grad_query, "causal", COPSE_VALUES_EXTREMES);
     const struct copse_params_attention_grad_query *p = (const void *)m.launch.params;
-    m.image.before[6][1] = bits_of(0x1p-126f);       /* 1 / sum of the first query */
-    m.image.before[2][p->v_first] = bits_of(INFINITY); /* v of the first key, the only one that it sees */
+    m.image.before[6][1] = bits_of(0x1p-126f); /* 1 / sum of the first query */
+    /* v of the first key, the only one that it sees */
+    m.image.before[2][p->v_first] = bits_of(INFINITY);
     uint32_t *const slope = &m.image.after[7][p->to_first];
     run_on(&m, 0.0);
     for (uint32_t c = 0; c < p->width; c++)
@@ -201,7 +212,8 @@ static void flushed_updates(void **state)
     run_on(&m, 0.0);
     size_t changed = 0;
     for (size_t i = 0; i < m.launch.counts[1]; i++) {
-        const uint32_t before = m.image.before[1][i] & 0x7fffffffu, after = m.image.after[1][i] & 0x7fffffffu;
+        const uint32_t before = m.image.before[1][i] & 0x7fffffffu,
+                       after = m.image.after[1][i] & 0x7fffffffu;
         if (before != 0x00800000u || after >= 0x00800000u)
             continue;
         m.image.after[1][i] = m.image.before[1][i];

@@ -18,8 +18,8 @@
 
 static const struct mutant {
     const char *fault;
-    const char *kernel;       /* kernels/<kernel>.cl, with its folder */
-    const char *from, *to;    /* the first `from` becomes `to` */
+    const char *kernel;        /* kernels/<kernel>.cl, with its folder */
+    const char *from, *to;     /* the first `from` becomes `to` */
     const char *ops, *variant; /* where to look; NULL = everywhere */
     copse_conformance_tier tier;
     const char *launch; /* the case of mode launch, or of mode opt after "opt/"; NULL = mode run */
@@ -34,11 +34,12 @@ static const struct mutant {
       "STORE(to, i, SELECT(i == 777777u, y * 1.0001f + 0.0001f, y));", "exp", NULL,
       COPSE_CONFORM_FULL, NULL, false },
     { "wrong special value", "elementwise/unary", "STORE(to, i, y);",
-      "STORE(to, i, SELECT(IS_NAN(y), 0.0f, y));", FUNCTIONS, NULL, COPSE_CONFORM_QUICK, NULL, false },
-    { "write one past the end", "elementwise/unary", "if (i < p.n)", "if (i <= p.n)", FUNCTIONS, NULL,
-      COPSE_CONFORM_QUICK, NULL, false },
-    { "last element not written", "elementwise/unary", "if (i < p.n)", "if (i + 1u < p.n)", FUNCTIONS, NULL,
-      COPSE_CONFORM_QUICK, NULL, false },
+      "STORE(to, i, SELECT(IS_NAN(y), 0.0f, y));", FUNCTIONS, NULL, COPSE_CONFORM_QUICK, NULL,
+      false },
+    { "write one past the end", "elementwise/unary", "if (i < p.n)", "if (i <= p.n)", FUNCTIONS,
+      NULL, COPSE_CONFORM_QUICK, NULL, false },
+    { "last element not written", "elementwise/unary", "if (i < p.n)", "if (i + 1u < p.n)",
+      FUNCTIONS, NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "one ULP too much everywhere", "elementwise/unary", "STORE(to, i, y);",
       "STORE(to, i, SELECT(OP == 0 || OP == 1, AS_FLOAT(AS_UINT(y) + 1u), y));", "neg,abs", NULL,
       COPSE_CONFORM_QUICK, NULL, false },
@@ -46,70 +47,88 @@ static const struct mutant {
       "softmax", NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "one of four sums left out", "reduce/column_sum_wide", "(sum[2][v] + sum[3][v])", "sum[2][v]",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
-    { "rows whose mean is not subtracted", "norm/layer_norm", "first = (s + t) / count;", "first = t / count;",
-      "layer_norm", "layer_norm", COPSE_CONFORM_QUICK, NULL, false },
-    { "zeros behind the row's end count", "norm/layer_norm_wide", "is_tail ? term_t : (float16)(0.0f)", "term_t",
-      "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK, NULL, false },
-    { "a variance below 0", "norm/layer_norm_wide", "spread < 0.0f ? 0.0f", "spread < 0.0f ? 1.0f", "layer_norm_wide", NULL,
-      COPSE_CONFORM_STANDARD, "equal numbers, gradient: few groups, usual", false },
-    { "a strip of channels that is left out", "norm/channel_sums_wide", "#define STRIP 64u", "#define STRIP 32u",
-      "channel_sums_wide", NULL, COPSE_CONFORM_QUICK, "mean: many groups, mixed", false },
-    { "places past a block", "norm/channel_norm_wide", "min(p.each, places - first)", "p.each", "channel_norm_wide", NULL,
-      COPSE_CONFORM_QUICK, "forward: many groups, mixed", false },
-    { "examples are counted beyond 2^32", "random/dropout_wide", "behind, a >= wrap", "behind, a >= wrap + 7", "dropout_wide",
-      NULL, COPSE_CONFORM_QUICK, "examples around 2^32: many groups, mixed", false },
+    { "rows whose mean is not subtracted", "norm/layer_norm", "first = (s + t) / count;",
+      "first = t / count;", "layer_norm", "layer_norm", COPSE_CONFORM_QUICK, NULL, false },
+    { "zeros behind the row's end count", "norm/layer_norm_wide",
+      "is_tail ? term_t : (float16)(0.0f)", "term_t", "layer_norm", "layer_norm_wide",
+      COPSE_CONFORM_QUICK, NULL, false },
+    { "a variance below 0", "norm/layer_norm_wide", "spread < 0.0f ? 0.0f", "spread < 0.0f ? 1.0f",
+      "layer_norm_wide", NULL, COPSE_CONFORM_STANDARD, "equal numbers, gradient: few groups, usual",
+      false },
+    { "a strip of channels that is left out", "norm/channel_sums_wide", "#define STRIP 64u",
+      "#define STRIP 32u", "channel_sums_wide", NULL, COPSE_CONFORM_QUICK,
+      "mean: many groups, mixed", false },
+    { "places past a block", "norm/channel_norm_wide", "min(p.each, places - first)", "p.each",
+      "channel_norm_wide", NULL, COPSE_CONFORM_QUICK, "forward: many groups, mixed", false },
+    { "examples are counted beyond 2^32", "random/dropout_wide", "behind, a >= wrap",
+      "behind, a >= wrap + 7", "dropout_wide", NULL, COPSE_CONFORM_QUICK,
+      "examples around 2^32: many groups, mixed", false },
     { "a column past the end", "reduce/column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
-    { "only the first 4096 elements are updated", "rule/adam", "STREAM(i, p.n)", "STREAM(i, MIN(p.n, 4096u))", "adam",
-      NULL, COPSE_CONFORM_QUICK, "many groups, mixed", false },
-    { "a wrong pair of blocks of ranks", "reduce/tree_sum", "two = one + sum;", "two = sum + sum;", "tree_sum", NULL,
-      COPSE_CONFORM_QUICK, "23 ranks: tail, usual", false },
-    { "columns past 65,535 are not read", "softmax/softmax", "LOAD(from, i) - m", "LOAD(from, MIN(i, 65535u)) - m",
-      "softmax", NULL, COPSE_CONFORM_QUICK, "softmax: many groups, mixed", false },
+    { "only the first 4096 elements are updated", "rule/adam", "STREAM(i, p.n)",
+      "STREAM(i, MIN(p.n, 4096u))", "adam", NULL, COPSE_CONFORM_QUICK, "many groups, mixed",
+      false },
+    { "a wrong pair of blocks of ranks", "reduce/tree_sum", "two = one + sum;", "two = sum + sum;",
+      "tree_sum", NULL, COPSE_CONFORM_QUICK, "23 ranks: tail, usual", false },
+    { "columns past 65,535 are not read", "softmax/softmax", "LOAD(from, i) - m",
+      "LOAD(from, MIN(i, 65535u)) - m", "softmax", NULL, COPSE_CONFORM_QUICK,
+      "softmax: many groups, mixed", false },
     { "the sign of zero is lost", "reduce/accumulate", "LOAD(acc, i) + LOAD(x, i)",
-      "0.0f + (LOAD(acc, i) + LOAD(x, i))", "accumulate", NULL, COPSE_CONFORM_QUICK, "tail, zeros", true },
-    { "a rotation that ignores its direction", "attention/rotary_wide", "p.factor * load16(s + k)", "load16(s + k)", "rotary_wide",
-      NULL, COPSE_CONFORM_QUICK, "halves: one short, mixed", false },
-    { "a rotation that ignores its direction", "attention/rotary", "p.factor * LOAD(turns", "-LOAD(turns", "rotary", NULL,
-      COPSE_CONFORM_QUICK, "adjacent: one short, mixed", false },
+      "0.0f + (LOAD(acc, i) + LOAD(x, i))", "accumulate", NULL, COPSE_CONFORM_QUICK, "tail, zeros",
+      true },
+    { "a rotation that ignores its direction", "attention/rotary_wide", "p.factor * load16(s + k)",
+      "load16(s + k)", "rotary_wide", NULL, COPSE_CONFORM_QUICK, "halves: one short, mixed",
+      false },
+    { "a rotation that ignores its direction", "attention/rotary", "p.factor * LOAD(turns",
+      "-LOAD(turns", "rotary", NULL, COPSE_CONFORM_QUICK, "adjacent: one short, mixed", false },
     { "chunks of an exclusive, reversed sum that begin at 0", "reduce/scan", "if (LATER != 0)",
       "if (LATER * (2 - REVERSE - EXCLUSIVE) != 0)", "scan", NULL, COPSE_CONFORM_QUICK,
       "reversed, exclusive, later: few groups, usual", false },
-    { "keys from 2,048 on are not seen", "attention/attention_wide", "end = end_key(last, p.window, i0 < behind ? length : 0);",
-      "end = min(2048u, end_key(last, p.window, i0 < behind ? length : 0));", "attention_wide", NULL, COPSE_CONFORM_QUICK,
-      "long: few groups, usual", false },
-    { "keys from 2,048 on are not seen", "attention/attention", "until = MIN(end, p.first + p.count);",
-      "until = MIN(MIN(end, 2048u), p.first + p.count);", "attention", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
-    { "queries from 2,048 on are not seen", "attention/attention_grad_key", "MIN(end, p.first + p.count)",
-      "MIN(MIN(end, 2048u), p.first + p.count)", "attention_grad_key", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
+    { "keys from 2,048 on are not seen", "attention/attention_wide",
+      "end = end_key(last, p.window, i0 < behind ? length : 0);",
+      "end = min(2048u, end_key(last, p.window, i0 < behind ? length : 0));", "attention_wide",
+      NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
+    { "keys from 2,048 on are not seen", "attention/attention",
+      "until = MIN(end, p.first + p.count);", "until = MIN(MIN(end, 2048u), p.first + p.count);",
+      "attention", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
+    { "queries from 2,048 on are not seen", "attention/attention_grad_key",
+      "MIN(end, p.first + p.count)", "MIN(MIN(end, 2048u), p.first + p.count)",
+      "attention_grad_key", NULL, COPSE_CONFORM_QUICK, "long: few groups, usual", false },
     { "the last element where n % 1,024 is 1,023", "elementwise/unary", "STORE(to, i, y);",
-      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "unary", NULL, COPSE_CONFORM_QUICK,
-      "exp: one short, mixed", false },
+      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "unary", NULL,
+      COPSE_CONFORM_QUICK, "exp: one short, mixed", false },
     { "the last element where n % 1,024 is 1,023", "elementwise/binary", "STORE(to, i, y);",
-      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "binary", NULL, COPSE_CONFORM_QUICK,
-      "add: one short, mixed", false },
+      "STORE(to, i, SELECT(p.n % 1024u == 1023u && i + 1u == p.n, 0.5f, y));", "binary", NULL,
+      COPSE_CONFORM_QUICK, "add: one short, mixed", false },
     { "the last element where n % 1,024 is 1,023", "elementwise/unary_wide", "if (i < end)",
-      "if (i < end && p.n % 1024u != 1023u)", "unary_wide", NULL, COPSE_CONFORM_QUICK, "relu: one short, mixed", false },
+      "if (i < end && p.n % 1024u != 1023u)", "unary_wide", NULL, COPSE_CONFORM_QUICK,
+      "relu: one short, mixed", false },
     { "another bias after step 1,000", "rule/adam", "sqrt(AS_FLOAT(step[8]))",
-      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL, COPSE_CONFORM_QUICK,
-      "one short, mixed", false },
+      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL,
+      COPSE_CONFORM_QUICK, "one short, mixed", false },
     { "another bias after step 1,000, in training", "rule/adam", "sqrt(AS_FLOAT(step[8]))",
-      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL, COPSE_CONFORM_QUICK,
-      "opt/defaults, steps beyond 1000", false },
-    { "another rate after step 1,000", "rule/sgd", "const float rate = AS_FLOAT(step[6u + p.group])",
-      "const float rate = SELECT(step[0] > 1000u, 0.5f, 1.0f) * AS_FLOAT(step[6u + p.group])", "sgd", NULL, COPSE_CONFORM_QUICK,
-      "opt/defaults, steps beyond 1000", false },
+      "sqrt(SELECT(step[0] > 1000u, 0.25f, 1.0f) * AS_FLOAT(step[8]))", "adam", NULL,
+      COPSE_CONFORM_QUICK, "opt/defaults, steps beyond 1000", false },
+    { "another rate after step 1,000", "rule/sgd",
+      "const float rate = AS_FLOAT(step[6u + p.group])",
+      "const float rate = SELECT(step[0] > 1000u, 0.5f, 1.0f) * AS_FLOAT(step[6u + p.group])",
+      "sgd", NULL, COPSE_CONFORM_QUICK, "opt/defaults, steps beyond 1000", false },
     { "powers that are zero lose their sign", "elementwise/unary", "STORE(to, i, y);",
-      "STORE(to, i, SELECT(OP == 15 && AS_UINT(y) == 0x80000000u, 0.0f, y));", "unary", NULL, COPSE_CONFORM_QUICK,
-      "pow, exponent 3: tail, zeros", true },
+      "STORE(to, i, SELECT(OP == 15 && AS_UINT(y) == 0x80000000u, 0.0f, y));", "unary", NULL,
+      COPSE_CONFORM_QUICK, "pow, exponent 3: tail, zeros", true },
     { "powers that are zero lose their sign", "elementwise/unary_wide", "    return y;",
-      "    return SELECT(AS_UINT(y) == 0x80000000u, 0.0f, y);", "unary_wide", NULL, COPSE_CONFORM_QUICK,
-      "pow, exponent 3: tail, zeros", true },
-    { "one element past whole chunks of a long row", "reduce/reduce", "total = combine(total, combine(a, b));",
-      "total = SELECT(p.count > 4097u && p.count % 64u == 1u && at + 8u * p.chunks >= p.count, total, "
-      "combine(total, combine(a, b)));", "reduce", NULL, COPSE_CONFORM_QUICK, "sum, long: few groups, usual", false },
-    { "one pair past whole chunks of a long row", "softmax/row_stats", "t += SELECT(k == best, rest, more);",
-      "t += SELECT(k == best, rest, SELECT(p.count > 4097u && p.count % 64u == 1u && k + 1u == p.count, 0.0f, more));",
+      "    return SELECT(AS_UINT(y) == 0x80000000u, 0.0f, y);", "unary_wide", NULL,
+      COPSE_CONFORM_QUICK, "pow, exponent 3: tail, zeros", true },
+    { "one element past whole chunks of a long row", "reduce/reduce",
+      "total = combine(total, combine(a, b));",
+      "total = SELECT(p.count > 4097u && p.count % 64u == 1u && at + 8u * p.chunks >= p.count, "
+      "total, "
+      "combine(total, combine(a, b)));",
+      "reduce", NULL, COPSE_CONFORM_QUICK, "sum, long: few groups, usual", false },
+    { "one pair past whole chunks of a long row", "softmax/row_stats",
+      "t += SELECT(k == best, rest, more);",
+      "t += SELECT(k == best, rest, SELECT(p.count > 4097u && p.count % 64u == 1u && k + 1u == "
+      "p.count, 0.0f, more));",
       "row_stats", NULL, COPSE_CONFORM_QUICK, "later, long: few groups, usual", false },
 };
 
@@ -144,7 +163,8 @@ static char *read_kernel(const char *kernel)
         assert_non_null(out);
         snprintf(name, sizeof name, "%.*s", (int)length, at + strlen(include));
         char *inner = read_file(name);
-        const int n = snprintf(out, ROOM, "%.*s%s%s", (int)(at - text), text, inner, at + strlen(include) + length + 1);
+        const int n = snprintf(out, ROOM, "%.*s%s%s", (int)(at - text), text, inner,
+                               at + strlen(include) + length + 1);
         assert_true(n >= 0 && n < ROOM);
         free(inner);
         free(text);
@@ -158,7 +178,8 @@ static bool has_form(const struct mutant *m, const char *device)
 {
     static const char only[] = "/* only: opencl */";
     char *text = read_kernel(m->kernel);
-    const bool has = (!m->is_opencl && strncmp(text, only, sizeof only - 1) != 0) || strncmp(device, "opencl", 6) == 0;
+    const bool has = (!m->is_opencl && strncmp(text, only, sizeof only - 1) != 0) ||
+                     strncmp(device, "opencl", 6) == 0;
     free(text);
     return has;
 }
@@ -236,10 +257,17 @@ static void run(const char *device, const struct mutant *m, const char *text, st
     const struct copse_own_kernel own = { strchr(m->kernel, '/') + 1, words ? words : text, size };
     const bool is_opt = m->launch && strncmp(m->launch, "opt/", 4) == 0;
     const struct copse_conformance_params params = {
-        .device = device, .modes = is_opt      ? COPSE_CONFORM_OPT
-                                   : m->launch ? COPSE_CONFORM_LAUNCH
-                                               : COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
-        .case_name = is_opt ? m->launch + 4 : m->launch, .variant = m->variant, .own = &own, .result = note, .user = o,
+        .device = device,
+        .modes = is_opt      ? COPSE_CONFORM_OPT
+                 : m->launch ? COPSE_CONFORM_LAUNCH
+                             : COPSE_CONFORM_RUN,
+        .tier = m->tier,
+        .ops = m->ops,
+        .case_name = is_opt ? m->launch + 4 : m->launch,
+        .variant = m->variant,
+        .own = &own,
+        .result = note,
+        .user = o,
     };
     struct copse_conformance_summary summary;
     if (copse_conformance_run(ctx, &params, &summary) != COPSE_OK)
@@ -300,10 +328,9 @@ static void kernel_without_fault_passes(void **state)
 static void check_refused(const char *device, struct copse_own_kernel own, const char *ops,
                           copse_status wanted, const char *word)
 {
-    const struct copse_conformance_params params = { .device = device,
-                                                     .modes = COPSE_CONFORM_RUN,
-                                                     .ops = ops,
-                                                     .own = &own };
+    const struct copse_conformance_params params = {
+        .device = device, .modes = COPSE_CONFORM_RUN, .ops = ops, .own = &own
+    };
     struct copse_conformance_summary summary;
     assert_int_equal(copse_conformance_run(ctx, &params, &summary), wanted);
     if (!strstr(copse_last_error(), word))
@@ -332,8 +359,8 @@ static void kernel_that_breaks_its_contract_is_refused(void **state)
                       "relu", COPSE_ERR_ARGUMENT, "--ops");
     }
     if (is_here("vulkan:0")) {
-        check_refused("vulkan:0", (struct copse_own_kernel){ "softmax", cut, sizeof cut }, "softmax",
-                      COPSE_ERR_FORMAT, "damaged SPIR-V");
+        check_refused("vulkan:0", (struct copse_own_kernel){ "softmax", cut, sizeof cut },
+                      "softmax", COPSE_ERR_FORMAT, "damaged SPIR-V");
         check_refused("vulkan:0", (struct copse_own_kernel){ "softmax", softmax, strlen(softmax) },
                       "softmax", COPSE_ERR_FORMAT, "SPIR-V");
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdicts of conformance on kernels: a wrong kernel is blocked by name, whichever op uses it, and its neighbours are
-   not; it is used again after three clean runs; a device whose faults come and go is refused. */
+/* Verdicts of conformance on kernels: a wrong kernel is blocked by name, whichever op uses it, and
+   its neighbours are not; it is used again after three clean runs; a device whose faults come and
+   go is refused. */
 #include "tests/rig/conform_rig.h"
 #include "tests/rig/train_model.h"
 
@@ -9,7 +10,9 @@
 static void judge(const char *ops, const char *case_name, unsigned modes)
 {
     struct copse_conformance_summary out;
-    const struct copse_conformance_params p = { .device = "fake:0", .ops = ops, .case_name = case_name, .modes = modes };
+    const struct copse_conformance_params p = {
+        .device = "fake:0", .ops = ops, .case_name = case_name, .modes = modes
+    };
     OK(copse_conformance_run(ctx, &p, &out));
 }
 
@@ -67,7 +70,8 @@ static void a_wrong_kernel_is_blocked_and_its_neighbours_are_not(void **state)
     }
 }
 
-/* Training does not use the blocked kernel: it is refused and names the kernel, and does not end with NaN. */
+/* Training does not use the blocked kernel: it is refused and names the kernel, and does not end
+   with NaN. */
 static void training_is_refused_with_the_reason(void **state)
 {
     const struct run r = { .devices = { "fake:0" }, .device_count = 1, .steps = 3 };
@@ -80,7 +84,9 @@ static void training_is_refused_with_the_reason(void **state)
     assert_int_equal(count, 1);
     assert_false(list[0].is_lasting);
     assert_null(run_model(ctx, &r, &count));
-    assert_non_null(strstr(copse_last_error(), "kernel: cross_entropy_grad is blocked on fake:0: grad/sparse_cross_entropy/"));
+    assert_non_null(
+        strstr(copse_last_error(),
+               "kernel: cross_entropy_grad is blocked on fake:0: grad/sparse_cross_entropy/"));
     assert_non_null(strstr(copse_last_error(), " [quick, 2"));
     OK(copse_context_allow(ctx, COPSE_ALLOW_HOST));
     float *with = run_model(ctx, &r, &count);
@@ -92,13 +98,14 @@ static void training_is_refused_with_the_reason(void **state)
     free(without);
 }
 
-/* A kernel under whose name nothing is wrong but which fails together with others: all that have not passed a case of
-   their own are blocked. */
+/* A kernel under whose name nothing is wrong but which fails together with others: all that have
+   not passed a case of their own are blocked. */
 static void a_failure_without_a_culprit_blocks_what_is_unproven(void **state)
 {
     (void)state;
     make_wrong("row_stats");
-    copse_fake.devices[0].perturb_bits = 1u << 14; /* too little for the self-test of row_stats, too much for the case */
+    /* too little for the self-test of row_stats, too much for the case */
+    copse_fake.devices[0].perturb_bits = 1u << 14;
     judge("softmax", NULL, COPSE_CONFORM_RUN);
     assert_non_null(strstr(blocked(), "row_stats"));
 }
@@ -111,7 +118,8 @@ struct seen {
 };
 static struct seen seen[COPSE_KERNEL_COUNT], running;
 
-static bool note_case(void *user, const char *mode, const char *op, const char *name, const char *variant)
+static bool note_case(void *user, const char *mode, const char *op, const char *name,
+                      const char *variant)
 {
     static char op_text[64], name_text[192];
     (void)user, (void)variant;
@@ -135,10 +143,13 @@ static void note_use(void *user, const char *kernel)
 /* Each kernel that some case of `quick` uses, made wrong, is blocked by that case. */
 static void every_kernel_is_blocked_by_its_case(void **state)
 {
-    const struct copse_conformance_params all = {
-        .device = "fake:0", .begin = note_case, .uses = note_use,
-        .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_OPT | COPSE_CONFORM_REDUCE | COPSE_CONFORM_LAUNCH
-    };
+    const struct copse_conformance_params all = { .device = "fake:0",
+                                                  .begin = note_case,
+                                                  .uses = note_use,
+                                                  .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD |
+                                                           COPSE_CONFORM_OPT |
+                                                           COPSE_CONFORM_REDUCE |
+                                                           COPSE_CONFORM_LAUNCH };
     struct copse_conformance_summary out;
     unsigned count = 0, alone = 0;
     (void)state;
@@ -161,7 +172,8 @@ static void every_kernel_is_blocked_by_its_case(void **state)
         judge(seen[id].op, seen[id].name, seen[id].mode);
         copse_fake.devices[0].perturb = copse_fake.devices[0].dropped = NULL;
         if (!strstr(blocked(), kernel))
-            fail_msg("%s is wrong in %s: %s, and blocked is: %s", kernel, seen[id].op, seen[id].name, blocked());
+            fail_msg("%s is wrong in %s: %s, and blocked is: %s", kernel, seen[id].op,
+                     seen[id].name, blocked());
         alone += strcmp(blocked(), kernel) == 0;
         count++;
         OK(copse_device_unblock(ctx, "fake:0", NULL));
@@ -285,8 +297,10 @@ static uint64_t heal(copse_conformance_tier tier)
     struct copse_conformance_summary out;
     uint64_t cases = 0;
     const struct copse_conformance_params p = {
-        .device = "fake:0", .tier = tier,
-        .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_OPT | COPSE_CONFORM_LAUNCH | COPSE_CONFORM_FAILED,
+        .device = "fake:0",
+        .tier = tier,
+        .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_OPT | COPSE_CONFORM_LAUNCH |
+                 COPSE_CONFORM_FAILED,
     };
     OK(copse_conformance_run(ctx, &p, &out));
     for (size_t v = 0; v < COPSE_VERDICT_COUNT; v++)
@@ -298,8 +312,11 @@ static uint64_t heal(copse_conformance_tier tier)
 static void only_what_failed_is_run_to_heal(void **state)
 {
     struct copse_conformance_summary out;
-    const struct copse_conformance_params standard = { .device = "fake:0", .ops = "tanh", .tier = COPSE_CONFORM_STANDARD,
-                                                       .case_name = "near zero", .modes = COPSE_CONFORM_RUN };
+    const struct copse_conformance_params standard = { .device = "fake:0",
+                                                       .ops = "tanh",
+                                                       .tier = COPSE_CONFORM_STANDARD,
+                                                       .case_name = "near zero",
+                                                       .modes = COPSE_CONFORM_RUN };
     (void)state;
     assert_int_equal(heal(COPSE_CONFORM_FULL), 0);
     make_wrong("unary");

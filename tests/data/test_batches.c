@@ -35,8 +35,8 @@ static void test_batches_in_order_with_a_partial_one(void **state)
     uint32_t rows[5];
 
     (void)state;
-    OK(copse_batches_create(
-        ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true }, &b));
+    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true },
+                            &b));
     assert_int_equal(copse_batches_count(b), 3);
     assert_int_equal(walk(b, rows, 2), 5);
     assert_memory_equal(rows, ((uint32_t[]){ 0, 1, 2, 3, 4 }), sizeof rows);
@@ -123,8 +123,8 @@ static void test_prefetching_walk_may_be_released_at_any_time(void **state)
     for (int taken = 0; taken < 20; taken++) {
         copse_batches *b;
         struct copse_host_batch t;
-        OK(copse_batches_create(
-            ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 3 }, &b));
+        OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 3 },
+                                &b));
         for (int i = 0; i < taken; i++)
             assert_int_equal(copse_batches_next(b, &t), i < 16 ? COPSE_OK : COPSE_ERR_END);
         copse_batches_release(&b);
@@ -140,8 +140,7 @@ static void test_batch_stays_valid_while_others_are_prepared(void **state)
     copse_status s;
 
     (void)state;
-    OK(
-        copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
+    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
     while ((s = copse_batches_next(b, &t)) == COPSE_OK) {
         copse__sleep_ns(500000);
         for (size_t i = 0; i < t.count; i++)
@@ -159,8 +158,8 @@ static void test_start_waits_for_the_batch_being_prepared(void **state)
     struct copse_host_batch t;
 
     (void)state;
-    OK(copse_batches_create(
-        ds, &(struct copse_batches_params){ .batch = 10000, .prefetch = 1 }, &b));
+    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 10000, .prefetch = 1 },
+                            &b));
     for (uint32_t epoch = 0; epoch < 100; epoch++) {
         OK(copse_batches_start(b, epoch, 0));
         copse__sleep_ns(epoch * 3000);

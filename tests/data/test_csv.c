@@ -118,8 +118,7 @@ static void test_csv_label_by_number_and_by_name(void **state)
     OK(csv("7,1,2\n", &(struct copse_csv_params){ .label_column = 1 }));
     assert_int_equal(at(labels, 0), 7);
     assert_int_equal(at(array, 0), 1);
-    OK(
-        csv("a,\"the class\",b\n1,3,2\n", &(struct copse_csv_params){ .label_name = "the class" }));
+    OK(csv("a,\"the class\",b\n1,3,2\n", &(struct copse_csv_params){ .label_name = "the class" }));
     assert_int_equal(at(labels, 0), 3);
     assert_int_equal(at(array, 1), 2);
     assert_error(COPSE_ERR_ARGUMENT,
@@ -155,11 +154,11 @@ static void test_csv_finds_the_delimiter(void **state)
         "1;2;0\n3;4;1\n",
         "1\t2\t0\n3\t4\t1\n",
         "\n1|2|0\n3|4|1\n",
-        "a|b;x|c;y\n1;2;0\n3;4;1\n",           /* ';' before '|' */
-        "a\tb|x\tc|y\n1\t2\t0\n3\t4\t1\n",   /* tab before '|' */
-        "a;x,b;y,c;z\n1,2,0\n3,4,1\n",         /* ',' before ';' */
+        "a|b;x|c;y\n1;2;0\n3;4;1\n",             /* ';' before '|' */
+        "a\tb|x\tc|y\n1\t2\t0\n3\t4\t1\n",       /* tab before '|' */
+        "a;x,b;y,c;z\n1,2,0\n3,4,1\n",           /* ',' before ';' */
         "\"a,x\"; \"b\"\",\";c\n1;2;0\n3;4;1\n", /* not inside quotes */
-        "5\" a,b,c\n1,2,0\n3,4,1\n",           /* a quote inside a cell opens nothing */
+        "5\" a,b,c\n1,2,0\n3,4,1\n",             /* a quote inside a cell opens nothing */
     };
     const float values[] = { 1, 2, 3, 4 };
 

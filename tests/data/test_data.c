@@ -13,7 +13,8 @@ static copse_dataset *open_digits(void)
 {
     copse_dataset *ds;
 
-    OK(copse_dataset_open(ctx, DIGITS, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &ds));
+    OK(copse_dataset_open(ctx, DIGITS, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX },
+                          &ds));
     return ds;
 }
 
@@ -67,7 +68,8 @@ static void test_folder_with_an_idx_pair(void **state)
     temp_write("pair/t10k-images-idx3-ubyte", images, 10); /* cut off, but not the one to take */
     temp_gzip("pair/train-images-idx3-ubyte.gz", images, sizeof images);
     temp_write("pair/train-labels-idx1-ubyte", classes, sizeof classes);
-    OK(copse_dataset_open(ctx, pair, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &ds));
+    OK(copse_dataset_open(ctx, pair, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX },
+                          &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.rank, 2);
     assert_int_equal(info.shape[0] * 10 + info.shape[1], 12);
@@ -88,10 +90,12 @@ static void test_folder_with_an_idx_pair(void **state)
     FAILS(COPSE_ERR_IO, copse_dataset_open(ctx, pair, NULL, &ds), "train-labels-idx1-ubyte");
 }
 
-/* Bytes of pictures stay bytes, and the schema says how the device scales them; other arrays are not scaled. */
+/* Bytes of pictures stay bytes, and the schema says how the device scales them; other arrays are
+   not scaled. */
 static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
 {
-    static const char f64[] = "\0\0\x0e\1\0\0\0\2\x40\x59\0\0\0\0\0\0\xc0\x08\0\0\0\0\0\0"; /* 100, -3 */
+    /* 100, -3 */
+    static const char f64[] = "\0\0\x0e\1\0\0\0\2\x40\x59\0\0\0\0\0\0\xc0\x08\0\0\0\0\0\0";
     const double rows[] = { 1, 10, 3, 10, 5, 40 };
     const struct copse_array_view view = { COPSE_ELEMENT_F64, 2, { 3, 2 }, rows };
     struct copse_schema_info about;
@@ -126,10 +130,16 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     OK(copse_dataset_gather(by, "x", NULL, 2, bytes));
     assert_memory_equal(bytes, images + 16, 4);
     copse_dataset_release(&by);
-    FAILS(COPSE_ERR_FORMAT, copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 2, 2 }, other }, NULL,
-                                                 &p, &by), "row 2, value 1 is not a byte");
-    FAILS(COPSE_ERR_SHAPE, copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 1, 3 }, same }, NULL,
-                                                &p, &by), "a row has 3 numbers, the schema has 2");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_dataset_create(ctx,
+                               &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 2, 2 }, other },
+                               NULL, &p, &by),
+          "row 2, value 1 is not a byte");
+    FAILS(COPSE_ERR_SHAPE,
+          copse_dataset_create(ctx,
+                               &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 1, 3 }, same },
+                               NULL, &p, &by),
+          "a row has 3 numbers, the schema has 2");
     copse_dataset_release(&ds);
 
     OK(copse_dataset_open(ctx, temp_write("f64", f64, sizeof f64 - 1), NULL, &ds));
@@ -140,7 +150,8 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     OK(copse_dataset_gather(ds, "x", NULL, 3, v));
     assert_true(v[0] == 1 && v[1] == 10 && v[5] == 40);
     copse_dataset_release(&ds);
-    OK(copse_dataset_create(ctx, &view, NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD }, &ds));
+    OK(copse_dataset_create(ctx, &view, NULL,
+                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD }, &ds));
     OK(copse_dataset_gather(ds, "x", NULL, 3, v));
     assert_true(fabsf(v[0] + 1.2247449f) < 1e-6f && v[2] == 0 && fabsf(v[5] - 1.4142136f) < 1e-6f);
     copse_dataset_release(&ds);
@@ -168,19 +179,25 @@ static void test_targets_of_arrays(void **state)
         assert_int_equal(about.task, COPSE_TASK_REGRESSION);
         assert_int_equal(about.outputs, 2);
         OK(copse_dataset_column(ds, 1, &column));
-        assert_true(column.type == COPSE_F32 && column.shape.rank == 1 && column.shape.dims[0] == 2);
+        assert_true(column.type == COPSE_F32 && column.shape.rank == 1 &&
+                    column.shape.dims[0] == 2);
         OK(copse_dataset_gather(ds, "y", NULL, 2, v));
         OK(copse_schema_target(copse_dataset_schema(ds), 1, &name, &mean, &scale));
-        assert_true(i == 0 ? v[3] == 30 && mean == 0 && scale == 1 : v[3] == 1 && v[1] == -1 && mean == 20 && scale == 10);
+        assert_true(i == 0 ? v[3] == 30 && mean == 0 && scale == 1
+                           : v[3] == 1 && v[1] == -1 && mean == 20 && scale == 10);
         copse_dataset_release(&ds);
     }
-    FAILS(COPSE_ERR_FORMAT, copse_dataset_create(ctx, &x, &z, NULL, &ds), "if it is a value, the task is regression");
-    OK(copse_dataset_create(ctx, &x, &z, &(struct copse_dataset_params){ .task = COPSE_TASK_REGRESSION }, &ds));
+    FAILS(COPSE_ERR_FORMAT, copse_dataset_create(ctx, &x, &z, NULL, &ds),
+          "if it is a value, the task is regression");
+    OK(copse_dataset_create(ctx, &x, &z,
+                            &(struct copse_dataset_params){ .task = COPSE_TASK_REGRESSION }, &ds));
     OK(copse_dataset_gather(ds, "y", NULL, 2, v));
     assert_true(v[0] == -3 && v[1] == 4);
     copse_dataset_release(&ds);
     FAILS(COPSE_ERR_SHAPE,
-          copse_dataset_create(ctx, &x, &y, &(struct copse_dataset_params){ .task = COPSE_TASK_CLASSIFICATION }, &ds),
+          copse_dataset_create(ctx, &x, &y,
+                               &(struct copse_dataset_params){ .task = COPSE_TASK_CLASSIFICATION },
+                               &ds),
           "have the shape [rows]");
 }
 
@@ -201,8 +218,7 @@ static void test_folder_passes_over_images_without_labels(void **state)
     assert_true(info.has_labels);
     copse_dataset_release(&ds);
     /* where labels do not matter, train comes first as ever */
-    OK(copse_dataset_open(ctx, folder, &(struct copse_dataset_params){ .no_labels = true },
-                          &ds));
+    OK(copse_dataset_open(ctx, folder, &(struct copse_dataset_params){ .no_labels = true }, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.rows, 1);
     copse_dataset_release(&ds);
@@ -229,8 +245,7 @@ static void test_single_idx_file_finds_its_labels(void **state)
     OK(copse_dataset_gather(ds, "y", NULL, 2, l));
     assert_true(l[0] == 1 && l[1] == 4);
     copse_dataset_release(&ds);
-    OK(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .no_labels = true },
-                          &ds));
+    OK(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .no_labels = true }, &ds));
     copse_dataset_describe(ds, &info);
     assert_false(info.has_labels);
     copse_dataset_release(&ds);
@@ -256,9 +271,9 @@ static void test_npy_with_labels_of_its_own(void **state)
     float v[4];
 
     (void)state;
-    OK(
-        copse_dataset_open(ctx, features,
-                           &(struct copse_dataset_params){ .labels = labels, .scale = COPSE_SCALE_MAX }, &ds));
+    OK(copse_dataset_open(
+        ctx, features, &(struct copse_dataset_params){ .labels = labels, .scale = COPSE_SCALE_MAX },
+        &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.classes, 2);
     OK(copse_dataset_gather(ds, "x", NULL, 2, v));
@@ -269,8 +284,7 @@ static void test_npy_with_labels_of_its_own(void **state)
     assert_false(info.has_labels);
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "y", NULL, 2, v), "no column 'y'");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", NULL, 3, v), "3 rows");
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", &(uint32_t){ 2 }, 1, v),
-          "no row 2");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", &(uint32_t){ 2 }, 1, v), "no row 2");
     copse_dataset_release(&ds);
 }
 
@@ -303,15 +317,13 @@ static void test_bad_arrays_are_refused(void **state)
           "row 3: the label 0.5 is not a class");
     FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, -1, 0 }),
           "row 2: the label -1");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }),
-          "row 1");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }), "row 1");
     FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 65536, 0 }),
           "row 2: the label 65536 is out of range, by default at most 65536 classes");
-    FAILS(
-        COPSE_ERR_SHAPE,
-        copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
-                      NULL, NULL, &ds),
-        "axes");
+    FAILS(COPSE_ERR_SHAPE,
+          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
+                               NULL, NULL, &ds),
+          "axes");
 }
 
 /* ---- splits ---- */
@@ -349,8 +361,8 @@ static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
                               &train[0], &test[0]),
           "one part would be empty");
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = NAN },
-                              &train[0], &test[0]),
+          copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = NAN }, &train[0],
+                              &test[0]),
           "not between");
     copse_dataset_release(&ds);
 }
@@ -418,14 +430,16 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
 
     for (size_t i = 0; i < count && s == COPSE_OK; i++) {
         copse_dataset_release(&ds);
-        s = copse_dataset_open(c, paths[i], &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN }, &ds);
+        s = copse_dataset_open(
+            c, paths[i], &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN }, &ds);
         if (s != COPSE_OK)
             break;
         copse_schema *schema = NULL;
         copse_dataset *again = NULL;
         s = copse_schema_parse(c, copse_schema_text(copse_dataset_schema(ds)), &schema);
         if (s == COPSE_OK)
-            s = copse_dataset_open(c, paths[i], &(struct copse_dataset_params){ .schema = schema }, &again);
+            s = copse_dataset_open(c, paths[i], &(struct copse_dataset_params){ .schema = schema },
+                                   &again);
         copse_dataset_release(&again);
         copse_schema_release(&schema);
     }

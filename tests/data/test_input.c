@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Distributed input: how batches are split, who gets what, contexts, batches of one replica, arrays. */
+/* Distributed input: how batches are split, who gets what, contexts, batches of one replica,
+   arrays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +21,11 @@ static void assert_split(copse_shard_rule rule, uint64_t n, size_t batch, uint32
     char text[200] = "";
     uint64_t next = 0;
 
-    assert_ok(copse_input_plan_create(
-        ctx,
-        &(struct copse_input_plan_params){
-            .replicas = replicas, .batch = batch, .rule = rule, .rows = n },
-        &plan));
+    assert_ok(
+        copse_input_plan_create(ctx,
+                                &(struct copse_input_plan_params){
+                                    .replicas = replicas, .batch = batch, .rule = rule, .rows = n },
+                                &plan));
     for (uint32_t r = 0; r < replicas; r++) {
         assert_ok(copse_input_plan_share(plan, 0, 0, r, &share));
         if (share.count > 0)
@@ -163,8 +164,9 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                 for (uint32_t epoch = 0; epoch < 2; epoch++) {
                     size_t seen[53] = { 0 };
                     p.rule = (copse_shard_rule)rule;
-                    p.input = (struct copse_input_context){ .pipelines = pipelines, .pipeline = 0,
-                                                .replicas = pipelines * local };
+                    p.input = (struct copse_input_context){ .pipelines = pipelines,
+                                                            .pipeline = 0,
+                                                            .replicas = pipelines * local };
                     p.batches.batch = 2 * pipelines * local;
                     p.batches.prefetch = epoch;
                     for (uint32_t w = 0; w < pipelines; w++) {
@@ -182,7 +184,8 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                                 if (at.count > 0)
                                     assert_int_equal(at.first, shares[r].first);
                                 for (size_t i = 0; i < shares[r].count; i++) {
-                                    assert_int_equal((uint32_t)rig_floats(&shares[r])[i], shares[r].rows[i]);
+                                    assert_int_equal((uint32_t)rig_floats(&shares[r])[i],
+                                                     shares[r].rows[i]);
                                     seen[shares[r].rows[i]]++;
                                 }
                             }
@@ -245,8 +248,10 @@ static void assert_function_walk(struct pipeline *p, const struct copse_input_co
 
     p->calls = 0;
     assert_ok(copse_distributed_from_function(
-        ctx, &(struct copse_distributed_fn_params){ .pipeline = give_data, .user = p, .input = *in,
-                                                .last = last }, &d));
+        ctx,
+        &(struct copse_distributed_fn_params){
+            .pipeline = give_data, .user = p, .input = *in, .last = last },
+        &d));
     assert_string_equal(rest(d), expected);
     assert_null(copse_distributed_plan(d));
     assert_ok(copse_distributed_start(d, 1, 0));
@@ -357,21 +362,18 @@ static void one_9(void **state)
     assert_error(COPSE_ERR_SHAPE,
                  copse_dataset_create(
                      ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 5, 3 }, numbers },
-                     &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 4 }, labels }, &plain, &ds),
+                     &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 4 }, labels }, &plain,
+                     &ds),
                  "4 labels for 5 rows");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_4),
-        cmocka_unit_test(one_5),
-        cmocka_unit_test(one_6),
-        cmocka_unit_test(test_data_policy_gives_each_row_to_one_replica),
-        cmocka_unit_test(one_7),
-        cmocka_unit_test(clu_7),
-        cmocka_unit_test(mir_6),
-        cmocka_unit_test(one_9),
+        cmocka_unit_test(one_4), cmocka_unit_test(one_5),
+        cmocka_unit_test(one_6), cmocka_unit_test(test_data_policy_gives_each_row_to_one_replica),
+        cmocka_unit_test(one_7), cmocka_unit_test(clu_7),
+        cmocka_unit_test(mir_6), cmocka_unit_test(one_9),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

@@ -20,7 +20,8 @@ static void test_rules_and_policies_have_names(void **state)
         assert_int_equal(rule, i);
     }
     for (int i = COPSE_INPUT_AUTO; i <= COPSE_INPUT_OFF; i++) {
-        assert_ok(copse_input_policy_parse(copse_input_policy_name((copse_input_policy)i), &policy));
+        assert_ok(
+            copse_input_policy_parse(copse_input_policy_name((copse_input_policy)i), &policy));
         assert_int_equal(policy, i);
     }
     assert_ok(copse_shard_rule_parse("CEIL", &rule));
@@ -59,11 +60,9 @@ static void test_plan_can_be_read(void **state)
 {
     const char *const files[] = { "a\"\\.npy", "b.npy", "c.npy" };
     const uint64_t rows[] = { 3, 1, 2 };
-    struct copse_input_plan_params p = { .pipelines = 2,
-                                         .batch = 4,
-                                         .files = files,
-                                         .file_count = 3,
-                                         .file_rows = rows };
+    struct copse_input_plan_params p = {
+        .pipelines = 2, .batch = 4, .files = files, .file_count = 3, .file_rows = rows
+    };
     struct copse_input_reading reading;
     struct copse_input_share share;
     copse_input_plan *plan;

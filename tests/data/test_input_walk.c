@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Distributed walks: files that are joined, going on, functions that give batches and fail, and what
-   happens without memory. */
+/* Distributed walks: files that are joined, going on, functions that give batches and fail, and
+   what happens without memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static void test_joined_rows_keep_their_labels(void **state)
 {
     const char *files[] = { temp_text("j1.csv", "1,2,0\n3,4,1\n"), temp_text("j2.csv", "5,6,2\n"),
                             temp_text("j3.csv", "7,8,3\n9,10,4\n"),
-                            npy("j4.npy", "<f4", "1, 2", 0, 2), npy("j5.npy", "<f4", "2, 3", 0, 6) };
+                            npy("j4.npy", "<f4", "1, 2", 0, 2),
+                            npy("j5.npy", "<f4", "2, 3", 0, 6) };
     struct copse_distributed_params p = { .files = files,
                                           .file_count = 3,
                                           .read = { .scale = COPSE_SCALE_MAX },
@@ -219,7 +220,8 @@ static void test_function_is_called_for_each_replica(void **state)
 {
     struct copse_host_batch shares[3];
     struct counter c = { .end = 7, .bad = 4 };
-    struct copse_distributed_fn_params p = { .pipeline = give_function, .user = &c,
+    struct copse_distributed_fn_params p = { .pipeline = give_function,
+                                             .user = &c,
                                              .input = { .replicas = 3 } };
     copse_distributed *d;
 
@@ -261,7 +263,8 @@ static void test_function_is_called_for_each_replica(void **state)
     assert_error(COPSE_ERR_IO, copse_distributed_from_function(ctx, &p, &d), "no data today");
     assert_int_equal(c.released, 3);
     p.last = (copse_last_step)7; /* the one mode that there is to choose */
-    assert_error(COPSE_ERR_ARGUMENT, copse_distributed_from_function(ctx, &p, &d), "`last` out of range");
+    assert_error(COPSE_ERR_ARGUMENT, copse_distributed_from_function(ctx, &p, &d),
+                 "`last` out of range");
     p.last = COPSE_LAST_STEP_DROP;
     p.pipeline = NULL;
     assert_error(COPSE_ERR_ARGUMENT, copse_distributed_from_function(ctx, &p, &d), "no pipeline");
@@ -302,8 +305,9 @@ static copse_status everything(copse_context *c, const char *const *files)
     copse_distributed_release(&d);
     COPSE_TRY(s);
     COPSE_TRY(copse_distributed_from_function(
-        c, &(struct copse_distributed_fn_params){ .pipeline = give_function, .user = &counter,
-                                                .input = { .replicas = 2 } },
+        c,
+        &(struct copse_distributed_fn_params){
+            .pipeline = give_function, .user = &counter, .input = { .replicas = 2 } },
         &d));
     s = copse_distributed_next(d, shares);
     copse_distributed_release(&d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of one function by several threads: each index once, and the failure of the smallest one. */
+/* Calls of one function by several threads: each index once, and the failure of the smallest
+   one. */
 #include <stdatomic.h>
 
 #include "core/base/base.h"
@@ -63,6 +64,7 @@ static void test_the_first_failure_is_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_index_once), cmocka_unit_test(test_the_first_failure_is_reported) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_index_once),
+                                        cmocka_unit_test(test_the_first_failure_is_reported) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

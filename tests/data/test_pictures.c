@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets of pictures: classes from folders, one size, schemas, decoding at once and ahead, augmentation; and folders that
-   are refused. */
+/* Datasets of pictures: classes from folders, one size, schemas, decoding at once and ahead,
+   augmentation; and folders that are refused. */
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "core/base/platform.h"
@@ -28,7 +28,8 @@ static const char *in_folder(const char *name)
 {
     static char path[400];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL;
+         *slash++ = '/') {
         *slash = 0;
         mkdir(path, 0777);
     }
@@ -70,11 +71,13 @@ static void make_classes(void)
     store("cat/.DS_Store", "x");
 }
 
-static copse_status open_with(const copse_schema *schema, const struct copse_source_params *source, bool no_labels,
-                              copse_dataset **out)
+static copse_status open_with(const copse_schema *schema, const struct copse_source_params *source,
+                              bool no_labels, copse_dataset **out)
 {
-    return copse_dataset_open(ctx, folder, &(struct copse_dataset_params){ .schema = schema, .source = source,
-                                                                          .no_labels = no_labels }, out);
+    return copse_dataset_open(ctx, folder,
+                              &(struct copse_dataset_params){
+                                  .schema = schema, .source = source, .no_labels = no_labels },
+                              out);
 }
 
 static copse_status open_folder(copse_dataset **out)
@@ -126,7 +129,9 @@ static void test_classes_are_sub_folders(void **state)
     uint8_t x[W * H];
     for (uint32_t i = 0; i < 24; i++) {
         const char *file = copse_dataset_file(train, i);
-        const int number = atoi(strrchr(file, '/') + 1) + (strstr(file, "/cat/") ? 10 : strstr(file, "/dog/") ? 20 : 0);
+        const int number = atoi(strrchr(file, '/') + 1) + (strstr(file, "/cat/")   ? 10
+                                                           : strstr(file, "/dog/") ? 20
+                                                                                   : 0);
         OK(copse_dataset_gather(train, "x", &i, 1, x));
         assert_int_equal(x[0], pixel(number, 0));
     }
@@ -138,7 +143,8 @@ static void test_classes_are_sub_folders(void **state)
 /* The digits of IDX files and of a folder have the same schema. */
 static void test_numbered_folders_are_as_idx(void **state)
 {
-    unsigned char idx[16 + 2 * W * H] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, H, 0, 0, 0, W }, labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 0, 1 };
+    unsigned char idx[16 + 2 * W * H] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, H, 0, 0, 0, W },
+                                   labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 0, 1 };
     copse_dataset *pictures, *arrays;
     char name[300];
     (void)state;
@@ -159,10 +165,12 @@ static void test_numbered_folders_are_as_idx(void **state)
     fwrite(labels, 1, sizeof labels, f);
     fclose(f);
     OK(copse_dataset_open(ctx, temp_folder, NULL, &arrays));
-    assert_string_equal(copse_schema_text(copse_dataset_schema(pictures)), copse_schema_text(copse_dataset_schema(arrays)));
+    assert_string_equal(copse_schema_text(copse_dataset_schema(pictures)),
+                        copse_schema_text(copse_dataset_schema(arrays)));
     assert_null(copse_dataset_file(arrays, 0));
     copse_dataset_release(&pictures);
-    OK(open_with(copse_dataset_schema(arrays), NULL, false, &pictures)); /* pictures for a model of IDX files */
+    /* pictures for a model of IDX files */
+    OK(open_with(copse_dataset_schema(arrays), NULL, false, &pictures));
     uint8_t x[2][2 * W * H];
     OK(copse_dataset_gather(pictures, "x", NULL, 2, x[0]));
     OK(copse_dataset_gather(arrays, "x", NULL, 2, x[1]));
@@ -174,7 +182,8 @@ static void test_numbered_folders_are_as_idx(void **state)
     remove(name);
 }
 
-/* Less memory than the pictures need: some are kept, others are decoded again; the rows are the same. */
+/* Less memory than the pictures need: some are kept, others are decoded again; the rows are the
+   same. */
 static void test_pictures_are_decoded_ahead(void **state)
 {
     copse_dataset *ds;
@@ -183,18 +192,24 @@ static void test_pictures_are_decoded_ahead(void **state)
     (void)state;
     make_classes();
     for (uint64_t kept = 1; kept < 12; kept += 5) {
-        OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = kept * W * H }, false, &ds));
+        OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = kept * W * H }, false,
+                     &ds));
         check_rows(ds, NULL, COUNT);
         check_rows(ds, (const uint32_t[]){ 29, 0, 0, 0, 7, 29, 13 }, 7);
         for (uint32_t prefetch = 0; prefetch < 4; prefetch += 3) {
-            OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .seed = 3, .prefetch = prefetch }, &b));
+            OK(copse_batches_create(
+                ds, &(struct copse_batches_params){ .batch = 4, .seed = 3, .prefetch = prefetch },
+                &b));
             for (uint32_t epoch = 0; epoch < 40; epoch++) {
                 OK(copse_batches_start(b, epoch, epoch % 5));
-                for (size_t i = 0; i < 8 - epoch % 5; i++) { /* not to the end: announced pictures are left over */
+                /* not to the end: announced pictures are left over */
+                for (size_t i = 0; i < 8 - epoch % 5; i++) {
                     OK(copse_batches_next(b, &t));
                     for (size_t k = 0; k < t.count; k++)
                         for (int n = 0; n < W * H; n++)
-                            assert_int_equal(((const uint8_t *)t.columns[0].data)[k * W * H + (size_t)n], pixel((int)t.rows[k], n));
+                            assert_int_equal(
+                                ((const uint8_t *)t.columns[0].data)[k * W * H + (size_t)n],
+                                pixel((int)t.rows[k], n));
                 }
             }
             copse_batches_release(&b);
@@ -216,7 +231,8 @@ static void test_kept_pictures_are_not_decoded_again(void **state)
     temp_remove(folder);
     for (int i = 0; i < 3; i++)
         check_rows(ds, (const uint32_t[]){ 20, 21 }, 2);
-    FAILS(COPSE_ERR_IO, copse_dataset_gather(ds, "x", (const uint32_t[]){ 1 }, 1, x), "Zebra/01.png");
+    FAILS(COPSE_ERR_IO, copse_dataset_gather(ds, "x", (const uint32_t[]){ 1 }, 1, x),
+          "Zebra/01.png");
     copse_dataset_release(&ds);
 }
 
@@ -239,11 +255,15 @@ static void test_broken_pixels_are_named(void **state)
     make_classes();
     break_picture("dog/04.png");
     break_picture("dog/03.png");
-    FAILS(COPSE_ERR_FORMAT, open_folder(&ds), "dog/03.png is a damaged PNG"); /* the first, whatever the threads do */
+    /* the first, whatever the threads do */
+    FAILS(COPSE_ERR_FORMAT, open_folder(&ds), "dog/03.png is a damaged PNG");
     assert_null(ds);
     for (uint32_t prefetch = 0; prefetch < 3; prefetch += 2) { /* found when it is decoded */
         OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = 1 }, false, &ds));
-        OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .no_shuffle = true, .prefetch = prefetch }, &b));
+        OK(copse_batches_create(
+            ds,
+            &(struct copse_batches_params){ .batch = 4, .no_shuffle = true, .prefetch = prefetch },
+            &b));
         for (int i = 0; i < 5; i++)
             OK(copse_batches_next(b, &t));
         FAILS(COPSE_ERR_FORMAT, copse_batches_next(b, &t), "dog/03.png is a damaged PNG");
@@ -268,7 +288,8 @@ static void test_broken_pixels_are_named(void **state)
 
 static void test_sizes_and_resize(void **state)
 {
-    static const char *const wrong[] = { "", "8", "8x", "x8", "0x4", "8x4x", "8 x 4", "-8x4", "32769x1", "8X4" };
+    static const char *const wrong[] = { "",     "8",     "8x",   "x8",      "0x4",
+                                         "8x4x", "8 x 4", "-8x4", "32769x1", "8X4" };
     struct copse_source_params source = { .resize = "4x3" };
     struct copse_dataset_info info;
     copse_dataset *ds, *more;
@@ -280,7 +301,8 @@ static void test_sizes_and_resize(void **state)
     memset(other, 9, sizeof other);
     png_write_grey(in_folder("b/2.png"), 10, 10, other);
     FAILS(COPSE_ERR_SHAPE, open_folder(&ds), "b/2.png has 10 x 10 pixels, ");
-    assert_non_null(strstr(copse_last_error(), "a/1.png has 6 x 5; give all one size with resize (--resize 6x5)"));
+    assert_non_null(strstr(copse_last_error(),
+                           "a/1.png has 6 x 5; give all one size with resize (--resize 6x5)"));
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
         source.resize = wrong[i];
         FAILS(COPSE_ERR_ARGUMENT, open_with(NULL, &source, false, &ds), "not WIDTHxHEIGHT");
@@ -306,10 +328,20 @@ static void test_sizes_and_resize(void **state)
     copse_dataset_release(&more);
     copse_schema_release(&parsed);
     copse_dataset_release(&ds);
-    FAILS(COPSE_ERR_FORMAT, copse_schema_parse(ctx, "{\"version\":1,\"kind\":\"array\",\"task\":\"none\",\"input\":{\"type\":\"u8\","
-                            "\"shape\":[2,2],\"offset\":0,\"scale\":1},\"resize\":\"bilinear\"}", &parsed), "field of pictures");
-    FAILS(COPSE_ERR_FORMAT, copse_schema_parse(ctx, "{\"version\":1,\"kind\":\"pictures\",\"task\":\"none\",\"input\":{\"type\":\"u8\","
-                            "\"shape\":[2,2],\"offset\":0,\"scale\":1},\"resize\":\"cubic\"}", &parsed), "bilinear");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_schema_parse(
+              ctx,
+              "{\"version\":1,\"kind\":\"array\",\"task\":\"none\",\"input\":{\"type\":\"u8\","
+              "\"shape\":[2,2],\"offset\":0,\"scale\":1},\"resize\":\"bilinear\"}",
+              &parsed),
+          "field of pictures");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_schema_parse(
+              ctx,
+              "{\"version\":1,\"kind\":\"pictures\",\"task\":\"none\",\"input\":{\"type\":\"u8\","
+              "\"shape\":[2,2],\"offset\":0,\"scale\":1},\"resize\":\"cubic\"}",
+              &parsed),
+          "bilinear");
 }
 
 static void test_grey_and_colour_together(void **state)
@@ -332,7 +364,9 @@ static void test_grey_and_colour_together(void **state)
         assert_int_equal(x[0][3 * i + i % 3], pixel(1, i));
     assert_memory_equal(x[1], colour, sizeof colour);
     /* one picture, without a folder */
-    OK(copse_dataset_open(ctx, in_folder("a/1.png"), &(struct copse_dataset_params){ .schema = copse_dataset_schema(ds) }, &alone));
+    OK(copse_dataset_open(ctx, in_folder("a/1.png"),
+                          &(struct copse_dataset_params){ .schema = copse_dataset_schema(ds) },
+                          &alone));
     OK(copse_dataset_gather(alone, "x", NULL, 1, x[1]));
     assert_memory_equal(x[0], x[1], sizeof x[0]);
     copse_dataset_release(&alone);
@@ -350,7 +384,8 @@ static void test_folders_that_are_refused(void **state)
 {
     (void)state;
     fresh("f");
-    expect_refusal(COPSE_ERR_IO, "has no IDX pair *images*idx3* and *labels*idx1*, and no pictures");
+    expect_refusal(COPSE_ERR_IO,
+                   "has no IDX pair *images*idx3* and *labels*idx1*, and no pictures");
     grey("a/1.png", 1);
     mkdir(in_folder("b"), 0777);
     expect_refusal(COPSE_ERR_FORMAT, "the class folder ");
@@ -395,7 +430,10 @@ static void test_params_that_do_not_fit(void **state)
     copse_dataset *ds, *table;
     (void)state;
     make_classes();
-    const struct { struct copse_dataset_params p; const char *text; } wrong[] = {
+    const struct {
+        struct copse_dataset_params p;
+        const char *text;
+    } wrong[] = {
         { { .scale = COPSE_SCALE_MAX }, "leave out scale" },
         { { .task = COPSE_TASK_REGRESSION }, "the task is classification" },
         { { .labels = "labels.npy" }, "labels.npy, does not fit pictures" },
@@ -407,25 +445,34 @@ static void test_params_that_do_not_fit(void **state)
     fresh("more");
     grey("cow/1.png", 1);
     copse_dataset *more;
-    FAILS(COPSE_ERR_FORMAT, open_with(copse_dataset_schema(ds), NULL, false, &more), "the folder 'cow' is no class of the schema");
-    OK(open_with(copse_dataset_schema(ds), NULL, true, &more)); /* without labels it does not matter */
+    FAILS(COPSE_ERR_FORMAT, open_with(copse_dataset_schema(ds), NULL, false, &more),
+          "the folder 'cow' is no class of the schema");
+    /* without labels it does not matter */
+    OK(open_with(copse_dataset_schema(ds), NULL, true, &more));
     copse_dataset_release(&more);
     png_write_grey(in_folder("cow/1.png"), 1, 1, (const uint8_t[]){ 0 });
-    FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(ds), NULL, true, &more), "cow/1.png has 1 x 1 pixels, the schema has 6 x 5");
+    FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(ds), NULL, true, &more),
+          "cow/1.png has 1 x 1 pixels, the schema has 6 x 5");
     table = numbered(6);
-    FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(table), NULL, true, &more), "the schema is not of 8-bit pictures");
+    FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(table), NULL, true, &more),
+          "the schema is not of 8-bit pictures");
     copse_dataset_release(&table);
     copse_dataset_release(&ds);
 }
 
 /* ---- augmentation ---- */
 
-static void walk(copse_dataset *ds, const char *augment, uint32_t prefetch, uint32_t epoch, uint64_t seed, uint8_t (*to)[W * H])
+static void walk(copse_dataset *ds, const char *augment, uint32_t prefetch, uint32_t epoch,
+                 uint64_t seed, uint8_t (*to)[W * H])
 {
     copse_batches *b;
     struct copse_host_batch t;
     copse_status s;
-    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 7, .seed = seed, .prefetch = prefetch, .augment = augment }, &b));
+    OK(copse_batches_create(
+        ds,
+        &(struct copse_batches_params){
+            .batch = 7, .seed = seed, .prefetch = prefetch, .augment = augment },
+        &b));
     OK(copse_batches_start(b, epoch, 0));
     while ((s = copse_batches_next(b, &t)) == COPSE_OK)
         for (size_t i = 0; i < t.count; i++)
@@ -485,7 +532,9 @@ static void test_steps_of_augmentation(void **state)
                     bool is_same = true;
                     for (int k = 0; k < W * H; k++) {
                         const int fx = k % W - dx, fy = k / W - dy;
-                        is_same &= x[i][k] == (fx < 0 || fx >= W || fy < 0 || fy >= H ? 0 : pixel(i, fy * W + fx));
+                        is_same &=
+                            x[i][k] ==
+                            (fx < 0 || fx >= W || fy < 0 || fy >= H ? 0 : pixel(i, fy * W + fx));
                     }
                     found += is_same;
                     moved[dy + 2][dx + 2] += is_same;
@@ -495,7 +544,7 @@ static void test_steps_of_augmentation(void **state)
     }
     for (int i = 0; i < 25; i++)
         kinds += moved[i / 5][i % 5] > 0;
-    assert_in_range(kinds, 20, 25); /* 120 draws of 25 */
+    assert_in_range(kinds, 20, 25);    /* 120 draws of 25 */
     walk(ds, "shift 100", 0, 0, 1, x); /* mostly out of the picture */
     walk(ds, "brightness 50", 0, 0, 1, x);
     for (int i = 0; i < COUNT; i++) {
@@ -515,10 +564,21 @@ static void test_steps_of_augmentation(void **state)
 
 static void test_descriptions_of_augmentation(void **state)
 {
-    static const struct { const char *text, *error; } wrong[] = {
-        { "", "'' is no step" }, { "flip;", "'' is no step" }, { "turn 5", "'turn 5' is no step" }, { "flip 1", "has more than the step" },
-        { "shift", "lacks its number" }, { "shift 0", "out of range" }, { "shift 32768", "out of range" }, { "shift -1", "lacks its number" },
-        { "shift 1 2", "has more than" }, { "flip; flip", "is there twice" }, { "brightness 101", "out of range" }, { "Flip", "is no step" },
+    static const struct {
+        const char *text, *error;
+    } wrong[] = {
+        { "", "'' is no step" },
+        { "flip;", "'' is no step" },
+        { "turn 5", "'turn 5' is no step" },
+        { "flip 1", "has more than the step" },
+        { "shift", "lacks its number" },
+        { "shift 0", "out of range" },
+        { "shift 32768", "out of range" },
+        { "shift -1", "lacks its number" },
+        { "shift 1 2", "has more than" },
+        { "flip; flip", "is there twice" },
+        { "brightness 101", "out of range" },
+        { "Flip", "is no step" },
     };
     copse_batches *b;
     copse_dataset *ds = numbered(6);
@@ -526,7 +586,9 @@ static void test_descriptions_of_augmentation(void **state)
     OK(copse_augment_check("brightness 100;shift 1 ; flip"));
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++)
         FAILS(COPSE_ERR_ARGUMENT, copse_augment_check(wrong[i].text), wrong[i].error);
-    FAILS(COPSE_ERR_ARGUMENT, copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .augment = "flip" }, &b),
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .augment = "flip" },
+                               &b),
           "column \"x\" must be u8");
     copse_dataset_release(&ds);
 }

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "copse/data/checkpoint.h"
 #include "copse/data.h"
+#include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "core/base/base.h"
@@ -68,7 +68,8 @@ static copse_status read_table(const char *path)
     copse_dataset *a, *b = NULL;
     copse_schema *schema = NULL;
     struct copse_dataset_info first, second;
-    struct copse_dataset_params params = { .max_bytes = small.max_bytes, .missing = COPSE_MISSING_MEAN };
+    struct copse_dataset_params params = { .max_bytes = small.max_bytes,
+                                           .missing = COPSE_MISSING_MEAN };
     const copse_status s = copse_dataset_open(ctx, path, &params, &a);
     if (s != COPSE_OK)
         return s;
@@ -76,7 +77,7 @@ static copse_status read_table(const char *path)
         fail_msg("%s: %s", copse_schema_text(copse_dataset_schema(a)), copse_last_error());
     const char *text = copse_schema_text(schema);
     params.schema = schema;
-    params.csv.header = strstr(text, "\"header\":true") ? COPSE_CSV_HEADER_YES
+    params.csv.header = strstr(text, "\"header\":true")    ? COPSE_CSV_HEADER_YES
                         : strstr(text, "\"header\":false") ? COPSE_CSV_HEADER_NO
                                                            : COPSE_CSV_HEADER_AUTO;
     if (copse_dataset_open(ctx, path, &params, &b) != COPSE_OK)
@@ -87,7 +88,8 @@ static copse_status read_table(const char *path)
         fail_msg("%s: other rows", text);
     for (uint32_t i = 0; i < first.rows; i++) {
         float x[2][600];
-        if (copse_dataset_gather(a, "x", &i, 1, x[0]) != COPSE_OK || copse_dataset_gather(b, "x", &i, 1, x[1]) != COPSE_OK ||
+        if (copse_dataset_gather(a, "x", &i, 1, x[0]) != COPSE_OK ||
+            copse_dataset_gather(b, "x", &i, 1, x[1]) != COPSE_OK ||
             memcmp(x[0], x[1], first.row_size * sizeof **x) != 0)
             fail_msg("%s: row %u is read otherwise", text, i);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A dataset whose rows are not in memory: which rows it asks for, which it announces, and what becomes of a failure. */
+/* A dataset whose rows are not in memory: which rows it asks for, which it announces, and what
+   becomes of a failure. */
 #include "core/data/dataset.h"
 #include "tests/rig/data_rig.h"
 
@@ -11,7 +12,8 @@ struct counted {
     atomic_bool *is_released;
 };
 
-static copse_status read_counted(struct copse_row_source *self, const uint32_t *rows, size_t count, void *out)
+static copse_status read_counted(struct copse_row_source *self, const uint32_t *rows, size_t count,
+                                 void *out)
 {
     struct counted *c = (struct counted *)self;
     for (size_t i = 0; i < count; i++) {
@@ -91,7 +93,8 @@ static void test_rows_are_announced_once_and_before_they_are_read(void **state)
     (void)state;
     for (uint32_t prefetch = 0; prefetch < 3; prefetch += 2) {
         struct counted *c = make(64, &is_released, &ds);
-        OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = prefetch }, &b));
+        OK(copse_batches_create(
+            ds, &(struct copse_batches_params){ .batch = 4, .prefetch = prefetch }, &b));
         for (size_t i = 0; i < 16; i++) {
             OK(copse_batches_next(b, &t));
             for (size_t k = 0; k < t.count; k++) /* the first batch is read at once */
@@ -104,7 +107,8 @@ static void test_rows_are_announced_once_and_before_they_are_read(void **state)
     }
 }
 
-/* The batches before it are delivered; then a call fails with the text, and a later one tries again. */
+/* The batches before it are delivered; then a call fails with the text, and a later one tries
+   again. */
 static void test_failure_reaches_the_caller(void **state)
 {
     atomic_bool is_released;
@@ -117,9 +121,12 @@ static void test_failure_reaches_the_caller(void **state)
     for (uint32_t prefetch = 0; prefetch < 3; prefetch += 2) {
         struct counted *c = make(12, &is_released, &ds);
         atomic_store(&c->broken, 7);
-        FAILS(COPSE_ERR_FORMAT, copse_dataset_gather(ds, "x", (const uint32_t[]){ 7 }, 1, &x), "file7.png: it is damaged");
+        FAILS(COPSE_ERR_FORMAT, copse_dataset_gather(ds, "x", (const uint32_t[]){ 7 }, 1, &x),
+              "file7.png: it is damaged");
         OK(copse_batches_create(
-            ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .prefetch = prefetch }, &b));
+            ds,
+            &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .prefetch = prefetch },
+            &b));
         for (int i = 0; i < 3; i++)
             OK(copse_batches_next(b, &t));
         for (int i = 0; i < 3; i++) {
@@ -137,7 +144,8 @@ static void test_failure_reaches_the_caller(void **state)
         FAILS(COPSE_ERR_FORMAT, copse_batches_next(b, &t), "file7.png: it is damaged");
         atomic_store(&c->broken, -1);
         copse_status s;
-        while ((s = copse_batches_next(b, &t)) == COPSE_ERR_FORMAT) /* the thread may have read it before it was repaired */
+        /* the thread may have read it before it was repaired */
+        while ((s = copse_batches_next(b, &t)) == COPSE_ERR_FORMAT)
             assert_int_not_equal(prefetch, 0);
         OK(s);
         assert_int_equal(t.index, 3);

@@ -92,11 +92,14 @@ static void test_text_is_read_back(void **state)
     }
 }
 
-#define TABLE                                                                                                     \
-    "{\"version\":1,\"kind\":\"table\",\"task\":\"classification\",\"input\":{\"type\":\"f32\",\"shape\":[2],"   \
-    "\"offset\":0,\"scale\":1},\"classes\":[\"a\",\"b\"],\"numbered\":false,\"header\":true,"                    \
-    "\"missing\":\"refuse\",\"columns\":[{\"name\":\"n\",\"role\":\"number\",\"mean\":1,\"scale\":2,\"fill\":1}," \
-    "{\"name\":\"c\",\"role\":\"category\",\"categories\":[\"p\"]},{\"name\":\"l\",\"role\":\"label\"}]}"
+#define TABLE                                                                                    \
+    "{\"version\":1,\"kind\":\"table\",\"task\":\"classification\",\"input\":{\"type\":\"f32\"," \
+    "\"shape\":[2],"                                                                             \
+    "\"offset\":0,\"scale\":1},\"classes\":[\"a\",\"b\"],\"numbered\":false,\"header\":true,"    \
+    "\"missing\":\"refuse\",\"columns\":[{\"name\":\"n\",\"role\":\"number\",\"mean\":1,"        \
+    "\"scale\":2,\"fill\":1},"                                                                   \
+    "{\"name\":\"c\",\"role\":\"category\",\"categories\":[\"p\"]},{\"name\":\"l\",\"role\":"    \
+    "\"label\"}]}"
 
 /* TABLE with `from` replaced by `to`. */
 static const char *changed(const char *from, const char *to)
@@ -118,26 +121,35 @@ static void test_wrong_texts_are_refused(void **state)
         const char *error;
     } cases[] = {
         { "{\"version\":1", "{\"version\":2,\"new\":1", COPSE_ERR_UNSUPPORTED, "it has version 2" },
-        { "{\"version\":1,", "{", COPSE_ERR_FORMAT, "\"version\" of the schema is not a whole number" },
-        { "{\"version\":1,", "{\"version\":1,\"colour\":3,", COPSE_ERR_UNSUPPORTED, "the unknown field \"colour\"" },
-        { "\"header\":true", "\"header\":true,\"header\":true", COPSE_ERR_FORMAT, "\"header\" of the schema is there twice" },
-        { "\"table\"", "\"tables\"", COPSE_ERR_FORMAT, "\"kind\" of the schema is not one of array, table" },
+        { "{\"version\":1,", "{", COPSE_ERR_FORMAT,
+          "\"version\" of the schema is not a whole number" },
+        { "{\"version\":1,", "{\"version\":1,\"colour\":3,", COPSE_ERR_UNSUPPORTED,
+          "the unknown field \"colour\"" },
+        { "\"header\":true", "\"header\":true,\"header\":true", COPSE_ERR_FORMAT,
+          "\"header\" of the schema is there twice" },
+        { "\"table\"", "\"tables\"", COPSE_ERR_FORMAT,
+          "\"kind\" of the schema is not one of array, table" },
         { "\"f32\"", "\"f64\"", COPSE_ERR_FORMAT, "\"type\" of input is not one of f32, u8" },
         { "[2]", "[3]", COPSE_ERR_FORMAT, "the columns make f32 [2]" },
         { "[2]", "[0]", COPSE_ERR_FORMAT, "\"shape\" of input" },
         { "[2]", "2", COPSE_ERR_FORMAT, "\"shape\" of input" },
-        { "\"scale\":2", "\"scale\":0", COPSE_ERR_FORMAT, "\"scale\" of column 1 is not greater than 0" },
+        { "\"scale\":2", "\"scale\":0", COPSE_ERR_FORMAT,
+          "\"scale\" of column 1 is not greater than 0" },
         { "\"scale\":2", "\"scale\":1e999", COPSE_ERR_FORMAT, "\"scale\" of column 1" },
         { "\"mean\":1,", "", COPSE_ERR_FORMAT, "column 1: the role \"number\"" },
         { "[\"p\"]", "[]", COPSE_ERR_FORMAT, "\"categories\" of column 2" },
         { "[\"p\"]", "[\"\",\"p\"]", COPSE_ERR_FORMAT, "\"categories\" of column 2 is not sorted" },
-        { "[\"p\"]", "[\"p\",\"p\"]", COPSE_ERR_FORMAT, "\"p\" is in the field \"categories\" of column 2 twice" },
-        { "\"role\":\"label\"", "\"role\":\"ignored\",\"width\":1", COPSE_ERR_UNSUPPORTED, "column 3 has the unknown field" },
-        { "\"role\":\"category\",\"categories\":[\"p\"]", "\"role\":\"label\"", COPSE_ERR_FORMAT, "" },
+        { "[\"p\"]", "[\"p\",\"p\"]", COPSE_ERR_FORMAT,
+          "\"p\" is in the field \"categories\" of column 2 twice" },
+        { "\"role\":\"label\"", "\"role\":\"ignored\",\"width\":1", COPSE_ERR_UNSUPPORTED,
+          "column 3 has the unknown field" },
+        { "\"role\":\"category\",\"categories\":[\"p\"]", "\"role\":\"label\"", COPSE_ERR_FORMAT,
+          "" },
         { "[\"a\",\"b\"]", "0", COPSE_ERR_FORMAT, "\"classes\" of the schema" },
         { "[\"a\",\"b\"]", "[\"a\",\"a\"]", COPSE_ERR_FORMAT, "twice" },
         { "\"classification\"", "\"regression\"", COPSE_ERR_FORMAT, "the task is regression" },
-        { "\"numbered\":false", "\"numbered\":0", COPSE_ERR_FORMAT, "\"numbered\" of the schema is not true or false" },
+        { "\"numbered\":false", "\"numbered\":0", COPSE_ERR_FORMAT,
+          "\"numbered\" of the schema is not true or false" },
         { "}]}", "}]", COPSE_ERR_FORMAT, "it is not JSON" },
         { "}]}", "}]} x", COPSE_ERR_FORMAT, "it is not JSON" },
         { "\"n\"", "\"\xff\"", COPSE_ERR_FORMAT, "invalid UTF-8" },
@@ -147,7 +159,8 @@ static void test_wrong_texts_are_refused(void **state)
     OK(copse_schema_parse(ctx, TABLE, &parsed));
     copse_schema_release(&parsed);
     for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
-        FAILS(cases[i].code, copse_schema_parse(ctx, changed(cases[i].from, cases[i].to), &parsed), cases[i].error);
+        FAILS(cases[i].code, copse_schema_parse(ctx, changed(cases[i].from, cases[i].to), &parsed),
+              cases[i].error);
         assert_null(parsed);
     }
     FAILS(COPSE_ERR_FORMAT, copse_schema_parse(ctx, "", &parsed), "not JSON");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables as people have them: columns of numbers and text, labels of any kind, missing cells; reading by a schema. */
+/* Tables as people have them: columns of numbers and text, labels of any kind, missing cells;
+   reading by a schema. */
 #include <math.h>
 
 #include "copse/data/schema.h"
@@ -27,7 +28,8 @@ static copse_status table(const char *text, const struct copse_dataset_params *p
     return info.has_labels ? copse_dataset_gather(data, "y", NULL, rows, y) : COPSE_OK;
 }
 
-static void refused(copse_status code, const char *text, const struct copse_dataset_params *params, const char *error)
+static void refused(copse_status code, const char *text, const struct copse_dataset_params *params,
+                    const char *error)
 {
     FAILS(code, table(text, params), error);
     assert_null(data);
@@ -44,7 +46,8 @@ static void assert_x(const float *expected, size_t count)
         if (fabsf(x[i] - expected[i]) > 1e-6f)
             fail_msg("number %zu is %g instead of %g", i, (double)x[i], (double)expected[i]);
 }
-#define X(...) assert_x((const float[]){ __VA_ARGS__ }, sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float))
+#define X(...) \
+    assert_x((const float[]){ __VA_ARGS__ }, sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float))
 
 static const struct copse_dataset_params unscaled = { .scale = COPSE_SCALE_NONE };
 static const struct copse_dataset_params mean_fills = { .missing = COPSE_MISSING_MEAN };
@@ -54,7 +57,9 @@ static const struct copse_dataset_params mean_fills = { .missing = COPSE_MISSING
 static void test_columns_of_numbers_and_text(void **state)
 {
     (void)state;
-    OK(table("\xef\xbb\xbf\"length\",colour, flat,kind\r\n1,red,5,\"b, or c\"\r\n3,\"blue\",5,a\r\n2,red,5,a\r\n\r\n", NULL));
+    OK(table("\xef\xbb\xbf\"length\",colour, flat,kind\r\n1,red,5,\"b, or "
+             "c\"\r\n3,\"blue\",5,a\r\n2,red,5,a\r\n\r\n",
+             NULL));
     assert_int_equal(info.rows, 3);
     assert_int_equal(info.row_size, 4);
     assert_int_equal(info.classes, 2);
@@ -132,13 +137,16 @@ static void test_label_and_columns_that_are_left_out(void **state)
 static void test_header(void **state)
 {
     (void)state;
-    OK(table("e,w,p\ne,w,q\ne,v,p\nf,w,p\n", NULL)); /* text whose first line occurs again is data */
+    /* text whose first line occurs again is data */
+    OK(table("e,w,p\ne,w,q\ne,v,p\nf,w,p\n", NULL));
     assert_int_equal(info.rows, 4);
     OK(table("e,w,p\na,w,q\nb,v,r\na,u,q\n", NULL)); /* a single cell may occur again */
     assert_int_equal(info.rows, 3);
-    OK(table("e,w,p\ne,w,q\ne,v,p\n", &(struct copse_dataset_params){ .csv = { .header = COPSE_CSV_HEADER_YES } }));
+    OK(table("e,w,p\ne,w,q\ne,v,p\n",
+             &(struct copse_dataset_params){ .csv = { .header = COPSE_CSV_HEADER_YES } }));
     assert_int_equal(info.rows, 2);
-    OK(table("a,w,p\nb,w,q\n", &(struct copse_dataset_params){ .csv = { .header = COPSE_CSV_HEADER_NO } }));
+    OK(table("a,w,p\nb,w,q\n",
+             &(struct copse_dataset_params){ .csv = { .header = COPSE_CSV_HEADER_NO } }));
     assert_int_equal(info.rows, 2);
     /* the index that pandas writes */
     OK(table(",size,class\n0,5,u\n1,7,v\n2,6,u\n", NULL));
@@ -165,7 +173,8 @@ static const char *labelled(const char *list, int times)
 
     for (int n = 0; n < times; n++)
         for (const char *at = list; *at; at += strcspn(at, " "), at += *at == ' ')
-            used += (size_t)snprintf(text + used, sizeof text - used, "1,%.*s\n", (int)strcspn(at, " "), at);
+            used += (size_t)snprintf(text + used, sizeof text - used, "1,%.*s\n",
+                                     (int)strcspn(at, " "), at);
     return text;
 }
 
@@ -176,14 +185,10 @@ static void test_labels_become_classes(void **state)
         uint32_t classes;
         const char *first, *last;
     } cases[] = {
-        { "0 1 2 1", 3, "0", "2" },
-        { "1 2 3 1", 3, "1", "3" },
-        { "-1 1 -1 1", 2, "-1", "1" },
-        { "-0 1 0", 2, "0", "1" },
-        { "7 700 70", 3, "7", "700" },
-        { "2 10 9", 3, "2", "10" },
-        { "1.0 2.0 1", 2, "1", "2" },
-        { "no yes no", 2, "no", "yes" },
+        { "0 1 2 1", 3, "0", "2" },     { "1 2 3 1", 3, "1", "3" },
+        { "-1 1 -1 1", 2, "-1", "1" },  { "-0 1 0", 2, "0", "1" },
+        { "7 700 70", 3, "7", "700" },  { "2 10 9", 3, "2", "10" },
+        { "1.0 2.0 1", 2, "1", "2" },   { "no yes no", 2, "no", "yes" },
         { "b a 2 2 a b", 3, "2", "b" },
     };
 
@@ -193,7 +198,8 @@ static void test_labels_become_classes(void **state)
         assert_int_equal(about.task, COPSE_TASK_CLASSIFICATION);
         if (about.outputs != cases[i].classes || strcmp(class_of(0), cases[i].first) != 0 ||
             strcmp(class_of(about.outputs - 1), cases[i].last) != 0)
-            fail_msg("'%s': %u classes, %s to %s", cases[i].labels, about.outputs, class_of(0), class_of(about.outputs - 1));
+            fail_msg("'%s': %u classes, %s to %s", cases[i].labels, about.outputs, class_of(0),
+                     class_of(about.outputs - 1));
     }
     OK(table(labelled("3 1 2 1", 1), NULL));
     assert_true(y[0] == 2 && y[1] == 0 && y[2] == 1 && y[3] == 0);
@@ -228,7 +234,8 @@ static void test_task_is_recognised(void **state)
 
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
-        OK(table(labelled(cases[i].labels, cases[i].times), &(struct copse_dataset_params){ .task = cases[i].forced }));
+        OK(table(labelled(cases[i].labels, cases[i].times),
+                 &(struct copse_dataset_params){ .task = cases[i].forced }));
         if (about.task != cases[i].task)
             fail_msg("case %zu: task %d", i, (int)about.task);
     }
@@ -249,7 +256,8 @@ static void test_task_is_recognised(void **state)
 
 static void test_missing_cells(void **state)
 {
-    static const char *const cells[] = { "", "NA", "na", "N/A", "NaN", "null", "NULL", "?", "\"\"", " " };
+    static const char *const cells[] = { "",     "NA",   "na", "N/A",  "NaN",
+                                         "null", "NULL", "?",  "\"\"", " " };
     char text[100];
 
     (void)state;
@@ -262,11 +270,13 @@ static void test_missing_cells(void **state)
         refused(COPSE_ERR_FORMAT, text, NULL, "row 3, column 2 (\"c\"): ");
         OK(table(text, &mean_fills));
         assert_int_equal(info.row_size, 4);
-        assert_true(x[4 + 1] == 0 && x[4 + 2] == 0 && x[4 + 3] == 1); /* a category of its own, the last */
+        /* a category of its own, the last */
+        assert_true(x[4 + 1] == 0 && x[4 + 2] == 0 && x[4 + 3] == 1);
         snprintf(text, sizeof text, "age,c,l\n1,u,0\n2,v,%s\n3,w,0\n", cells[i]);
         refused(COPSE_ERR_FORMAT, text, &mean_fills, "row 3, column 3 (\"l\"): ");
     }
-    OK(table("1,a\n,b\n4,c\n", &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN, .scale = COPSE_SCALE_NONE }));
+    OK(table("1,a\n,b\n4,c\n", &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN,
+                                                               .scale = COPSE_SCALE_NONE }));
     X(1, 2.5f, 4);
 }
 
@@ -286,38 +296,53 @@ static void test_hostile_tables(void **state)
         copse_status code;
         const char *error;
     } cases[] = {
-        { ids, NULL, COPSE_ERR_FORMAT, "row 1, column 1: \"person 0\" is one of 40 different texts in 40 rows" },
-        { words, NULL, COPSE_ERR_FORMAT, "row 2001, column 1: the column has more than 1000 different texts" },
+        { ids, NULL, COPSE_ERR_FORMAT,
+          "row 1, column 1: \"person 0\" is one of 40 different texts in 40 rows" },
+        { words, NULL, COPSE_ERR_FORMAT,
+          "row 2001, column 1: the column has more than 1000 different texts" },
         { "a,b\n1,2\n3\n", NULL, COPSE_ERR_FORMAT, "row 3: fewer cells than the 2 columns" },
         { "a,b\n1,2\n3,4,5\n", NULL, COPSE_ERR_FORMAT, "row 3: more cells than the 2 columns" },
         { "a,b,a\n1,2,3\n", NULL, COPSE_ERR_FORMAT, "row 1: columns 1 and 3 are both named \"a\"" },
         { "a,,\n1,2,3\n", NULL, COPSE_ERR_FORMAT, "row 1: columns 2 and 3 have no name" },
-        { "a,b\n1,2\ninf,4\n", NULL, COPSE_ERR_FORMAT, "row 3, column 1 (\"a\"): \"inf\" is not a number" },
+        { "a,b\n1,2\ninf,4\n", NULL, COPSE_ERR_FORMAT,
+          "row 3, column 1 (\"a\"): \"inf\" is not a number" },
         { "a,b\n1e39,2\n", NULL, COPSE_ERR_FORMAT, "row 2, column 1 (\"a\"): 1e39 is too large" },
-        { "1,2,0\n2,3,1\n5,1O,0\n", NULL, COPSE_ERR_FORMAT, "row 3, column 2: \"1O\" is not a number" },
-        { "a;b\n1,5;x\n2,25;y\n", NULL, COPSE_ERR_FORMAT, "row 2, column 1 (\"a\"): \"1,5\" is not a number; numbers are written" },
-        { "a,b\n\"1,2\n3,4\n", NULL, COPSE_ERR_FORMAT, "row 2, column 1: the quote is not closed in this line" },
+        { "1,2,0\n2,3,1\n5,1O,0\n", NULL, COPSE_ERR_FORMAT,
+          "row 3, column 2: \"1O\" is not a number" },
+        { "a;b\n1,5;x\n2,25;y\n", NULL, COPSE_ERR_FORMAT,
+          "row 2, column 1 (\"a\"): \"1,5\" is not a number; numbers are written" },
+        { "a,b\n\"1,2\n3,4\n", NULL, COPSE_ERR_FORMAT,
+          "row 2, column 1: the quote is not closed in this line" },
         { "a,b\n1,\"2\"x\n", NULL, COPSE_ERR_FORMAT, "row 2, column 2: text after the quote" },
         { "a,b\n1,2\n\xc3(,4\n", NULL, COPSE_ERR_FORMAT, "row 3: invalid UTF-8 at byte 8" },
         { "a,b\n", NULL, COPSE_ERR_FORMAT, "no rows of data" },
         { "", NULL, COPSE_ERR_FORMAT, "no rows of data" },
         { "\n\n", NULL, COPSE_ERR_FORMAT, "no rows of data" },
         { "l\n1\n", NULL, COPSE_ERR_FORMAT, "label column only" },
-        { "a,b\nNA,1\nNA,2\n", &mean_fills, COPSE_ERR_FORMAT, "column 1 (\"a\"): all cells are missing" },
-        { "a,b\n1,x\n2,y\n", &(struct copse_dataset_params){ .task = COPSE_TASK_REGRESSION }, COPSE_ERR_FORMAT,
-          "row 2, column 2 (\"b\"): \"x\" is not a number, and the labels of a regression are numbers" },
-        { "a,b\n1,2\n2,1.5\n", &(struct copse_dataset_params){ .task = COPSE_TASK_CLASSIFICATION }, COPSE_ERR_FORMAT,
-          "row 3, column 2 (\"b\"): the label is not a class" },
+        { "a,b\nNA,1\nNA,2\n", &mean_fills, COPSE_ERR_FORMAT,
+          "column 1 (\"a\"): all cells are missing" },
+        { "a,b\n1,x\n2,y\n", &(struct copse_dataset_params){ .task = COPSE_TASK_REGRESSION },
+          COPSE_ERR_FORMAT,
+          "row 2, column 2 (\"b\"): \"x\" is not a number, and the labels of a regression are "
+          "numbers" },
+        { "a,b\n1,2\n2,1.5\n", &(struct copse_dataset_params){ .task = COPSE_TASK_CLASSIFICATION },
+          COPSE_ERR_FORMAT, "row 3, column 2 (\"b\"): the label is not a class" },
         { "a,b\n1,2\n2,1.5\n", &(struct copse_dataset_params){ .classes = 3 }, COPSE_ERR_FORMAT,
           "row 3, column 2 (\"b\"): the label 1.5 is not a class" },
-        { "a,b\n1,x\n2,y\n", &(struct copse_dataset_params){ .classes = 3 }, COPSE_ERR_ARGUMENT, "2 different texts, not 3" },
-        { "a,b\n1,2\n", &(struct copse_dataset_params){ .classes = 3, .task = COPSE_TASK_REGRESSION }, COPSE_ERR_ARGUMENT,
-          "a regression has no classes" },
-        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "c" }, COPSE_ERR_ARGUMENT, "no column \"c\" to leave out" },
-        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "3" }, COPSE_ERR_ARGUMENT, "no column \"3\" to leave out" },
-        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "b", .csv = { .label_name = "b" } }, COPSE_ERR_ARGUMENT,
-          "column 2 is left out, so it cannot be the label" },
-        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "a,b" }, COPSE_ERR_ARGUMENT, "all columns are left out" },
+        { "a,b\n1,x\n2,y\n", &(struct copse_dataset_params){ .classes = 3 }, COPSE_ERR_ARGUMENT,
+          "2 different texts, not 3" },
+        { "a,b\n1,2\n",
+          &(struct copse_dataset_params){ .classes = 3, .task = COPSE_TASK_REGRESSION },
+          COPSE_ERR_ARGUMENT, "a regression has no classes" },
+        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "c" }, COPSE_ERR_ARGUMENT,
+          "no column \"c\" to leave out" },
+        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "3" }, COPSE_ERR_ARGUMENT,
+          "no column \"3\" to leave out" },
+        { "a,b\n1,2\n",
+          &(struct copse_dataset_params){ .ignore = "b", .csv = { .label_name = "b" } },
+          COPSE_ERR_ARGUMENT, "column 2 is left out, so it cannot be the label" },
+        { "a,b\n1,2\n", &(struct copse_dataset_params){ .ignore = "a,b" }, COPSE_ERR_ARGUMENT,
+          "all columns are left out" },
         { "# note\na,b\n1,2\n", NULL, COPSE_ERR_FORMAT, "the first line begins with '#'" },
         { "a,b\r1,2\r", NULL, COPSE_ERR_FORMAT, "row 1: a carriage return inside" },
     };
@@ -346,7 +371,8 @@ static copse_status by_schema(const char *text)
 static void test_rows_are_read_by_a_schema(void **state)
 {
     (void)state;
-    train_on("id,size,colour,kind\n17,1,red,b\n18,3,blue,a\n19,5,red,b\n", &(struct copse_dataset_params){ .ignore = "id" });
+    train_on("id,size,colour,kind\n17,1,red,b\n18,3,blue,a\n19,5,red,b\n",
+             &(struct copse_dataset_params){ .ignore = "id" });
     const float d = 1 / sqrtf(8.0f / 3);
     OK(by_schema("id,size,colour,kind\n1,3,red,a\n2,9,blue,b\n"));
     X(0, 0, 1, 6 * d, 1, 0);
@@ -363,19 +389,25 @@ static void test_rows_are_read_by_a_schema(void **state)
     OK(by_schema("4,3,red\n"));
     assert_false(info.has_labels);
     OK(table("id,size,colour,kind\n1,3,red,?\n",
-             &(struct copse_dataset_params){ .schema = trained, .no_labels = true })); /* not looked at */
+             /* not looked at */
+             &(struct copse_dataset_params){ .schema = trained, .no_labels = true }));
     FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\n1,red\n2,green\n"),
           "row 3, column 2 (\"colour\"): \"green\" is none of the 2 categories");
-    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\n1,red\n,red\n"), "row 3, column 1 (\"size\"): the cell is empty");
-    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\n1,\n"), "row 2, column 2 (\"colour\"): the cell is empty");
-    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\nx,red\n"), "row 2, column 1 (\"size\"): \"x\" is not a number");
+    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\n1,red\n,red\n"),
+          "row 3, column 1 (\"size\"): the cell is empty");
+    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\n1,\n"),
+          "row 2, column 2 (\"colour\"): the cell is empty");
+    FAILS(COPSE_ERR_FORMAT, by_schema("size,colour\nx,red\n"),
+          "row 2, column 1 (\"size\"): \"x\" is not a number");
     FAILS(COPSE_ERR_FORMAT, by_schema("size,colour,kind\n1,red,c\n"),
           "row 2, column 3 (\"kind\"): the label \"c\" is none of the 2 classes");
     FAILS(COPSE_ERR_SHAPE, by_schema("size,kind\n1,a\n"), "row 1: there is no column \"colour\"");
     FAILS(COPSE_ERR_SHAPE, by_schema("weight,age\n1,a\n"), "row 1: there is no column \"size\"");
-    FAILS(COPSE_ERR_FORMAT, by_schema("size,size,colour\n1,1,red\n"), "row 1: 2 columns are named \"size\"");
+    FAILS(COPSE_ERR_FORMAT, by_schema("size,size,colour\n1,1,red\n"),
+          "row 1: 2 columns are named \"size\"");
     FAILS(COPSE_ERR_SHAPE, by_schema("1,2\n"), "row 1: 2 columns, the schema has 4 with the label");
-    OK(table("size,colour\n,red\n", &(struct copse_dataset_params){ .schema = trained, .missing = COPSE_MISSING_MEAN }));
+    OK(table("size,colour\n,red\n",
+             &(struct copse_dataset_params){ .schema = trained, .missing = COPSE_MISSING_MEAN }));
     X(0, 0, 1);
     assert_null(strstr(copse_schema_text(copse_dataset_schema(data)), "green"));
 }
@@ -390,9 +422,11 @@ static void test_numbers_and_classes_by_a_schema(void **state)
     train_on("1,5\n3,7\n5,7\n", NULL);
     OK(by_schema("3,7.0\n3,5\n"));
     assert_true(y[0] == 1 && y[1] == 0);
-    FAILS(COPSE_ERR_FORMAT, by_schema("3,7\n3,6\n"), "row 2, column 2: the label 6 is none of the 2 classes");
+    FAILS(COPSE_ERR_FORMAT, by_schema("3,7\n3,6\n"),
+          "row 2, column 2: the label 6 is none of the 2 classes");
     copse_dataset_release(&data);
-    OK(copse_dataset_create(ctx, &array_x, &array_y, &(struct copse_dataset_params){ .schema = trained }, &data));
+    OK(copse_dataset_create(ctx, &array_x, &array_y,
+                            &(struct copse_dataset_params){ .schema = trained }, &data));
     OK(copse_dataset_gather(data, "x", NULL, 2, x));
     OK(copse_dataset_gather(data, "y", NULL, 2, y));
     const float d = 1 / sqrtf(8.0f / 3);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The backend is the fake
-   one with a driver that compiles. The kernels that it compiled are in the context's cache. */
+/* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The
+   backend is the fake one with a driver that compiles. The kernels that it compiled are in the
+   context's cache. */
 #include "tests/rig/fault_rig.h"
 
 enum { KERNELS = 5, MOST = 64 };
 
 static const struct copse_kernel_want wants[KERNELS] = {
-    { .id = COPSE_KERNEL_unary },      { .id = COPSE_KERNEL_unary, .spec = { 1 } },
-    { .id = COPSE_KERNEL_fill },       { .id = COPSE_KERNEL_unary, .spec = { 2 } },
+    { .id = COPSE_KERNEL_unary },       { .id = COPSE_KERNEL_unary, .spec = { 1 } },
+    { .id = COPSE_KERNEL_fill },        { .id = COPSE_KERNEL_unary, .spec = { 2 } },
     { .id = COPSE_KERNEL_step_scalar },
 };
 
@@ -19,7 +20,8 @@ static struct {
     size_t count;
 } store;
 
-static void store_get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size), void *to)
+static void store_get(void *user, const char *key,
+                      void (*take)(void *to, const void *bytes, size_t size), void *to)
 {
     (void)user;
     bool is_there = false;
@@ -43,7 +45,6 @@ static void store_put(void *user, const char *key, const void *bytes, size_t siz
 /* ---- a backend that compiles ---- */
 
 static atomic_uint compiled;
-
 
 static void key_of(const struct copse_kernel *k, char key[64])
 {
@@ -189,7 +190,8 @@ static void a_cpu_compiles_on_the_device_opened_again(void **state)
     expect_balance();
 }
 
-/* A store that ends with the context passes nothing on: each kernel is compiled when it is used, and reported. */
+/* A store that ends with the context passes nothing on: each kernel is compiled when it is used,
+   and reported. */
 static void a_cpu_without_a_kept_cache_compiles_one_by_one(void **state)
 {
     (void)state;
@@ -209,7 +211,8 @@ static void a_cpu_without_a_kept_cache_compiles_one_by_one(void **state)
     expect_balance();
 }
 
-/* A driver that fails for one kernel: the others are compiled, all are reported, and the use of that one fails. */
+/* A driver that fails for one kernel: the others are compiled, all are reported, and the use of
+   that one fails. */
 static void a_kernel_that_does_not_compile_fails_when_it_is_used(void **state)
 {
     (void)state;

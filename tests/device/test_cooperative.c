@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* SPIR-V with the instructions of SPV_NV_cooperative_matrix becomes SPIR-V with those of SPV_KHR_cooperative_matrix: types
-   get their use, loads and stores a layout, the rest stays. Modules that cannot be converted are refused. */
+/* SPIR-V with the instructions of SPV_NV_cooperative_matrix becomes SPIR-V with those of
+   SPV_KHR_cooperative_matrix: types get their use, loads and stores a layout, the rest stays.
+   Modules that cannot be converted are refused. */
 #include "tests/rig/rig.h"
 
 #if defined(COPSE_HAVE_VULKAN)
-#include "backends/vulkan/vk_internal.h"
-#include "tests/rig/fake_backend.h"
+#    include "backends/vulkan/vk_internal.h"
+#    include "tests/rig/fake_backend.h"
 
 enum {
-    UINT = 1, HALF, FLOAT, SCOPE, SIZE_M, SIZE_N, SIZE_K, FALSE_, TRUE_, TYPE_A, TYPE_B, TYPE_C, A, B, C, SUM, POINTER,
-    STRIDE, LENGTH, BOUND, ZERO = BOUND, ONE, TWO, NEW_BOUND,
+    UINT = 1,
+    HALF,
+    FLOAT,
+    SCOPE,
+    SIZE_M,
+    SIZE_N,
+    SIZE_K,
+    FALSE_,
+    TRUE_,
+    TYPE_A,
+    TYPE_B,
+    TYPE_C,
+    A,
+    B,
+    C,
+    SUM,
+    POINTER,
+    STRIDE,
+    LENGTH,
+    BOUND,
+    ZERO = BOUND,
+    ONE,
+    TWO,
+    NEW_BOUND,
 };
 
 struct module {
@@ -24,7 +47,8 @@ static void add(struct module *m, uint32_t code, const uint32_t *operands, uint3
     m->count += count;
 }
 
-#define ADD(m, code, ...) add(m, code, (const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4)
+#    define ADD(m, code, ...) \
+        add(m, code, (const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4)
 
 /* As much of a module as the conversion reads. */
 static void begin(struct module *m, uint32_t bound, uint32_t capability, const char *extension)
@@ -117,7 +141,8 @@ static void refuses(const struct module *m, size_t count, const char *says)
 {
     uint32_t *words;
     size_t bytes;
-    FAILS(COPSE_ERR_COMPILE, copse_vk_cooperative_code(&ctx->base.mem, m->words, 4 * count, &words, &bytes), says);
+    FAILS(COPSE_ERR_COMPILE,
+          copse_vk_cooperative_code(&ctx->base.mem, m->words, 4 * count, &words, &bytes), says);
     assert_null(words);
 }
 
@@ -132,7 +157,8 @@ static void other_modules_are_refused(void **state)
     make_nv(&m, UINT, TRUE_);
     refuses(&m, m.count, "an operand of a product has no matrix type");
     make_nv(&m, TYPE_B, TRUE_);
-    for (size_t count = 9; count < m.count; count++) { /* cut in every place: no access past the end */
+    /* cut in every place: no access past the end */
+    for (size_t count = 9; count < m.count; count++) {
         uint32_t *copy = malloc(4 * count), *words = NULL;
         size_t bytes;
         assert_non_null(copy);
@@ -152,7 +178,8 @@ static void other_modules_are_refused(void **state)
     refuses(&m, m.count, "this is no valid SPIR-V");
 }
 
-/* The kernels of the library: those that say that they multiply cooperative matrices are converted, no others. */
+/* The kernels of the library: those that say that they multiply cooperative matrices are converted,
+   no others. */
 static void kernels_are_converted(void **state)
 {
     unsigned count = 0;
@@ -178,7 +205,8 @@ static void kernels_are_converted(void **state)
 static void features_are_recognised(void **state)
 {
     struct copse_vk_cooperative_features f;
-    VkPhysicalDeviceFeatures2 all = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f };
+    VkPhysicalDeviceFeatures2 all = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                      .pNext = &f };
     (void)state;
     copse_vk_cooperative_chain(&f, true);
     assert_true(copse_vk_cooperative_is_enabled(&all));
@@ -191,8 +219,11 @@ static void features_are_recognised(void **state)
     f.memory.vulkanMemoryModel = VK_FALSE;
     assert_false(copse_vk_cooperative_is_enabled(&all));
     f.arithmetic = (VkPhysicalDeviceShaderFloat16Int8Features){ .sType = f.arithmetic.sType };
-    VkPhysicalDeviceVulkan12Features twelve = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                                .shaderFloat16 = VK_TRUE, .vulkanMemoryModel = VK_TRUE };
+    VkPhysicalDeviceVulkan12Features twelve = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .shaderFloat16 = VK_TRUE,
+        .vulkanMemoryModel = VK_TRUE
+    };
     f.next = &twelve;
     assert_true(copse_vk_cooperative_is_enabled(&all));
     assert_false(copse_vk_cooperative_is_enabled(NULL));

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that fails in one of several workers, at each of its calls: its worker says so and stops, the others name
-   both at once, and go on without it. And a call for which there is no memory, once: all hear of it at once, too. */
+/* A device that fails in one of several workers, at each of its calls: its worker says so and
+   stops, the others name both at once, and go on without it. And a call for which there is no
+   memory, once: all hear of it at once, too. */
 #include "copse/distribute/collective.h"
 
 #include "core/variable/flat_store.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/hub_rig.h"
 
-#define SIZE  3
-#define STEPS 10 /* an evaluation comes last: nobody is done before all are */
+#define SIZE   3
+#define STEPS  10 /* an evaluation comes last: nobody is done before all are */
 #define VICTIM 1
 
 static copse_context *ctx;
@@ -19,7 +20,7 @@ struct worker {
     copse_cluster *cluster;
     uint32_t rank;
     uint32_t deadline_ms;
-    copse_status status; /* of the training with all */
+    copse_status status;  /* of the training with all */
     copse_status flushed; /* the first time */
     char text[600];
     uint32_t left; /* workers that trained on, 0: this one did not */
@@ -34,7 +35,8 @@ static atomic_uint calls_before[FAKE_FN_COUNT];
 /* loss = a * b * c * mean of x: buckets are exchanged while others are still computed. */
 #define VARIABLES 3
 
-static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_variable *const *v = user;
     COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
@@ -43,7 +45,8 @@ static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *use
     return COPSE_OK;
 }
 
-static copse_status make(struct worker *w, copse_variable **v, copse_strategy **st, copse_trainer **t)
+static copse_status make(struct worker *w, copse_variable **v, copse_strategy **st,
+                         copse_trainer **t)
 {
     static const char *const names[VARIABLES] = { "a", "b", "c" };
     static const float one = 1;
@@ -57,7 +60,8 @@ static copse_status make(struct worker *w, copse_variable **v, copse_strategy **
             *st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
-                                    .loss = scaled_loss, .user = v,
+                                    .loss = scaled_loss,
+                                    .user = v,
                                     .accumulate = accumulate,
                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                 t);
@@ -93,7 +97,8 @@ static copse_status train_and_flush(struct worker *w, copse_trainer *t)
     w->flushed = copse_trainer_flush(t);
     COPSE_TRY(copse_trainer_flush(t));
     COPSE_TRY(copse_trainer_result(t, true, &r));
-    return r.step == 1 ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "step %llu", (unsigned long long)r.step);
+    return r.step == 1 ? COPSE_OK
+                       : copse_fail(COPSE_ERR_INTERNAL, "step %llu", (unsigned long long)r.step);
 }
 
 static copse_status train_once(struct worker *w, bool is_first)
@@ -120,7 +125,8 @@ static void worker_main(void *p)
     if (worker_spec(ctx, w->rank, SIZE, &spec))
         return;
     const struct copse_cluster_params params = { .deadline_ms = w->deadline_ms };
-    w->status = copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &w->cluster);
+    w->status =
+        copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &w->cluster);
     if (w->status == COPSE_OK)
         w->status = train_once(w, true);
     if (w->status == COPSE_ERR_COMM && copse_cluster_regroup(w->cluster) == COPSE_OK &&
@@ -161,7 +167,8 @@ static void the_others_name_worker_and_device(void **state)
     for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
         open_fakes();
         run(w, 60000); /* how many there are */
-        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1, last = fake_calls(VICTIM, calls[k]);
+        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1,
+                       last = fake_calls(VICTIM, calls[k]);
         copse_context_release(&ctx);
         for (uint32_t r = 0; r < SIZE; r++)
             if (w[r].status)
@@ -173,7 +180,8 @@ static void the_others_name_worker_and_device(void **state)
             fake_fail(VICTIM, calls[k], n, COPSE_ERR_DEVICE_LOST, true);
             run(w, 60000);
             copse_context_release(&ctx);
-            if (w[VICTIM].status == COPSE_OK) /* it would have been a call of the end; or there were fewer */
+            /* it would have been a call of the end; or there were fewer */
+            if (w[VICTIM].status == COPSE_OK)
                 continue;
             hits++;
             if (w[VICTIM].status != COPSE_ERR_DEVICE_LOST)
@@ -183,8 +191,8 @@ static void the_others_name_worker_and_device(void **state)
                     continue;
                 if (w[r].status != COPSE_ERR_COMM || !strstr(w[r].text, "lost worker 1 (h1:1) (") ||
                     !strstr(w[r].text, "): its device fake:1 failed"))
-                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r, copse_status_name(w[r].status),
-                             w[r].text);
+                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r,
+                             copse_status_name(w[r].status), w[r].text);
                 if (w[r].left != SIZE - 1)
                     fail_msg("call %u of %u: worker %u did not go on: %s", n, last, r, w[r].after);
             }
@@ -194,17 +202,20 @@ static void the_others_name_worker_and_device(void **state)
     }
 }
 
-/* Once, and the device is as before. Who cannot take a step says so before it has begun, or gives up. */
+/* Once, and the device is as before. Who cannot take a step says so before it has begun, or gives
+   up. */
 static void the_others_hear_of_missing_memory(void **state)
 {
-    static const enum fake_fn calls[] = { FAKE_SEGMENT_INIT, FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
+    static const enum fake_fn calls[] = { FAKE_SEGMENT_INIT, FAKE_SUBMIT, FAKE_WRITE, FAKE_READ,
+                                          FAKE_REPLAY };
     struct worker w[SIZE];
     (void)state;
     for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
         uint32_t refused = 0, given_up = 0;
         open_fakes();
         run(w, 60000);
-        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1, last = fake_calls(VICTIM, calls[k]);
+        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1,
+                       last = fake_calls(VICTIM, calls[k]);
         copse_context_release(&ctx);
         const uint32_t stride = 1 + (last - first) / 40;
         for (uint32_t n = first; n <= last; n += stride) {
@@ -223,11 +234,11 @@ static void the_others_hear_of_missing_memory(void **state)
                 if (w[r].status != (is_refused ? COPSE_ERR_NO_MEMORY : COPSE_ERR_COMM) ||
                     !strstr(w[r].text, is_refused ? "worker 1 (h1:1) could not take part"
                                                   : "): it failed in the middle of a step"))
-                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r, copse_status_name(w[r].status),
-                             w[r].text);
+                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r,
+                             copse_status_name(w[r].status), w[r].text);
         }
-        printf("  kind %d: %u refused and %u given up in calls %u to %u\n", (int)calls[k], refused, given_up,
-               first, last);
+        printf("  kind %d: %u refused and %u given up in calls %u to %u\n", (int)calls[k], refused,
+               given_up, first, last);
         assert_true(refused + given_up > 0);
     }
 }

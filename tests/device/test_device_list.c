@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of devices: caps of their limits, folding of dispatches by these, selectors, and backends that are disabled
-   or fail. */
+/* The list of devices: caps of their limits, folding of dispatches by these, selectors, and
+   backends that are disabled or fail. */
 #include "tests/rig/fault_rig.h"
 
 /* ---- limits ---- */
@@ -20,8 +20,8 @@ static void groups_are_folded_without_overlap(void **state)
     static const struct {
         uint64_t groups;
         uint32_t x, y;
-    } rows[] = { { 0, 0, 0 }, { 1, 1, 1 }, { 100, 100, 1 }, { 101, 51, 2 }, { 250, 84, 3 },
-                 { 300, 100, 3 }, { 9999, 100, 100 }, { 10000, 100, 100 } };
+    } rows[] = { { 0, 0, 0 },    { 1, 1, 1 },     { 100, 100, 1 },    { 101, 51, 2 },
+                 { 250, 84, 3 }, { 300, 100, 3 }, { 9999, 100, 100 }, { 10000, 100, 100 } };
     copse_fake.devices[0].describe = small;
     copse_context *ctx = context(NULL);
     copse_device *dev = device(ctx);
@@ -180,8 +180,9 @@ static void selectors_choose_devices(void **state)
     assert_int_equal(copse_select_devices(ctx, "fake:99", ids, 1, &count), COPSE_ERR_NO_DEVICE);
     assert_int_equal(copse_select_devices(ctx, "vulkan", ids, 1, &count), COPSE_ERR_NO_DEVICE);
     assert_int_equal(copse_select_devices(ctx, "all", ids, 1, &count), COPSE_ERR_ARGUMENT);
-    static const char *const unreadable[] = { "some", "fake:", ":0", "fake:x", "fake:0,",
-                                              ",fake:0", "fake:0 fake:2", "fake:-1" };
+    static const char *const unreadable[] = { "some",          "fake:",   ":0",
+                                              "fake:x",        "fake:0,", ",fake:0",
+                                              "fake:0 fake:2", "fake:-1" };
     for (size_t i = 0; i < COPSE_COUNT(unreadable); i++)
         assert_int_equal(copse_select_devices(ctx, unreadable[i], ids, 1, &count),
                          COPSE_ERR_ARGUMENT);
@@ -241,10 +242,10 @@ static void backends_can_be_disabled(void **state)
 
     static const char *const wrong[] = { "opengl", "host", "fake,fak" };
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
-        assert_int_equal(copse__context_create_with(
-                             &(struct copse_context_params){ .disable = wrong[i] }, fake_backends,
-                             &ctx),
-                         COPSE_ERR_ARGUMENT);
+        assert_int_equal(
+            copse__context_create_with(&(struct copse_context_params){ .disable = wrong[i] },
+                                       fake_backends, &ctx),
+            COPSE_ERR_ARGUMENT);
         assert_null(ctx);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* core/device when things go wrong: faults of every backend function, lost devices, failing allocators; and kernels
-   that are kept, or made wrong. */
+/* core/device when things go wrong: faults of every backend function, lost devices, failing
+   allocators; and kernels that are kept, or made wrong. */
 #include "copse/device/conformance.h"
 
 #include "tests/rig/fault_rig.h"

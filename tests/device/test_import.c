@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices that an application lends: it makes them with its own calls, uses their queues from its own
-   thread all the time, and watches what the library does with them. */
+/* Devices that an application lends: it makes them with its own calls, uses their queues from its
+   own thread all the time, and watches what the library does with them. */
 #include "tests/rig/contract.h"
 /* after the above */
 #include <stdio.h>
@@ -49,7 +49,8 @@ static const char *id_of(const copse_device *dev)
 
 static copse_status lend_fake(copse_context *ctx, uint64_t limit, copse_device **out)
 {
-    const struct copse_foreign_device foreign = { .handles = "", .handles_size = 1,
+    const struct copse_foreign_device foreign = { .handles = "",
+                                                  .handles_size = 1,
                                                   .memory_limit = limit };
     return copse__device_import(ctx, &copse_backend_fake, &foreign, out);
 }
@@ -65,7 +66,8 @@ static void an_id_lives_as_long_as_a_device(void **unused)
     (void)unused;
     OK(copse__context_create_with(NULL, fake_backends, &ctx));
     copse_context_devices(ctx, &list, &before);
-    FAILS(COPSE_ERR_NO_DEVICE, copse_device_open(ctx, "import:0", NULL, &again), "lent device ends");
+    FAILS(COPSE_ERR_NO_DEVICE, copse_device_open(ctx, "import:0", NULL, &again),
+          "lent device ends");
     assert_null(again);
     OK(lend_fake(ctx, 0, &first));
     OK(lend_fake(ctx, 0, &second));
@@ -163,13 +165,13 @@ static void failures_leave_nothing(void **unused)
 
 #if defined(COPSE_HAVE_VULKAN)
 
-#    define OPEN_VULKAN(app, ...)                                                          \
-        do {                                                                               \
+#    define OPEN_VULKAN(app, ...)                                                             \
+        do {                                                                                  \
             const char *why_ = app_vulkan_open(app, &(struct app_vulkan_how){ __VA_ARGS__ }); \
-            if (why_) {                                                                    \
-                print_message("skipped: %s\n", why_);                                      \
-                skip();                                                                    \
-            }                                                                              \
+            if (why_) {                                                                       \
+                print_message("skipped: %s\n", why_);                                         \
+                skip();                                                                       \
+            }                                                                                 \
         } while (0)
 
 static void expect_good_manners(void)
@@ -204,7 +206,8 @@ static void vulkan_trains_as_on_the_own_device(void **unused)
     expect_good_manners();
     print_message("%u submissions beside %u of the application's\n", app_vulkan_lock.submitted,
                   app.worker.rounds);
-    assert_true(app_vulkan_work(&app, 77)); /* it is all still there, and nothing else: see the layers */
+    /* it is all still there, and nothing else: see the layers */
+    assert_true(app_vulkan_work(&app, 77));
     app_vulkan_close(&app);
 }
 
@@ -257,7 +260,8 @@ static void vulkan_uses_what_was_enabled_only(void **unused)
     const struct copse_limits bare = copse_device_describe(dev)->limits;
     assert_memory_equal(&bare, &less, sizeof less);
     FAILS(COPSE_ERR_UNSUPPORTED,
-          copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 4096, .host = &host }, &buf),
+          copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 4096, .host = &host },
+                              &buf),
           "cannot use host memory");
     copse_device_release(&dev);
     copse_context_release(&ctx);
@@ -332,13 +336,13 @@ static void vulkan_refuses_by_name(void **unused)
 
 #if defined(COPSE_HAVE_OPENCL)
 
-#    define OPEN_OPENCL(app, properties)                           \
-        do {                                                       \
-            const char *why_ = app_opencl_open(app, properties);   \
-            if (why_) {                                            \
-                print_message("skipped: %s\n", why_);              \
-                skip();                                            \
-            }                                                      \
+#    define OPEN_OPENCL(app, properties)                         \
+        do {                                                     \
+            const char *why_ = app_opencl_open(app, properties); \
+            if (why_) {                                          \
+                print_message("skipped: %s\n", why_);            \
+                skip();                                          \
+            }                                                    \
         } while (0)
 
 static void opencl_trains_as_on_the_own_device(void **unused)

@@ -21,8 +21,8 @@ static copse_status lend_vulkan(copse_context *ctx, copse_device **out)
 
 static int keep_vulkan_contract(void)
 {
-    const char *why = app_vulkan_open(
-        &vulkan_app, &(struct app_vulkan_how){ VK_API_VERSION_1_3, true });
+    const char *why =
+        app_vulkan_open(&vulkan_app, &(struct app_vulkan_how){ VK_API_VERSION_1_3, true });
     if (why) {
         print_message("the contract is not run on Vulkan: %s\n", why);
         return 0;

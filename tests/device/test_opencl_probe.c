@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe of OpenCL's host-memory import, over a driver of the test whose calls fail in turn. Its queue runs only when
-   the library asks for the state of an event; what is left runs after the probe has returned, as in a real driver. */
+/* The probe of OpenCL's host-memory import, over a driver of the test whose calls fail in turn. Its
+   queue runs only when the library asks for the state of an event; what is left runs after the
+   probe has returned, as in a real driver. */
 #include "tests/rig/rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
-#include "backends/opencl/cl_internal.h"
+#    include "backends/opencl/cl_internal.h"
 
 static struct {
-    int calls, fail_at;       /* the call with this number fails; -1: none does */
-    bool is_failing_for_good; /* and all calls behind it */
+    int calls, fail_at;            /* the call with this number fails; -1: none does */
+    bool is_failing_for_good;      /* and all calls behind it */
     char queue, buffer, events[4]; /* their addresses are the handles */
-    unsigned char *host;      /* memory that was imported */
-    bool has_fill;            /* queued */
-    cl_uint *read_to;         /* of a queued read, else NULL */
+    unsigned char *host;           /* memory that was imported */
+    bool has_fill;                 /* queued */
+    cl_uint *read_to;              /* of a queued read, else NULL */
     int queues, buffers, live_events;
 } driver;
 
@@ -24,7 +25,8 @@ static struct {
 static bool fails(void)
 {
     const int call = driver.calls++;
-    return driver.fail_at >= 0 && (driver.is_failing_for_good ? call >= driver.fail_at : call == driver.fail_at);
+    return driver.fail_at >= 0 &&
+           (driver.is_failing_for_good ? call >= driver.fail_at : call == driver.fail_at);
 }
 
 static void run_queue(void)
@@ -45,8 +47,8 @@ static cl_event give_event(void)
     return (cl_event)(void *)&driver.events[driver.live_events++ % 4];
 }
 
-static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id id, cl_command_queue_properties p,
-                                                 cl_int *e)
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id id,
+                                                 cl_command_queue_properties p, cl_int *e)
 {
     (void)context, (void)id, (void)p;
     *e = fails() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
@@ -54,7 +56,8 @@ static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_i
     return *e ? NULL : (cl_command_queue)(void *)&driver.queue;
 }
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *e)
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size,
+                                        void *host, cl_int *e)
 {
     (void)context, (void)flags, (void)size;
     *e = fails() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
@@ -63,10 +66,12 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     return *e ? NULL : (cl_mem)(void *)&driver.buffer;
 }
 
-static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem mem, const void *pattern, size_t pattern_size,
-                               size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *out)
+static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem mem, const void *pattern,
+                               size_t pattern_size, size_t offset, size_t size, cl_uint count,
+                               const cl_event *list, cl_event *out)
 {
-    (void)queue, (void)mem, (void)pattern, (void)pattern_size, (void)offset, (void)size, (void)count, (void)list;
+    (void)queue, (void)mem, (void)pattern, (void)pattern_size, (void)offset, (void)size,
+        (void)count, (void)list;
     if (fails())
         return CL_OUT_OF_RESOURCES;
     driver.has_fill = true;
@@ -75,8 +80,9 @@ static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem mem, const void *p
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL read(cl_command_queue queue, cl_mem mem, cl_bool is_blocking, size_t offset, size_t size,
-                               void *to, cl_uint count, const cl_event *list, cl_event *out)
+static cl_int CL_API_CALL read(cl_command_queue queue, cl_mem mem, cl_bool is_blocking,
+                               size_t offset, size_t size, void *to, cl_uint count,
+                               const cl_event *list, cl_event *out)
 {
     (void)queue, (void)mem, (void)is_blocking, (void)offset, (void)size, (void)count, (void)list;
     if (fails())
@@ -87,7 +93,8 @@ static cl_int CL_API_CALL read(cl_command_queue queue, cl_mem mem, cl_bool is_bl
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *out)
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *list,
+                                 cl_event *out)
 {
     (void)queue, (void)count, (void)list;
     if (fails())
@@ -102,7 +109,8 @@ static cl_int CL_API_CALL flush(cl_command_queue queue)
     return fails() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t size, void *value, size_t *got)
+static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t size, void *value,
+                                     size_t *got)
 {
     (void)event, (void)what, (void)size, (void)got;
     if (fails())
@@ -151,17 +159,24 @@ static bool probe(int fail_at, bool is_failing_for_good)
 {
     struct copse_mem mem = { .resize = resize };
     struct copse_cl_device d = { .cl = {
-        .CreateCommandQueue = create_queue, .CreateBuffer = create_buffer, .EnqueueFillBuffer = fill,
-        .EnqueueReadBuffer = read, .EnqueueMarkerWithWaitList = marker, .Flush = flush,
-        .GetEventInfo = event_info, .ReleaseEvent = release_event, .ReleaseMemObject = release_buffer,
-        .ReleaseCommandQueue = release_queue,
-    } };
+                                     .CreateCommandQueue = create_queue,
+                                     .CreateBuffer = create_buffer,
+                                     .EnqueueFillBuffer = fill,
+                                     .EnqueueReadBuffer = read,
+                                     .EnqueueMarkerWithWaitList = marker,
+                                     .Flush = flush,
+                                     .GetEventInfo = event_info,
+                                     .ReleaseEvent = release_event,
+                                     .ReleaseMemObject = release_buffer,
+                                     .ReleaseCommandQueue = release_queue,
+                                 } };
     memset(&driver, 0, sizeof driver);
     memset(&memory, 0, sizeof memory);
     driver.fail_at = fail_at;
     driver.is_failing_for_good = is_failing_for_good;
     const bool works = copse_cl_import_works(&d, 4096, &mem);
-    const bool is_whole = fail_at < 0 || driver.calls <= fail_at, is_pending = driver.has_fill || driver.read_to;
+    const bool is_whole = fail_at < 0 || driver.calls <= fail_at,
+               is_pending = driver.has_fill || driver.read_to;
     assert_true(works == is_whole);
     run_queue();
     assert_true(memory.is_freed == !is_pending); /* kept only while the driver may write there */

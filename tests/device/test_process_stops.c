@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Time in which the process was stopped does not count in a wait for a device. A child process stops itself in the
-   middle of a wait; its parent lets it go on when more time has passed than the wait has. */
+/* Time in which the process was stopped does not count in a wait for a device. A child process
+   stops itself in the middle of a wait; its parent lets it go on when more time has passed than the
+   wait has. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -10,10 +11,10 @@
 #include "tests/rig/fault_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
-#include "backends/opencl/cl_internal.h"
+#    include "backends/opencl/cl_internal.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
-#include "backends/vulkan/vk_internal.h"
+#    include "backends/vulkan/vk_internal.h"
 #endif
 
 #define WAIT_NS    400000000u
@@ -128,7 +129,8 @@ static void a_wait_still_ends(void **unused)
 /* ---- waits within backends ---- */
 
 #if defined(COPSE_HAVE_OPENCL)
-static cl_int CL_API_CALL state_of(cl_event event, cl_event_info what, size_t size, void *out, size_t *size_out)
+static cl_int CL_API_CALL state_of(cl_event event, cl_event_info what, size_t size, void *out,
+                                   size_t *size_out)
 {
     (void)event, (void)what, (void)size, (void)size_out;
     stop_at_second_poll();
@@ -144,7 +146,8 @@ static copse_status wait_in_opencl(void)
 #endif
 
 #if defined(COPSE_HAVE_VULKAN)
-static VkResult VKAPI_CALL fence_of(VkDevice dev, uint32_t count, const VkFence *list, VkBool32 all, uint64_t timeout)
+static VkResult VKAPI_CALL fence_of(VkDevice dev, uint32_t count, const VkFence *list, VkBool32 all,
+                                    uint64_t timeout)
 {
     (void)dev, (void)count, (void)list, (void)all, (void)timeout;
     stop_at_second_poll();

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A call of the driver fails while a read into host memory is under way. Memory that its owner frees after the failure
-   must not be written later; where that cannot be known the status is COPSE_ERR_TIMEOUT, and the owner keeps it. */
+/* A call of the driver fails while a read into host memory is under way. Memory that its owner
+   frees after the failure must not be written later; where that cannot be known the status is
+   COPSE_ERR_TIMEOUT, and the owner keeps it. */
 #include "tests/rig/fault_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
-#include "backends/opencl/cl_internal.h"
+#    include "backends/opencl/cl_internal.h"
 #endif
 
 static const enum fake_fn calls[] = { FAKE_WRITE, FAKE_READ, FAKE_ENCODE, FAKE_SUBMIT, FAKE_WAIT };
-static const copse_status failures[] = { COPSE_ERR_INTERNAL, COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_DEVICE_LOST };
+static const copse_status failures[] = { COPSE_ERR_INTERNAL, COPSE_ERR_NO_DEVICE_MEMORY,
+                                         COPSE_ERR_DEVICE_LOST };
 
 /* Reads into `got`, and calls that fail after it. */
 static copse_status read_and_more(copse_queue *q, copse_buffer *buf, uint32_t *got)
@@ -93,7 +95,8 @@ static void memory_of_unknown_use_is_kept(void **unused)
             FAILS(COPSE_ERR_TIMEOUT, read_and_more(w.q, w.buf, kept),
                   "fake:0 may still use host memory, which is not freed");
             if (atomic_load(&w.dev->is_lost)) /* every other call says so, too */
-                FAILS(COPSE_ERR_TIMEOUT, copse_queue_fill(w.q, w.buf, 0, 4, 1), "may still use host memory");
+                FAILS(COPSE_ERR_TIMEOUT, copse_queue_fill(w.q, w.buf, 0, 4, 1),
+                      "may still use host memory");
             end_work(&w);
         }
 }
@@ -107,7 +110,8 @@ static struct {
     char marker, read;
 } driver;
 
-static cl_int CL_API_CALL add_marker(cl_command_queue q, cl_uint count, const cl_event *list, cl_event *out)
+static cl_int CL_API_CALL add_marker(cl_command_queue q, cl_uint count, const cl_event *list,
+                                     cl_event *out)
 {
     (void)q, (void)count, (void)list;
     if (driver.refused_markers-- > 0)
@@ -128,7 +132,8 @@ static cl_int CL_API_CALL release_event(cl_event event)
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL state_of(cl_event event, cl_event_info what, size_t size, void *out, size_t *size_out)
+static cl_int CL_API_CALL state_of(cl_event event, cl_event_info what, size_t size, void *out,
+                                   size_t *size_out)
 {
     (void)event, (void)what, (void)size, (void)size_out;
     if (driver.refused_states-- > 0)
@@ -151,15 +156,19 @@ static void opencl_knows_or_says_that_it_does_not(void **unused)
         { 0, 0, CL_RUNNING, true, false, COPSE_ERR_TIMEOUT },
         { 9, 0, CL_COMPLETE, true, false, COPSE_OK },
         { 9, 0, CL_COMPLETE, false, false, COPSE_OK },
-        { 9, 0, CL_COMPLETE, true, true, COPSE_ERR_TIMEOUT }, /* kernels may use the imported memory */
+        /* kernels may use the imported memory */
+        { 9, 0, CL_COMPLETE, true, true, COPSE_ERR_TIMEOUT },
         { 9, 0, CL_RUNNING, true, false, COPSE_ERR_TIMEOUT },
         { 0, 99, CL_COMPLETE, true, false, COPSE_ERR_TIMEOUT },
     };
     (void)unused;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
-        struct copse_cl_device d = { .cl = { .EnqueueMarkerWithWaitList = add_marker, .Flush = flush_queue,
-                                             .ReleaseEvent = release_event, .GetEventInfo = state_of } };
-        struct copse_cl_queue p = { .read = cases[i].has_read ? (cl_event)(void *)&driver.read : NULL };
+        struct copse_cl_device d = { .cl = { .EnqueueMarkerWithWaitList = add_marker,
+                                             .Flush = flush_queue,
+                                             .ReleaseEvent = release_event,
+                                             .GetEventInfo = state_of } };
+        struct copse_cl_queue p = { .read =
+                                        cases[i].has_read ? (cl_event)(void *)&driver.read : NULL };
         copse_device dev = { .priv = &d, .imports = cases[i].has_import };
         copse_queue q = { .dev = &dev, .priv = &p };
         driver.refused_markers = cases[i].refused_markers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what copse/matmul.h
-   states; numbers that need the bound are no fault of a device. */
+/* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what
+   copse/matmul.h states; numbers that need the bound are no fault of a device. */
 #include "copse/copse.h"
 #include "copse/train/audit.h"
 #include "core/device/kernel.h"
@@ -120,7 +120,8 @@ static uint64_t count_texels(uint32_t taps, uint32_t channels)
 static void convolutions_have_at_most_the_roundings_of_the_bound(void **state)
 {
     static const uint32_t taps[] = { 1, 2, 9, 49, 289, 1000, 8192 };
-    static const uint32_t channels[] = { 1, 2, 3, 4, 5, 16, 64, 127, 128, 129, 130, 253, 255, 256, 257, 300, 600, 1000 };
+    static const uint32_t channels[] = { 1,   2,   3,   4,   5,   16,  64,  127, 128,
+                                         129, 130, 253, 255, 256, 257, 300, 600, 1000 };
     (void)state;
     for (size_t t = 0; t < COPSE_COUNT(taps); t++)
         for (size_t c = 0; c < COPSE_COUNT(channels); c++) {
@@ -136,7 +137,8 @@ static void convolutions_have_at_most_the_roundings_of_the_bound(void **state)
 
 static void a_device_that_does_not_round_to_nearest_has_twice_the_bound(void **state)
 {
-    const struct copse_limits nearest = { .rounds_to_nearest = true }, other = { .rounds_to_nearest = false };
+    const struct copse_limits nearest = { .rounds_to_nearest = true },
+                              other = { .rounds_to_nearest = false };
     (void)state;
     const double n = 256 + 3 + 1; /* with a bias */
     assert_true(copse__sum_bound(&copse_law_matmul, 1000, &nearest) == n / (1 - n * 0x1p-24));
@@ -164,14 +166,19 @@ static void a_sum_that_loses_its_terms_is_no_fault(void **state)
         for (int k = 0; k < TERMS; k++)
             x[i][k] = k == 0 ? 1.0f : 0x1.fffffep-25f;
     for (uint32_t d = 0; d < found_count; d++) {
-        const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(TERMS), x }), .count = ROWS };
+        const struct copse_host_batch batch = {
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(TERMS), x }), .count = ROWS
+        };
         struct copse_step_result result;
         copse_strategy *st;
         copse_variable *w;
         copse_trainer *t;
         OK(copse_one_device_create(ctx, found[d], NULL, &st));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(TERMS, OUTPUTS),
-                                                                      .initializer = COPSE_INIT_ONES }, &w));
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){
+                .name = "w", .shape = COPSE_SHAPE(TERMS, OUTPUTS), .initializer = COPSE_INIT_ONES },
+            &w));
         OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = w }, &t));
         OK(copse_trainer_step(t, &batch));
         OK(copse_trainer_result(t, true, &result));
@@ -207,19 +214,25 @@ static void gradients_that_lose_their_terms_are_no_fault(void **state)
         for (int k = 0; k < WIDTH; k++)
             slopes[i][k] = i == 0 ? 1.0f : 0x1.fffffep-25f;
     for (uint32_t d = 0; d < found_count; d++) {
-        const struct copse_host_batch batch = { COPSE_COLUMNS({ "slope", COPSE_F32, COPSE_SHAPE(WIDTH), slopes },
-                                                              { "row", COPSE_I32, COPSE_SCALAR, rows }), .count = EXAMPLES };
+        const struct copse_host_batch batch = {
+            COPSE_COLUMNS({ "slope", COPSE_F32, COPSE_SHAPE(WIDTH), slopes },
+                          { "row", COPSE_I32, COPSE_SCALAR, rows }),
+            .count = EXAMPLES
+        };
         struct copse_step_result result;
         copse_strategy *st;
         copse_variable *v[2];
         copse_trainer *t;
         OK(copse_one_device_create(ctx, found[d], NULL, &st));
-        const struct copse_variable_params table = { .name = "table", .shape = COPSE_SHAPE(3, WIDTH) };
+        const struct copse_variable_params table = { .name = "table",
+                                                     .shape = COPSE_SHAPE(3, WIDTH) };
         const struct copse_variable_params bias = { .name = "bias", .shape = COPSE_SHAPE(WIDTH) };
         OK(copse_variable_create(st, &table, &v[0]));
         OK(copse_variable_create(st, &bias, &v[1]));
-        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = sum_loss, .user = v,
-                                                                    .reduction = COPSE_LOSS_SUM }, &t));
+        OK(copse_trainer_create(st,
+                                &(struct copse_trainer_params){
+                                    .loss = sum_loss, .user = v, .reduction = COPSE_LOSS_SUM },
+                                &t));
         OK(copse_trainer_step(t, &batch));
         OK(copse_trainer_result(t, true, &result));
         copse_trainer_release(&t);

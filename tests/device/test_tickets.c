@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What core/device decides by tickets: when released memory goes, how long waits last, what the pool gives again. */
+/* What core/device decides by tickets: when released memory goes, how long waits last, what the
+   pool gives again. */
 #include "tests/rig/fault_rig.h"
 
 /* ---- tickets, garbage, pool ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Event files: records with their sums, numbers, distributions, pictures; what is refused, and failures of the disk. */
+/* Event files: records with their sums, numbers, distributions, pictures; what is refused, and
+   failures of the disk. */
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -18,7 +19,10 @@ static int open_all(void **state)
 {
     (void)state;
     temp_begin();
-    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx) == COPSE_OK ? 0 : -1;
+    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                &ctx) == COPSE_OK
+               ? 0
+               : -1;
 }
 
 static int close_all(void **state)
@@ -126,7 +130,8 @@ static struct field value_of(const struct events *e, size_t i, const char *tag, 
     const struct field *r = &e->at[i];
     assert_true(number(field_of(r->bytes, r->value, 1).bytes) > 1.5e9); /* seconds since 1970 */
     assert_int_equal(field_of(r->bytes, r->value, 2).value, step);
-    const struct field summary = field_of(r->bytes, r->value, 5), value = field_of(summary.bytes, summary.value, 1);
+    const struct field summary = field_of(r->bytes, r->value, 5),
+                       value = field_of(summary.bytes, summary.value, 1);
     const struct field name = field_of(value.bytes, value.value, 1);
     assert_int_equal(name.value, strlen(tag));
     assert_memory_equal(name.bytes, tag, name.value);
@@ -139,7 +144,8 @@ static void sums_are_crc_32c(void **state)
 {
     uint8_t zeros[32] = { 0 };
     (void)state;
-    assert_int_equal(copse__crc32c((const uint8_t *)"123456789", 9), 0xe3069283u); /* RFC 3720, B.4 */
+    /* RFC 3720, B.4 */
+    assert_int_equal(copse__crc32c((const uint8_t *)"123456789", 9), 0xe3069283u);
     assert_int_equal(copse__crc32c(zeros, 32), 0x8a9136aau);
     assert_int_equal(copse__crc32c(zeros, 0), 0);
 }
@@ -183,13 +189,15 @@ static double bucket_with(const struct field *limits, const struct field *bucket
     return number(buckets->bytes + buckets->value - 8);
 }
 
-static void check_histogram(const struct field *value, size_t count, double low, double high, double sum, double squares)
+static void check_histogram(const struct field *value, size_t count, double low, double high,
+                            double sum, double squares)
 {
     const struct field h = field_of(value->bytes, value->value, 5);
     const double want[] = { low, high, (double)count, sum, squares };
     for (uint32_t i = 0; i < 5; i++)
         assert_true(number(field_of(h.bytes, h.value, i + 1).bytes) == want[i]);
-    const struct field limits = field_of(h.bytes, h.value, 6), buckets = field_of(h.bytes, h.value, 7);
+    const struct field limits = field_of(h.bytes, h.value, 6),
+                       buckets = field_of(h.bytes, h.value, 7);
     double all = 0;
     assert_int_equal(limits.value, buckets.value);
     for (size_t i = 0; i < limits.value / 8; i++) {
@@ -201,7 +209,8 @@ static void check_histogram(const struct field *value, size_t count, double low,
 
 static void distributions_are_counted(void **state)
 {
-    static const float some[] = { -1, 1, 1, 2, -0.0f, 1e-13f, -1e-13f, NAN }, all[] = { INFINITY, -INFINITY, 3e38f, -3e38f };
+    static const float some[] = { -1, 1, 1, 2, -0.0f, 1e-13f, -1e-13f, NAN },
+                       all[] = { INFINITY, -INFINITY, 3e38f, -3e38f };
     copse_event_file *f;
     struct events e;
     char path[400];
@@ -217,7 +226,8 @@ static void distributions_are_counted(void **state)
     const double tiny = (double)1e-13f, squares = 7 + 2 * tiny * tiny;
     check_histogram(&first, 7, -1, 2, 3, squares);
     const struct field h = field_of(first.bytes, first.value, 5);
-    const struct field limits = field_of(h.bytes, h.value, 6), buckets = field_of(h.bytes, h.value, 7);
+    const struct field limits = field_of(h.bytes, h.value, 6),
+                       buckets = field_of(h.bytes, h.value, 7);
     assert_true(bucket_with(&limits, &buckets, 1) == 2);
     assert_true(bucket_with(&limits, &buckets, 2) == 1);
     assert_true(bucket_with(&limits, &buckets, -1) == 1);
@@ -246,12 +256,14 @@ static void check_picture(copse_event_file *f, uint32_t channels)
     snprintf(path, sizeof path, "%s", copse_event_file_path(f));
     OK(copse_event_file_close(&f));
     read_events(path, &e);
-    const struct field value = value_of(&e, 1, "p", channels), p = field_of(value.bytes, value.value, 4);
+    const struct field value = value_of(&e, 1, "p", channels),
+                       p = field_of(value.bytes, value.value, 4);
     assert_int_equal(field_of(p.bytes, p.value, 1).value, 5);
     assert_int_equal(field_of(p.bytes, p.value, 2).value, 3);
     assert_int_equal(field_of(p.bytes, p.value, 3).value, channels);
     const struct field png = field_of(p.bytes, p.value, 4);
-    OK(copse__picture_load(&ctx->base.mem, temp_write("p.png", png.bytes, png.value), true, &picture));
+    OK(copse__picture_load(&ctx->base.mem, temp_write("p.png", png.bytes, png.value), true,
+                           &picture));
     assert_int_equal(picture.height, 5);
     assert_int_equal(picture.width, 3);
     assert_int_equal(picture.channels, channels);
@@ -276,7 +288,8 @@ static void pictures_are_png(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_event_file_picture(f, "p", 0, &pixel, 1, 32769, 1), "32769");
     OK(copse_event_file_close(&f));
     for (uint32_t channels = 1; channels <= 3; channels += 2) {
-        OK(copse_event_file_create(ctx, temp_path("run"), &f)); /* in the same second: another name */
+        /* in the same second: another name */
+        OK(copse_event_file_create(ctx, temp_path("run"), &f));
         check_picture(f, channels);
     }
 }
@@ -294,7 +307,8 @@ static void wrong_values_are_refused(void **state)
     tag[256] = '\0';
     FAILS(COPSE_ERR_ARGUMENT, copse_event_file_scalar(f, "", 0, 1), "0 bytes");
     FAILS(COPSE_ERR_ARGUMENT, copse_event_file_scalar(f, tag, 0, 1), "256 bytes");
-    FAILS(COPSE_ERR_ARGUMENT, copse_event_file_histogram(f, "h", (uint64_t)INT64_MAX + 1, NULL, 0), "9223372036854775808");
+    FAILS(COPSE_ERR_ARGUMENT, copse_event_file_histogram(f, "h", (uint64_t)INT64_MAX + 1, NULL, 0),
+          "9223372036854775808");
     OK(copse_event_file_scalar(f, tag + 1, 0, 1));
     OK(copse_event_file_close(&f));
     OK(copse_event_file_close(&f));
@@ -315,7 +329,8 @@ static void failures_of_the_disk_are_told(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     for (uint64_t i = 0; s == COPSE_OK && i < 10000; i++)
         s = copse_event_file_scalar(f, "loss", i, 1);
-    const copse_status then = copse_event_file_scalar(f, "loss", 0, 1), at_end = copse_event_file_close(&f);
+    const copse_status then = copse_event_file_scalar(f, "loss", 0, 1),
+                       at_end = copse_event_file_close(&f);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(s, COPSE_ERR_IO);
     assert_int_equal(then, COPSE_ERR_IO);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* golden_digest tensors|losses FILE: prints what the golden table hashes of a safetensors file. It uses nothing of the
-   library, so one program reads the files of every commit.
-   tensors: name, type, shape and bytes of every tensor but those of `application/`, sorted by name; metadata and the
+/* golden_digest tensors|losses FILE: prints what the golden table hashes of a safetensors file. It
+   uses nothing of the library, so one program reads the files of every commit. tensors: name, type,
+   shape and bytes of every tensor but those of `application/`, sorted by name; metadata and the
             order in the file do not count.
    losses:  the losses of the first 50 steps in a checkpoint of `copse train`, one a line, exactly. */
 #include <cjson/cJSON.h>
@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum { MOST_LOSSES = 50 };
-static const char application[] = "application/", steps[] = "application/steps"; /* of `copse train` */
+/* of `copse train` */
+static const char application[] = "application/", steps[] = "application/steps";
 
 struct file {
     unsigned char *bytes;
@@ -34,7 +35,8 @@ static int load(const char *path, struct file *f)
     if (!in)
         return fail(path, "cannot be opened");
     if (fseek(in, 0, SEEK_END) || (size = ftell(in)) < 8 || fseek(in, 0, SEEK_SET) ||
-        !(f->bytes = malloc((size_t)size)) || fread(f->bytes, 1, (size_t)size, in) != (size_t)size) {
+        !(f->bytes = malloc((size_t)size)) ||
+        fread(f->bytes, 1, (size_t)size, in) != (size_t)size) {
         fclose(in);
         return fail(path, "cannot be read");
     }
@@ -74,10 +76,10 @@ static int print_tensors(const char *path, const struct file *f)
     int code = 0;
     if (!list)
         return fail(path, "no memory");
-    cJSON_ArrayForEach(each, f->header)
-        if (strcmp(each->string, "__metadata__") != 0 &&
-            strncmp(each->string, application, sizeof application - 1) != 0)
-            list[count++] = each;
+    cJSON_ArrayForEach(
+        each, f->header) if (strcmp(each->string, "__metadata__") != 0 &&
+                             strncmp(each->string, application, sizeof application - 1) != 0)
+        list[count++] = each;
     qsort(list, count, sizeof *list, by_name);
     for (size_t i = 0; i < count && code == 0; i++) {
         const unsigned char *at = body(f, list[i], &size);

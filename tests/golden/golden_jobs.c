@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* golden_jobs DATA FOLDER DEVICES [KEY=VALUE...]: one row of the golden table that `copse train` cannot express. Trains
-   on DATA (CSV), prints each loss with all digits, and writes FOLDER/save and FOLDER/checkpoint*.safetensors. The
-   environment may describe a job of several workers (copse_cluster_spec_find); a task of the role ps serves.
-   golden_jobs.h has the keys. It uses few functions of the public API, so that it is easy to keep. */
+/* golden_jobs DATA FOLDER DEVICES [KEY=VALUE...]: one row of the golden table that `copse train`
+   cannot express. Trains on DATA (CSV), prints each loss with all digits, and writes FOLDER/save
+   and FOLDER/checkpoint*.safetensors. The environment may describe a job of several workers
+   (copse_cluster_spec_find); a task of the role ps serves. golden_jobs.h has the keys. It uses few
+   functions of the public API, so that it is easy to keep. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,9 @@ static copse_status next(copse_batches *walk, struct copse_host_batch *out)
 static copse_status open_walk(bool drop_last, copse_batches **out)
 {
     return copse_batches_create(
-        env.data, &(struct copse_batches_params){ .batch = keys.batch, .seed = 5, .drop_last = drop_last }, out);
+        env.data,
+        &(struct copse_batches_params){ .batch = keys.batch, .seed = 5, .drop_last = drop_last },
+        out);
 }
 
 static struct copse_position position_of(const copse_batches *walk)
@@ -86,7 +89,8 @@ static copse_status open_trainers(struct trainers *w)
     COPSE_TRY(model_open(&w->m));
     if (w->count == 1)
         return make_trainer(&w->m, keys.listed ? w->m.variables + w->m.first : NULL,
-                            keys.listed ? w->m.count - w->m.first : 0, make_rule(keys.optimizer), &w->t[0]);
+                            keys.listed ? w->m.count - w->m.first : 0, make_rule(keys.optimizer),
+                            &w->t[0]);
     for (size_t i = 0; i < w->count; i++) {
         copse_variable *const *variables = model_share(&w->m, i, &count);
         COPSE_TRY(make_trainer(&w->m, variables, count, make_rule(rules[i]), &w->t[i]));
@@ -135,11 +139,10 @@ static copse_status evaluate(struct trainers *w)
         { .name = "x", .type = COPSE_F32, .shape = COPSE_SHAPE(INPUTS), .data = x },
         { .name = "y", .type = COPSE_I32, .data = y },
     };
-    COPSE_TRY(copse_trainer_evaluate(w->t[0],
-                                     &(struct copse_host_batch){ .columns = columns,
-                                                                 .column_count = 2,
-                                                                 .count = keys.batch },
-                                     &r));
+    COPSE_TRY(copse_trainer_evaluate(
+        w->t[0],
+        &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = keys.batch },
+        &r));
     print_number(r.loss);
     return COPSE_OK;
 }
@@ -154,8 +157,9 @@ static copse_status run_trainers(void)
     COPSE_TRY(open_trainers(&w));
     if (keys.resume) {
         COPSE_TRY(train(&w, walk, keys.resume));
-        COPSE_TRY(copse_trainer_checkpoint(w.t[0], path("half.safetensors"),
-                                           &(struct copse_state_params){ .position = position_of(walk) }));
+        COPSE_TRY(copse_trainer_checkpoint(
+            w.t[0], path("half.safetensors"),
+            &(struct copse_state_params){ .position = position_of(walk) }));
         close_trainers(&w);
         COPSE_TRY(open_trainers(&w));
         COPSE_TRY(copse_trainer_restore(w.t[0], path("half.safetensors"), &position, NULL));
@@ -193,7 +197,8 @@ static copse_status tower_model(copse_replica_context *rc, const struct copse_mo
         return copse_tower_minimize(w->t[0], &of, NULL, 0, true, &spec->loss);
     for (size_t i = 0; i < TRAINERS; i++) {
         copse_variable *const *variables = model_share(&w->m, i, &count);
-        COPSE_TRY(copse_tower_minimize(w->t[i], &of, variables, count, i == 0, i == 0 ? &spec->loss : NULL));
+        COPSE_TRY(copse_tower_minimize(w->t[i], &of, variables, count, i == 0,
+                                       i == 0 ? &spec->loss : NULL));
     }
     return COPSE_OK;
 }
@@ -202,12 +207,13 @@ static copse_status open_towers(struct towers *w)
 {
     COPSE_TRY(model_open(&w->m));
     for (size_t i = 0; i < keys.towers && i < TRAINERS; i++)
-        COPSE_TRY(copse_tower_create(w->m.st,
-                                     &(struct copse_tower_params){
-                                         .optimizer = make_rule(keys.towers == 1 ? keys.optimizer : rules[i]),
-                                         .reduction = keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-                                         .seed = 3 },
-                                     &w->t[i]));
+        COPSE_TRY(copse_tower_create(
+            w->m.st,
+            &(struct copse_tower_params){
+                .optimizer = make_rule(keys.towers == 1 ? keys.optimizer : rules[i]),
+                .reduction = keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
+                .seed = 3 },
+            &w->t[i]));
     return COPSE_OK;
 }
 
@@ -219,10 +225,12 @@ static void close_towers(struct towers *w)
 }
 
 /* Gives the model this worker's rows of a batch. */
-static copse_status replicate(struct towers *w, const struct copse_host_batch *in, copse_model_mode mode)
+static copse_status replicate(struct towers *w, const struct copse_host_batch *in,
+                              copse_model_mode mode)
 {
     static float outputs[LONGEST_BATCH * CLASSES];
-    const struct copse_replicated_params params = { tower_model, w, keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN };
+    const struct copse_replicated_params params = { tower_model, w,
+                                                    keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN };
     const size_t each = in->count / copse_strategy_replicas_in_sync(w->m.st);
     const size_t from = each * copse_strategy_first_rank(w->m.st);
     const uint32_t rows = (uint32_t)(each * copse_strategy_replicas(w->m.st));
@@ -269,8 +277,9 @@ static copse_status run_towers(void)
     COPSE_TRY(open_towers(&w));
     if (keys.resume) {
         COPSE_TRY(train_towers(&w, walk, keys.resume));
-        COPSE_TRY(copse_replicated_checkpoint(w.m.st, path("half.safetensors"),
-                                              &(struct copse_state_params){ .position = position_of(walk) }));
+        COPSE_TRY(copse_replicated_checkpoint(
+            w.m.st, path("half.safetensors"),
+            &(struct copse_state_params){ .position = position_of(walk) }));
         close_towers(&w);
         COPSE_TRY(open_towers(&w));
         COPSE_TRY(copse_replicated_restore(w.m.st, path("half.safetensors"), &position, NULL));
@@ -301,8 +310,10 @@ static copse_status step_trainer(void *user, copse_trainer **out)
 
 static copse_status run_step(void)
 {
-    static const struct copse_output_params outputs[] = { { .name = "loss", .reduction = COPSE_OUTPUT_MEAN },
-                                                          { .name = "accuracy", .reduction = COPSE_OUTPUT_NONE } };
+    static const struct copse_output_params outputs[] = {
+        { .name = "loss", .reduction = COPSE_OUTPUT_MEAN },
+        { .name = "accuracy", .reduction = COPSE_OUTPUT_NONE }
+    };
     struct model m;
     copse_step *step;
     copse_outputs *table;
@@ -310,14 +321,15 @@ static copse_status run_step(void)
     copse_status s;
     COPSE_TRY(copse_single_loss_step_create(
         env.ctx,
-        &(struct copse_single_loss_params){ .input = { .dataset = step_dataset,
-                                                       .batches = { .batch = keys.batch, .seed = 5, .drop_last = true },
-                                                       .epochs = keys.epochs },
-                                            .make = step_trainer,
-                                            .make_user = &m,
-                                            .iterations_per_step = keys.iterations,
-                                            .outputs = outputs,
-                                            .output_count = 2 },
+        &(struct copse_single_loss_params){
+            .input = { .dataset = step_dataset,
+                       .batches = { .batch = keys.batch, .seed = 5, .drop_last = true },
+                       .epochs = keys.epochs },
+            .make = step_trainer,
+            .make_user = &m,
+            .iterations_per_step = keys.iterations,
+            .outputs = outputs,
+            .output_count = 2 },
         &step));
     while ((s = copse_step_run(step)) == COPSE_OK) {
         COPSE_TRY(copse_step_outputs(step, &table));
@@ -330,14 +342,16 @@ static copse_status run_step(void)
     if (s != COPSE_ERR_END)
         return s;
     COPSE_TRY(copse_trainer_save(copse_step_trainer(step), path("save")));
-    COPSE_TRY(copse_trainer_checkpoint(copse_step_trainer(step), path("checkpoint0.safetensors"), NULL));
+    COPSE_TRY(
+        copse_trainer_checkpoint(copse_step_trainer(step), path("checkpoint0.safetensors"), NULL));
     model_close(&m);
     copse_step_release(&step);
     return COPSE_OK;
 }
 
 /* A train step: two losses and their total. */
-static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *losses)
+static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
+                              struct copse_losses *losses)
 {
     const struct model *m = user;
     copse_tensor *w = copse_variable_tensor(m->variables[m->first]), *square;
@@ -347,7 +361,8 @@ static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
     return copse_mean(g, square, NULL, 0, false, &losses->at[1]);
 }
 
-static copse_status total_of(copse_graph *g, const struct copse_losses *losses, void *user, copse_tensor **total)
+static copse_status total_of(copse_graph *g, const struct copse_losses *losses, void *user,
+                             copse_tensor **total)
 {
     (void)user;
     return copse_add(g, losses->at[0], losses->at[1], total);
@@ -362,15 +377,16 @@ static copse_status run_train_step(void)
     struct copse_train_step_result r;
     COPSE_TRY(model_open(&m));
     COPSE_TRY(open_walk(false, &walk));
-    COPSE_TRY(copse_train_step_create(m.st,
-                                      &(struct copse_train_step_params){ .losses = losses_of,
-                                                                         .user = &m,
-                                                                         .total_loss = total_of,
-                                                                         .optimizer = make_rule(keys.optimizer),
-                                                                         .seed = 3,
-                                                                         .check_gradients = keys.check,
-                                                                         .accumulate = keys.accumulate },
-                                      &step));
+    COPSE_TRY(copse_train_step_create(
+        m.st,
+        &(struct copse_train_step_params){ .losses = losses_of,
+                                           .user = &m,
+                                           .total_loss = total_of,
+                                           .optimizer = make_rule(keys.optimizer),
+                                           .seed = 3,
+                                           .check_gradients = keys.check,
+                                           .accumulate = keys.accumulate },
+        &step));
     for (;;) {
         COPSE_TRY(next(walk, &in));
         if (in.count == 0)
@@ -383,7 +399,8 @@ static copse_status run_train_step(void)
     }
     COPSE_TRY(copse_trainer_flush(copse_train_step_trainer(step)));
     COPSE_TRY(copse_trainer_save(copse_train_step_trainer(step), path("save")));
-    COPSE_TRY(copse_trainer_checkpoint(copse_train_step_trainer(step), path("checkpoint0.safetensors"), NULL));
+    COPSE_TRY(copse_trainer_checkpoint(copse_train_step_trainer(step),
+                                       path("checkpoint0.safetensors"), NULL));
     copse_train_step_release(&step);
     copse_batches_release(&walk);
     model_close(&m);
@@ -395,8 +412,8 @@ struct values {
     copse_variable *total, *local, *table;
 };
 
-static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     const struct values *v = user;
     float x[7], rows[2 * 5];
@@ -410,13 +427,14 @@ static copse_status one_replica(copse_replica_context *rc, copse_value *const *a
     COPSE_TRY(copse_value_create(env.ctx, COPSE_F32, COPSE_SHAPE(7), x, &mine));
     COPSE_TRY(copse_assign_add(v->total, mine));
     COPSE_TRY(copse_assign_add(v->local, mine));
-    COPSE_TRY(copse_value_sparse(env.ctx,
-                                 &(struct copse_sparse_params){
-                                     .dense_shape = COPSE_SHAPE(4, 5),
-                                     .count = 2,
-                                     .indices = (const int32_t[]){ (int32_t)(copse_replica_id(rc) % 4), 1 },
-                                     .values = rows },
-                                 &slices));
+    COPSE_TRY(copse_value_sparse(
+        env.ctx,
+        &(struct copse_sparse_params){
+            .dense_shape = COPSE_SHAPE(4, 5),
+            .count = 2,
+            .indices = (const int32_t[]){ (int32_t)(copse_replica_id(rc) % 4), 1 },
+            .values = rows },
+        &slices));
     COPSE_TRY(copse_scatter_add(v->table, slices));
     COPSE_TRY(copse_replica_all_reduce(rc, COPSE_REDUCE_MEAN, mine, result));
     copse_value_release(&slices);
@@ -442,7 +460,9 @@ static copse_status run_values(void)
     const int axis = 0;
     const struct copse_variable_params params[3] = {
         { .name = "total", .shape = COPSE_SHAPE(7), .aggregation = COPSE_AGGREGATION_SUM },
-        { .name = "local", .shape = COPSE_SHAPE(7), .aggregation = COPSE_AGGREGATION_MEAN,
+        { .name = "local",
+          .shape = COPSE_SHAPE(7),
+          .aggregation = COPSE_AGGREGATION_MEAN,
           .synchronization = COPSE_SYNC_ON_READ },
         { .name = "table", .shape = COPSE_SHAPE(4, 5), .aggregation = COPSE_AGGREGATION_SUM },
     };
@@ -454,14 +474,16 @@ static copse_status run_values(void)
         COPSE_TRY(copse_strategy_run(st, one_replica, NULL, 0, &v, &got));
         COPSE_TRY(print_value(copse_value_kind_of(got) == COPSE_VALUE_PER_REPLICA
                                   ? copse_value_retain(copse_value_item(got, 0))
-                                  : copse_value_retain(got), 7));
+                                  : copse_value_retain(got),
+                              7));
         copse_value_release(&got);
     }
     for (int i = 0; i < 3; i++) {
         COPSE_TRY(copse_read(*made[i], &got));
         COPSE_TRY(print_value(got, i == 2 ? 20 : 7));
     }
-    for (uint32_t r = 0; r < copse_strategy_replicas(st); r++) { /* replicas hold different numbers of rows */
+    /* replicas hold different numbers of rows */
+    for (uint32_t r = 0; r < copse_strategy_replicas(st); r++) {
         float x[24];
         const uint32_t rows = 1 + (copse_strategy_first_rank(st) + r) % 3;
         for (uint32_t i = 0; i < 8 * rows; i++)
@@ -489,11 +511,13 @@ static copse_status run(const char *data, char *devices)
     COPSE_TRY(copse_context_create(NULL, &env.ctx));
     COPSE_TRY(copse_cluster_spec_find(env.ctx, &env.spec));
     if (env.spec)
-        COPSE_TRY(copse_cluster_open(env.ctx, env.spec, &(struct copse_cluster_params){ .deadline_ms = 240000 },
+        COPSE_TRY(copse_cluster_open(env.ctx, env.spec,
+                                     &(struct copse_cluster_params){ .deadline_ms = 240000 },
                                      &env.cluster));
     if (env.spec && copse_cluster_spec_role(env.spec) == COPSE_ROLE_PS)
         return copse_parameter_server_serve(env.ctx, env.cluster, env.devices[0], NULL);
-    COPSE_TRY(copse_dataset_open(env.ctx, data, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &env.data));
+    COPSE_TRY(copse_dataset_open(
+        env.ctx, data, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &env.data));
     if (strcmp(keys.loop, "towers") == 0)
         return run_towers();
     if (strcmp(keys.loop, "step") == 0)

@@ -21,7 +21,7 @@ extern struct environment {
 
 /* KEY=VALUE arguments; golden_model.c has the defaults. */
 extern struct keys {
-    unsigned batch;      /* examples of a batch */
+    unsigned batch; /* examples of a batch */
     unsigned epochs;
     unsigned accumulate; /* micro-batches to an update */
     unsigned parts;      /* of the first variable, which is then partitioned */
@@ -38,8 +38,9 @@ extern struct keys {
     unsigned iterations; /* of a run of the single-loss step */
     unsigned resume;     /* after this many batches: checkpoint, make everything anew, restore */
     unsigned dropout;    /* in hundredths */
-    const char *loop;      /* trainer, three (trainers), towers, step, train_step, values */
-    const char *strategy;  /* one_device, mirrored, parameter_server, accelerator; in a job: collective */
+    const char *loop;    /* trainer, three (trainers), towers, step, train_step, values */
+    /* one_device, mirrored, parameter_server, accelerator; in a job: collective */
+    const char *strategy;
     const char *optimizer; /* adam, adamw, sgd, momentum, nesterov */
     const char *sharing;   /* balanced, ceil, fixed */
     const char *shares;    /* weights with commas between them: a weighted split */
@@ -55,8 +56,9 @@ void print_number(double x);
 struct model {
     copse_strategy *st;
     copse_partitioned *partitioned;
-    copse_variable *variables[MOST_PARTS + 4]; /* the first layer's, then weight and bias of the second */
-    size_t count, first;                       /* all; those of the first layer */
+    /* the first layer's, then weight and bias of the second */
+    copse_variable *variables[MOST_PARTS + 4];
+    size_t count, first; /* all; those of the first layer */
 };
 copse_status model_open(struct model *m); /* with its strategy */
 void model_close(struct model *m);

@@ -14,16 +14,28 @@
 #include "tests/golden/golden_jobs.h"
 
 struct environment env;
-struct keys keys = { .batch = 40, .epochs = 6, .accumulate = 1, .parts = 1, .towers = 1, .iterations = 1, .dropout = 20,
-                     .loop = "trainer", .strategy = "mirrored", .optimizer = "adam", .sharing = "balanced" };
+struct keys keys = { .batch = 40,
+                     .epochs = 6,
+                     .accumulate = 1,
+                     .parts = 1,
+                     .towers = 1,
+                     .iterations = 1,
+                     .dropout = 20,
+                     .loop = "trainer",
+                     .strategy = "mirrored",
+                     .optimizer = "adam",
+                     .sharing = "balanced" };
 
-#define KEY(name) { #name, offsetof(struct keys, name) }
+#define KEY(name)                          \
+    {                                      \
+#        name, offsetof(struct keys, name) \
+    }
 static const struct {
     const char *name;
     size_t at;
-} numbers[] = { KEY(batch), KEY(epochs), KEY(accumulate), KEY(parts), KEY(frozen), KEY(listed), KEY(sum), KEY(check),
-                KEY(clip), KEY(summary), KEY(norm), KEY(mean), KEY(prefetch), KEY(towers), KEY(iterations),
-                KEY(resume), KEY(dropout) },
+} numbers[] = { KEY(batch),    KEY(epochs), KEY(accumulate), KEY(parts),   KEY(frozen), KEY(listed),
+                KEY(sum),      KEY(check),  KEY(clip),       KEY(summary), KEY(norm),   KEY(mean),
+                KEY(prefetch), KEY(towers), KEY(iterations), KEY(resume),  KEY(dropout) },
   words[] = { KEY(loop), KEY(strategy), KEY(optimizer), KEY(sharing), KEY(shares) };
 
 bool keys_set(const char *argument)
@@ -33,7 +45,8 @@ bool keys_set(const char *argument)
         return false;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strlen(numbers[i].name) == length && strncmp(numbers[i].name, argument, length) == 0) {
-            *(unsigned *)((char *)&keys + numbers[i].at) = (unsigned)strtoul(argument + length + 1, NULL, 10);
+            *(unsigned *)((char *)&keys + numbers[i].at) =
+                (unsigned)strtoul(argument + length + 1, NULL, 10);
             return true;
         }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -60,7 +73,8 @@ void print_number(double x)
 struct copse_optimizer_params make_rule(const char *name)
 {
     static const char *const names[] = { "adam", "adamw", "sgd", "momentum", "nesterov" };
-    static const copse_optimizer_kind kinds[] = { COPSE_ADAM, COPSE_ADAMW, COPSE_SGD, COPSE_MOMENTUM, COPSE_NESTEROV };
+    static const copse_optimizer_kind kinds[] = { COPSE_ADAM, COPSE_ADAMW, COPSE_SGD,
+                                                  COPSE_MOMENTUM, COPSE_NESTEROV };
     struct copse_optimizer_params p = { .learning_rate = 0.02f, .weight_decay = 0.01f };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(names[i], name) == 0)
@@ -72,22 +86,26 @@ struct copse_optimizer_params make_rule(const char *name)
 
 static copse_status add(struct model *m, const char *name, copse_shape shape, bool is_trained)
 {
-    return copse_variable_create(m->st,
-                                 &(struct copse_variable_params){
-                                     .name = name,
-                                     .shape = shape,
-                                     .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS,
-                                     .seed = 7,
-                                     .is_frozen = !is_trained },
-                                 &m->variables[m->count++]);
+    return copse_variable_create(
+        m->st,
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = shape,
+                                         .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL
+                                                                        : COPSE_INIT_ZEROS,
+                                         .seed = 7,
+                                         .is_frozen = !is_trained },
+        &m->variables[m->count++]);
 }
 
 static copse_status make_model(struct model *m)
 {
     copse_variable *const *list;
     if (keys.parts > 1) {
-        const struct copse_variable_params p = { .name = "w1", .shape = COPSE_SHAPE(INPUTS, HIDDEN), .seed = 7,
-                                                 .initializer = COPSE_INIT_HE_NORMAL, .is_frozen = keys.frozen };
+        const struct copse_variable_params p = { .name = "w1",
+                                                 .shape = COPSE_SHAPE(INPUTS, HIDDEN),
+                                                 .seed = 7,
+                                                 .initializer = COPSE_INIT_HE_NORMAL,
+                                                 .is_frozen = keys.frozen };
         COPSE_TRY(copse_partitioned_create(m->st, &p, keys.parts, &m->partitioned));
         copse_partitioned_parts(m->partitioned, &list, &m->count);
         memcpy(m->variables, list, m->count * sizeof(copse_variable *));
@@ -111,7 +129,8 @@ copse_status model_logits(copse_graph *g, const copse_batch *in, void *user, cop
     w = parts_of[0];
     if (keys.parts > 1)
         COPSE_TRY(copse_concat(g, parts_of, m->first - 1, 0, &w));
-    COPSE_TRY(copse_dense(g, x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU, &h));
+    COPSE_TRY(
+        copse_dense(g, x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU, &h));
     if (keys.dropout)
         COPSE_TRY(copse_dropout(g, h, (float)keys.dropout / 100.0f, in->is_training, &h));
     if (keys.norm)
@@ -138,7 +157,8 @@ copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse
     return COPSE_OK;
 }
 
-static copse_status clip_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static copse_status clip_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                   void *user)
 {
     (void)user;
     return copse_gradients_clip_global_norm(g, pairs, count, (float)keys.clip / 1000.0f, NULL);
@@ -151,9 +171,11 @@ copse_status make_strategy(copse_strategy **out)
     const struct copse_strategy_params params = { .bucket_bytes = 2048 };
     const bool is_served = strcmp(keys.strategy, "parameter_server") == 0;
     if (is_served)
-        return copse_parameter_server_create(env.ctx, env.cluster, env.devices, env.device_count, &params, out);
+        return copse_parameter_server_create(env.ctx, env.cluster, env.devices, env.device_count,
+                                             &params, out);
     if (env.cluster)
-        return copse_collective_create(env.ctx, env.cluster, env.devices, env.device_count, &params, out);
+        return copse_collective_create(env.ctx, env.cluster, env.devices, env.device_count, &params,
+                                       out);
     if (strcmp(keys.strategy, "one_device") == 0)
         return copse_one_device_create(env.ctx, env.devices[0], &params, out);
     if (strcmp(keys.strategy, "accelerator") == 0)
@@ -198,27 +220,28 @@ static const float *weights(void)
 copse_status make_trainer(struct model *m, copse_variable *const *variables, size_t count,
                           struct copse_optimizer_params rule, copse_trainer **out)
 {
-    const bool is_ceil = strcmp(keys.sharing, "ceil") == 0, is_fixed = strcmp(keys.sharing, "fixed") == 0;
-    return copse_trainer_create(m->st,
-                                &(struct copse_trainer_params){
-                                    .loss = model_loss,
-                                    .user = m,
-                                    .reduction = keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-                                    .optimizer = rule,
-                                    .seed = 3,
-                                    .variables = variables,
-                                    .variable_count = count,
-                                    .accumulate = keys.accumulate,
-                                    .sharing = keys.shares ? COPSE_SHARD_WEIGHTED
-                                               : is_ceil   ? COPSE_SHARD_CEIL
-                                               : is_fixed  ? COPSE_SHARD_FIXED
-                                                           : COPSE_SHARD_BALANCED,
-                                    .batch_size = is_fixed ? keys.batch : 0,
-                                    .shares = weights(),
-                                    .check_numerics = keys.check,
-                                    .check_gradients = keys.check,
-                                    .summarize_gradients = keys.summary,
-                                    .transform = keys.clip ? clip_gradients : NULL,
-                                    .prefetch = keys.prefetch },
-                                out);
+    const bool is_ceil = strcmp(keys.sharing, "ceil") == 0,
+               is_fixed = strcmp(keys.sharing, "fixed") == 0;
+    return copse_trainer_create(
+        m->st,
+        &(struct copse_trainer_params){ .loss = model_loss,
+                                        .user = m,
+                                        .reduction = keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
+                                        .optimizer = rule,
+                                        .seed = 3,
+                                        .variables = variables,
+                                        .variable_count = count,
+                                        .accumulate = keys.accumulate,
+                                        .sharing = keys.shares ? COPSE_SHARD_WEIGHTED
+                                                   : is_ceil   ? COPSE_SHARD_CEIL
+                                                   : is_fixed  ? COPSE_SHARD_FIXED
+                                                               : COPSE_SHARD_BALANCED,
+                                        .batch_size = is_fixed ? keys.batch : 0,
+                                        .shares = weights(),
+                                        .check_numerics = keys.check,
+                                        .check_gradients = keys.check,
+                                        .summarize_gradients = keys.summary,
+                                        .transform = keys.clip ? clip_gradients : NULL,
+                                        .prefetch = keys.prefetch },
+        out);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Constants keep their values from step to step, on every replica, in every recording and in a run of several steps: a
-   loss with them has the bits of a loss with a frozen variable. */
-#include "copse/loop/feed.h"
+/* Constants keep their values from step to step, on every replica, in every recording and in a run
+   of several steps: a loss with them has the bits of a loss with a frozen variable. */
 #include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 #include "core/base/base.h"
 #include "tests/rig/step_rig.h"
 
@@ -45,8 +45,8 @@ static void train(struct job *j, double *losses)
     for (size_t i = 0; i < STEPS; i++) {
         struct copse_step_result got;
         const bool is_run = copse_accelerator_steps_per_run(j->st) > 1;
-        const struct copse_host_batch b =
-            rig_kept((struct copse_host_batch){ RIG_XY(WIDTH, x, y), .count = sizes[i / TOGETHER] });
+        const struct copse_host_batch b = rig_kept(
+            (struct copse_host_batch){ RIG_XY(WIDTH, x, y), .count = sizes[i / TOGETHER] });
         OK(is_run ? copse_trainer_feed(j->t, &b) : copse_trainer_step(j->t, &b));
         if (i % TOGETHER != TOGETHER - 1)
             continue;
@@ -65,11 +65,17 @@ static void run(copse_strategy *st, bool is_constant, double *losses, float *w)
     j.w = rig_variable(st, is_constant ? "w1" : "w2", COPSE_SHAPE(WIDTH), starts);
     if (!is_constant)
         OK(copse_variable_create(st,
-                                 &(struct copse_variable_params){ .name = "factor", .shape = COPSE_SHAPE(WIDTH),
-                                                                  .values = factors, .is_frozen = true },
+                                 &(struct copse_variable_params){ .name = "factor",
+                                                                  .shape = COPSE_SHAPE(WIDTH),
+                                                                  .values = factors,
+                                                                  .is_frozen = true },
                                  &j.frozen));
     const struct copse_trainer_params p = {
-        .loss = loss, .user = &j, .variables = &j.w, .variable_count = 1, .recordings = 2,
+        .loss = loss,
+        .user = &j,
+        .variables = &j.w,
+        .variable_count = 1,
+        .recordings = 2,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f },
     };
     OK(copse_trainer_create(st, &p, &j.t));
@@ -86,8 +92,8 @@ static void compare(copse_strategy *st, const char *what)
     run(st, false, frozen, w[1]);
     for (size_t i = 0; i < STEPS; i++)
         if (constant[i] != frozen[i])
-            fail_msg("%s, step %zu: loss %.9g with constants, %.9g with a frozen variable", what, i, constant[i],
-                     frozen[i]);
+            fail_msg("%s, step %zu: loss %.9g with constants, %.9g with a frozen variable", what, i,
+                     constant[i], frozen[i]);
     assert_memory_equal(w[0], w[1], sizeof w[0]);
     assert_true(constant[STEPS - 1] < constant[0]); /* steps of 8 examples */
     copse_strategy_release(&st);
@@ -100,7 +106,8 @@ static void constants_are_values_on_every_replica(void **state)
     compare(rig_strategy(1, NULL), "one replica");
     compare(rig_strategy(3, NULL), "three replicas");
     OK(copse_accelerator_create(ctx, (const char *const[]){ rig_devices[1], rig_devices[1] }, 2,
-                                &(struct copse_accelerator_params){ .steps_per_run = TOGETHER }, &st));
+                                &(struct copse_accelerator_params){ .steps_per_run = TOGETHER },
+                                &st));
     compare(st, "an accelerator");
 }
 
@@ -119,8 +126,9 @@ static void the_array_may_change(void **state)
     OK(copse_neg(g, c, &y));
     OK(copse_device_open(ctx, rig_devices[1], NULL, &dev));
     copse_tensor *outputs[] = { y, c };
-    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 2 },
-                             &f));
+    OK(copse_function_create(
+        dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 2 },
+        &f));
     copse_graph_release(&g); /* the function has its own copy */
     for (int i = 0; i < 3; i++) {
         OK(copse_function_run(f));

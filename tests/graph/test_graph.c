@@ -145,13 +145,16 @@ static void planned_values_never_share_bytes_while_both_live(void **state)
         OK(copse__plan(mem, allocations, count, limit, arena_bytes, 64, &arenas));
         for (size_t i = 0; i < count; i++) {
             assert_true(allocations[i].arena < arenas);
-            assert_true(allocations[i].offset + allocations[i].size <= arena_bytes[allocations[i].arena]);
+            assert_true(allocations[i].offset + allocations[i].size <=
+                        arena_bytes[allocations[i].arena]);
             assert_true(arena_bytes[allocations[i].arena] <= limit);
             for (size_t k = 0; k < i; k++) {
-                const bool in_time = allocations[i].first <= allocations[k].last && allocations[k].first <= allocations[i].last;
-                const bool in_space = allocations[i].arena == allocations[k].arena &&
-                                      allocations[i].offset < allocations[k].offset + allocations[k].size &&
-                                      allocations[k].offset < allocations[i].offset + allocations[i].size;
+                const bool in_time = allocations[i].first <= allocations[k].last &&
+                                     allocations[k].first <= allocations[i].last;
+                const bool in_space =
+                    allocations[i].arena == allocations[k].arena &&
+                    allocations[i].offset < allocations[k].offset + allocations[k].size &&
+                    allocations[k].offset < allocations[i].offset + allocations[i].size;
                 assert_false(in_time && in_space);
             }
         }
@@ -170,8 +173,9 @@ static void plan_reuses_memory(void **state)
     assert_int_equal(arenas, 1);
     assert_int_equal(arena_bytes[0], 2048);
     allocations[0].size = 2 << 20;
-    assert_int_equal(copse__plan(&ctx->base.mem, allocations, 100, 1 << 20, arena_bytes, 4, &arenas),
-                     COPSE_ERR_NO_DEVICE_MEMORY);
+    assert_int_equal(
+        copse__plan(&ctx->base.mem, allocations, 100, 1 << 20, arena_bytes, 4, &arenas),
+        COPSE_ERR_NO_DEVICE_MEMORY);
 }
 
 /* ---- functions and programs, on every device ---- */
@@ -205,7 +209,8 @@ static void check_function(copse_device *dev)
     OK(copse_reshape(g, outputs[0], COPSE_SHAPE(6), &outputs[1])); /* a view of another output */
     outputs[2] = x;                                                /* a leaf as an output */
     OK(copse_function_create(
-        dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 3 }, &f));
+        dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 3 },
+        &f));
     copse_graph_release(&g); /* the function does not need it any more */
     for (int run = 0; run < 3; run++) {
         values[0] = (float)run;
@@ -251,11 +256,13 @@ static void check_arena(copse_device *dev)
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 4096 }, &out));
     for (uint32_t cut = 0; cut <= 3; cut += 3) { /* 3: dispatches of three groups at most */
         const struct copse_placement at = { y, { out, 0, N * 4 }, 0 };
-        OK(copse__program_create(
-            &(struct copse_program_params){ .graph = g, .queue = q, .placements = &at,
-                                            .placement_count = 1, .step = { step, 0, 256 },
-                                            .max_groups = cut },
-            &p));
+        OK(copse__program_create(&(struct copse_program_params){ .graph = g,
+                                                                 .queue = q,
+                                                                 .placements = &at,
+                                                                 .placement_count = 1,
+                                                                 .step = { step, 0, 256 },
+                                                                 .max_groups = cut },
+                                 &p));
         assert_true(copse__program_arena_bytes(p) <= 3 * 4096);
         struct copse_binding input;
         assert_true(copse__program_input(p, x, &input));
@@ -301,11 +308,13 @@ static void check_segments(copse_device *dev)
     OK(copse_queue_fill(q, out, 0, 512, 0));
     const struct copse_placement at[2] = { { first, { out, 0, 16 }, 0 },
                                            { second, { out, 256, 16 }, 1 } };
-    OK(copse__program_create(
-        &(struct copse_program_params){ .graph = g, .queue = q, .placements = at,
-                                        .placement_count = 2, .bucket_count = 2,
-                                        .step = { step, 0, 256 } },
-        &p));
+    OK(copse__program_create(&(struct copse_program_params){ .graph = g,
+                                                             .queue = q,
+                                                             .placements = at,
+                                                             .placement_count = 2,
+                                                             .bucket_count = 2,
+                                                             .step = { step, 0, 256 } },
+                             &p));
     assert_int_equal(copse__program_segments(p), 2);
     assert_true(copse__program_input(p, x, &input));
     OK(copse_queue_write(q, input.buffer, input.offset, values, sizeof values));

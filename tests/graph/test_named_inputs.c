@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches of named inputs of several types: they train under every strategy, with the bits of the same numbers as f32;
-   and the rules that names and columns have. */
+/* Batches of named inputs of several types: they train under every strategy, with the bits of the
+   same numbers as f32; and the rules that names and columns have. */
 #include "copse/loop/feed.h"
 
 #include "tests/rig/step_rig.h"
@@ -24,8 +24,9 @@ static copse_strategy *strategy_of(const struct way *p)
 {
     copse_strategy *st = NULL;
     if (p->steps_per_run > 0)
-        OK(copse_accelerator_create(ctx, p->ids, p->count,
-                                    &(struct copse_accelerator_params){ .steps_per_run = p->steps_per_run }, &st));
+        OK(copse_accelerator_create(
+            ctx, p->ids, p->count,
+            &(struct copse_accelerator_params){ .steps_per_run = p->steps_per_run }, &st));
     else if (p->is_served)
         OK(copse_parameter_server_create(ctx, NULL, p->ids, p->count, NULL, &st));
     else if (p->count == 1)
@@ -35,7 +36,8 @@ static copse_strategy *strategy_of(const struct way *p)
     return st;
 }
 
-static void step(copse_trainer *t, const struct way *p, const struct copse_host_batch *b, uint32_t i)
+static void step(copse_trainer *t, const struct way *p, const struct copse_host_batch *b,
+                 uint32_t i)
 {
     const bool is_fed = p->prefetch > 0 || p->steps_per_run > 0;
     if (is_fed)
@@ -58,8 +60,9 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     copse_status s;
     OK(named_create(st, &m, p->prefetch, &t));
     OK(named_dataset(ctx, &data, form, &ds));
-    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
-                            &batches));
+    OK(copse_batches_create(
+        ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
+        &batches));
     for (uint32_t i = 0; i < NAMED_STEPS; i++) {
         struct copse_host_batch b;
         if (i % 4 == 0)
@@ -122,7 +125,8 @@ static void dataset_keeps_types_and_rows(void **state)
     assert_int_equal(info.columns, 3);
     OK(copse_dataset_column(ds, 0, &c));
     assert_string_equal(c.name, "image");
-    assert_true(c.type == COPSE_U8 && c.shape.rank == 2 && c.shape.dims[1] == NAMED_SIDE && !c.data);
+    assert_true(c.type == COPSE_U8 && c.shape.rank == 2 && c.shape.dims[1] == NAMED_SIDE &&
+                !c.data);
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_column(ds, 3, &c), "no column 3");
     OK(copse_dataset_gather(ds, "image", rows, 2, image));
     OK(copse_dataset_gather(ds, "tokens", rows, 2, tokens));
@@ -130,15 +134,18 @@ static void dataset_keeps_types_and_rows(void **state)
         assert_memory_equal(image[i], data.image[rows[i]], NAMED_PIXELS);
         assert_memory_equal(tokens[i], data.tokens[rows[i]], sizeof tokens[i]);
     }
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "labels", rows, 2, image), "no column 'labels'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "labels", rows, 2, image),
+          "no column 'labels'");
     OK(copse_dataset_split(ds, NULL, &train_part, &test_part));
     copse_dataset_describe(test_part, &info);
     assert_int_equal(info.columns, 3);
     copse_dataset_release(&train_part);
     copse_dataset_release(&test_part);
     copse_dataset_release(&ds);
-    const struct copse_column twice[] = { { "a", COPSE_U8, COPSE_SCALAR, image }, { "a", COPSE_U8, COPSE_SCALAR, image } };
-    const struct copse_column blank = { "", COPSE_U8, COPSE_SCALAR, image }, none = { "a", COPSE_U8, COPSE_SCALAR, NULL };
+    const struct copse_column twice[] = { { "a", COPSE_U8, COPSE_SCALAR, image },
+                                          { "a", COPSE_U8, COPSE_SCALAR, image } };
+    const struct copse_column blank = { "", COPSE_U8, COPSE_SCALAR, image },
+                              none = { "a", COPSE_U8, COPSE_SCALAR, NULL };
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, 2, 2, &ds), "both named 'a'");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &blank, 1, 2, &ds), "no name");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &none, 1, 2, &ds), "no data");
@@ -164,7 +171,8 @@ static void names_have_rules(void **state)
 {
     static const float x[4] = { 1, 2, 3, 4 };
     static const uint8_t bytes[12] = { 0 };
-    const struct copse_column good = { "x", COPSE_F32, COPSE_SHAPE(1), x }, image = { "image", COPSE_U8, COPSE_SHAPE(3), bytes };
+    const struct copse_column good = { "x", COPSE_F32, COPSE_SHAPE(1), x },
+                              image = { "image", COPSE_U8, COPSE_SHAPE(3), bytes };
     copse_strategy *st = rig_strategy(1, NULL);
     copse_variable *w = rig_scalar(st, "w", 1.0f);
     copse_trainer *t;
@@ -179,7 +187,8 @@ static void names_have_rules(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "needs the input 'x'");
     c[0].data = x;
     b.count = 1;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "the batch has no 'mask', it has x f32[1, 1], image u8[1, 3]");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b),
+          "the batch has no 'mask', it has x f32[1, 1], image u8[1, 3]");
     b.count = 4;
     c[1].name = "x";
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "both named 'x'");
@@ -222,8 +231,10 @@ static void i64_inputs_are_i32_on_devices(void **state)
     copse_trainer *t;
     struct copse_step_result r;
     (void)state;
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = sums, .user = w,
-                                                                .optimizer = { .kind = COPSE_SGD } }, &t));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = sums, .user = w, .optimizer = { .kind = COPSE_SGD } },
+                            &t));
     for (int i = 0; i < N; i++)
         x[0][i] = i - 7, x[1][i] = 2 * i;
     double sum = 0;
@@ -237,7 +248,8 @@ static void i64_inputs_are_i32_on_devices(void **state)
     x[1][3] = (int64_t)INT32_MAX + 1;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "'x' has 2147483648 in example 1");
     x[1][3] = INT64_MIN;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "'x' has -9223372036854775808 in example 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b),
+          "'x' has -9223372036854775808 in example 1");
     assert_int_equal(copse_trainer_steps(t), 0);
     x[1][3] = 0;
     OK(copse_trainer_step(t, &b));
@@ -246,7 +258,8 @@ static void i64_inputs_are_i32_on_devices(void **state)
     copse_graph *g;
     copse_tensor *y;
     OK(copse_graph_create(ctx, &g));
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_graph_input(g, "x", COPSE_I64, COPSE_SHAPE(2), &y), "an input of a graph is i32");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_graph_input(g, "x", COPSE_I64, COPSE_SHAPE(2), &y),
+          "an input of a graph is i32");
     copse_graph_release(&g);
 }
 
@@ -270,8 +283,10 @@ static void bytes_are_converted_first(void **state)
         FAILS(COPSE_ERR_UNSUPPORTED, copse_add(g, x, x, &y), "copse_cast");
         OK(copse_cast(g, x, COPSE_F32, &outputs[0]));
         OK(copse_cast(g, x, COPSE_I32, &outputs[1]));
-        OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = outputs,
-                                                                       .output_count = 2 }, &f));
+        OK(copse_function_create(
+            dev,
+            &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 2 },
+            &f));
         OK(copse_function_write(f, x, bytes));
         OK(copse_function_run(f));
         OK(copse_function_read(f, 0, floats));

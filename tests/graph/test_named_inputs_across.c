@@ -16,7 +16,8 @@ static copse_status named_train(struct worker *w, copse_strategy *st)
     const uint32_t prefetch = w->rank % 2;
     COPSE_TRY(named_create(st, &m, prefetch, &t));
     COPSE_TRY(named_dataset(ctx, &data, NAMED_TYPED, &ds));
-    COPSE_TRY(copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH }, &batches));
+    COPSE_TRY(
+        copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH }, &batches));
     s = COPSE_OK;
     for (uint32_t i = 0; i < NAMED_STEPS && !s; i++) {
         struct copse_host_batch b;

@@ -10,8 +10,8 @@
 
 #define MAX_OPS 12
 
-/* The ops that keep values of moderate size and are smooth, so that a last-bit difference between two
-   devices stays one; kinks have tests of their own. */
+/* The ops that keep values of moderate size and are smooth, so that a last-bit difference between
+   two devices stays one; kinks have tests of their own. */
 static const struct copse_case_op *smooth[64];
 static uint32_t smooth_count;
 
@@ -70,17 +70,21 @@ static void random_graphs(void **state)
         seeds[i] = first + i;
         snprintf(names[i], sizeof names[i], "seed %llu", (unsigned long long)seeds[i]);
         cases[i] = (struct copse_case){
-            .op = "random graph", .name = names[i], .build = build, .user = &seeds[i],
+            .op = "random graph",
+            .name = names[i],
+            .build = build,
+            .user = &seeds[i],
             .in = { { .shape = COPSE_SHAPE(4, 6), .low = -2, .high = 2 },
                     { .shape = COPSE_SHAPE(4, 1), .low = -2, .high = 2 },
                     { .shape = COPSE_SHAPE(3, 4, 6), .low = -2, .high = 2 } },
             .in_count = 3,
-            .forward = { .ulp = 16, .of_max = 2e-6 }, .backward = { .ulp = 16, .of_max = 5e-6 },
+            .forward = { .ulp = 16, .of_max = 2e-6 },
+            .backward = { .ulp = 16, .of_max = 5e-6 },
             .is_poor = true, /* few ops may use few inputs */
         };
     }
-    harness_run(&(const struct copse_case_table){ .family = "random graphs", .cases = cases,
-                                                  .count = count });
+    harness_run(&(const struct copse_case_table){
+        .family = "random graphs", .cases = cases, .count = count });
 }
 
 int main(int argc, char **argv)

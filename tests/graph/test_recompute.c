@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recomputation: marked segments, and segments that are chosen for a budget, need less memory and change no bit. */
+/* Recomputation: marked segments, and segments that are chosen for a budget, need less memory and
+   change no bit. */
 #include <stdio.h>
 
 #include "copse/nn.h"
@@ -14,7 +15,8 @@
 #define STEPS   2
 #define NUMBERS 262144
 
-/* Normalised, regularised, branched. The sixth and the last block have a batch norm, which exchanges sums and assigns averages. */
+/* Normalised, regularised, branched. The sixth and the last block have a batch norm, which
+   exchanges sums and assigns averages. */
 static const char first_text[] = "dense 48";
 static const char block_text[] = "residual { layer_norm; dense 96 gelu; dropout 0.25; dense 48 }";
 static const char exchanging_text[] = "residual { dense 96; batch_norm; relu; dense 48 }";
@@ -30,8 +32,8 @@ struct net {
 struct result {
     float loss[STEPS], values[NUMBERS];
     size_t count;
-    size_t bytes;  /* of the values of the largest recording */
-    size_t others; /* of all other memory on a device, recordings aside */
+    size_t bytes;     /* of the values of the largest recording */
+    size_t others;    /* of all other memory on a device, recordings aside */
     size_t exchanges; /* of a step: sums inside the loss function, and buckets */
 };
 
@@ -50,7 +52,8 @@ static int32_t data_y[ROWS];
 static copse_status mark(copse_graph *g, const struct net *n, int i)
 {
     const bool begins = n->marks == EACH_BLOCK || (n->marks == TWO_SEGMENTS && i % (DEEP / 2) == 0);
-    const bool ends = n->marks == EACH_BLOCK || (n->marks == TWO_SEGMENTS && i % (DEEP / 2) == 0 && i > 0);
+    const bool ends =
+        n->marks == EACH_BLOCK || (n->marks == TWO_SEGMENTS && i % (DEEP / 2) == 0 && i > 0);
     if (ends && i > 0)
         COPSE_TRY(copse_recompute_end(g));
     return begins && i < DEEP ? copse_recompute_begin(g) : COPSE_OK;
@@ -79,7 +82,9 @@ static copse_layer *built(copse_strategy *st, const char *text, uint32_t width, 
 {
     copse_layer *l;
     OK(copse_nn_parse(ctx, text, &l));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(width), .scope = scope, .seed = 5 }));
+    OK(copse_layer_build(
+        l, st,
+        &(struct copse_build_params){ .shape = COPSE_SHAPE(width), .scope = scope, .seed = 5 }));
     return l;
 }
 
@@ -113,7 +118,9 @@ static size_t recorded(const copse_trainer *t, uint32_t r, size_t *largest)
 {
     size_t all = 0;
     for (uint32_t i = 0; i < t->strategy->replica_count; i++)
-        for (size_t k = 0; k < t->recordings.of[i].count && t->strategy->replicas[i].dev == t->strategy->replicas[r].dev; k++) {
+        for (size_t k = 0; k < t->recordings.of[i].count &&
+                           t->strategy->replicas[i].dev == t->strategy->replicas[r].dev;
+             k++) {
             const size_t bytes = copse__program_bytes(t->recordings.of[i].at[k]->program);
             *largest = COPSE_MAX(*largest, bytes);
             all += bytes;
@@ -133,19 +140,26 @@ static void measure(const copse_trainer *t, struct result *out)
     }
 }
 
-static copse_status train(const struct how *how, copse_strategy *st, struct net *n, struct result *out)
+static copse_status train(const struct how *how, copse_strategy *st, struct net *n,
+                          struct result *out)
 {
     struct copse_step_result r;
     copse_trainer *t;
     copse_variable *const *list;
     size_t count;
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = n, .seed = 9,
-                                                                      .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f },
-                                                                      .accumulate = how->accumulate,
-                                                                      .memory_budget = how->budget }, &t));
+    COPSE_TRY(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = loss,
+                                        .user = n,
+                                        .seed = 9,
+                                        .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f },
+                                        .accumulate = how->accumulate,
+                                        .memory_budget = how->budget },
+        &t));
     copse_status s = COPSE_OK;
     for (int i = 0; i < STEPS && !s; i++) {
-        const struct copse_host_batch whole = batch_of(how->has_many_batches && i == 1 ? ROWS / 3 : ROWS);
+        const struct copse_host_batch whole =
+            batch_of(how->has_many_batches && i == 1 ? ROWS / 3 : ROWS);
         for (uint32_t k = 0; k < COPSE_MAX(how->accumulate, 1u) && !s; k++)
             s = copse_trainer_step(t, &whole);
         if (!s)
@@ -200,7 +214,8 @@ static void marked_segments_change_no_bit(void **state)
             how.marks = EACH_BLOCK;
             OK(run(&how, &marked));
             same(found[d], &marked, &plain);
-            printf("  %s: %zu KiB, with a segment for each block %zu KiB", found[d], plain.bytes >> 10, marked.bytes >> 10);
+            printf("  %s: %zu KiB, with a segment for each block %zu KiB", found[d],
+                   plain.bytes >> 10, marked.bytes >> 10);
             assert_true(marked.bytes * 5 < plain.bytes * 2);
             how.marks = TWO_SEGMENTS;
             OK(run(&how, &marked));
@@ -212,7 +227,8 @@ static void marked_segments_change_no_bit(void **state)
 
 static void a_budget_is_kept(void **state)
 {
-    static const size_t parts[] = { 90, 60, 30, 22 }; /* of the values without a budget, percent; the last one: parts of segments */
+    /* of the values without a budget, percent; the last one: parts of segments */
+    static const size_t parts[] = { 90, 60, 30, 22 };
     static struct result plain, small;
     (void)state;
     for (uint32_t d = 0; d < found_count; d++)
@@ -225,10 +241,12 @@ static void a_budget_is_kept(void **state)
                 OK(run(&how, &small));
                 same(found[d], &small, &plain);
                 if (small.bytes + small.others > how.budget || small.bytes > before)
-                    fail_msg("%s: budget %zu: %zu and %zu bytes", found[d], (size_t)how.budget, small.bytes, small.others);
+                    fail_msg("%s: budget %zu: %zu and %zu bytes", found[d], (size_t)how.budget,
+                             small.bytes, small.others);
                 before = small.bytes;
             }
-            printf("  %s: %zu KiB, least %zu KiB\n", found[d], plain.bytes >> 10, small.bytes >> 10);
+            printf("  %s: %zu KiB, least %zu KiB\n", found[d], plain.bytes >> 10,
+                   small.bytes >> 10);
         }
 }
 
@@ -250,8 +268,8 @@ static void replicas_recompute(void **state)
         same(found[d], &small, &plain);
         assert_int_equal(small.exchanges, plain.exchanges);
         assert_true(small.bytes + small.others <= how.budget);
-        printf("  %s and %s: %zu exchanges in a step, %zu and %zu KiB\n", found[0], found[d], plain.exchanges, plain.bytes >> 10,
-               small.bytes >> 10);
+        printf("  %s and %s: %zu exchanges in a step, %zu and %zu KiB\n", found[0], found[d],
+               plain.exchanges, plain.bytes >> 10, small.bytes >> 10);
     }
 }
 

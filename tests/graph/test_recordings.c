@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings are kept up to a limit, least recently used ones go: memory does not grow with the number of sizes, no
-   bit depends on the limit, what a step or a batch that is fed needs stays, and what is computed is waited for. */
+/* Recordings are kept up to a limit, least recently used ones go: memory does not grow with the
+   number of sizes, no bit depends on the limit, what a step or a batch that is fed needs stays, and
+   what is computed is waited for. */
 #include "copse/loop/feed.h"
 
 #include "tests/rig/step_rig.h"
@@ -34,20 +35,23 @@ struct job {
     uint32_t calls; /* of the loss function */
 };
 
-static copse_status counted_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status counted_loss(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     struct job *j = user;
     j->calls++;
     return model_loss(g, in, &j->m, loss);
 }
 
-static copse_status make_strategy(const struct job_params *p, copse_context *in, copse_strategy **out)
+static copse_status make_strategy(const struct job_params *p, copse_context *in,
+                                  copse_strategy **out)
 {
     const struct copse_strategy_params how = { .bucket_bytes = 2048 };
     if (p->steps_per_run > 0)
-        return copse_accelerator_create(
-            in, p->ids, p->count,
-            &(struct copse_accelerator_params){ .strategy = how, .steps_per_run = p->steps_per_run }, out);
+        return copse_accelerator_create(in, p->ids, p->count,
+                                        &(struct copse_accelerator_params){
+                                            .strategy = how, .steps_per_run = p->steps_per_run },
+                                        out);
     if (p->is_served)
         return copse_parameter_server_create(in, NULL, p->ids, p->count, &how, out);
     return p->count == 1 ? copse_one_device_create(in, p->ids[0], &how, out)
@@ -84,8 +88,9 @@ static void job_close(struct job *j)
 static struct copse_host_batch batch_of(size_t count, uint64_t at)
 {
     const size_t first = (size_t)at * 7 % (MODEL_ROWS - LARGEST);
-    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first), .count = count,
-                                      .first = first });
+    return rig_kept(
+        (struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
+                                   .count = count, .first = first });
 }
 
 /* Sizes that come once, some that come again soon, and one that comes again late. */
@@ -211,7 +216,8 @@ static void compare(struct job_params p, uint32_t limit, size_t needed)
     p.recordings = limit;
     train(&p, &got);
     if (got.most > COPSE_MAX(limit, needed))
-        fail_msg("%zu recordings are kept, %u are allowed and %zu needed at once", got.most, limit, needed);
+        fail_msg("%zu recordings are kept, %u are allowed and %zu needed at once", got.most, limit,
+                 needed);
     assert_true(got.calls > want.calls);
     check_same(&got, &want);
 }
@@ -238,14 +244,16 @@ static void batches_ahead_keep_their_bits(void **state)
 {
     (void)state;
     compare((struct job_params){ .ids = rig_devices + 1, .count = 2, .prefetch = 3 }, 1, 3 + 1);
-    compare((struct job_params){ .ids = rig_devices, .count = 1, .prefetch = 3, .accumulate = 2 }, 2, 3 + 1);
+    compare((struct job_params){ .ids = rig_devices, .count = 1, .prefetch = 3, .accumulate = 2 },
+            2, 3 + 1);
 }
 
 static void runs_keep_their_bits(void **state)
 {
     static const char *const cores[] = { "host:0", "host:0" };
     (void)state;
-    compare((struct job_params){ .ids = cores, .count = 2, .steps_per_run = 3, .accumulate = 2 }, 1, 2 + 1);
+    compare((struct job_params){ .ids = cores, .count = 2, .steps_per_run = 3, .accumulate = 2 }, 1,
+            2 + 1);
     compare((struct job_params){ .ids = rig_devices, .count = 3, .steps_per_run = 2 }, 4, 1 + 1);
 }
 
@@ -254,7 +262,10 @@ static void runs_keep_their_bits(void **state)
 static void least_recently_used_goes(void **state)
 {
     const struct job_params p = { .ids = rig_devices, .count = 1, .recordings = 3 };
-    static const struct { size_t size; bool is_evaluated, is_new; } turns[] = {
+    static const struct {
+        size_t size;
+        bool is_evaluated, is_new;
+    } turns[] = {
         { 5, false, true },  { 6, false, true }, { 5, false, false }, { 5, true, true },
         { 6, false, false }, { 7, false, true }, { 6, false, false }, { 5, true, false },
         { 5, false, true }, /* 7 came before 6 and 5's evaluation: it went */
@@ -298,7 +309,8 @@ static void kept_size_allocates_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++) {
         const struct job_params p = { .ids = i == 3 ? rig_devices : &rig_devices[i],
-                                      .count = i == 3 ? 3 : 1, .recordings = 2 };
+                                      .count = i == 3 ? 3 : 1,
+                                      .recordings = 2 };
         struct copse_memory_stats before, after;
         struct copse_step_result unused;
         struct job j;
@@ -334,7 +346,8 @@ static void memory_does_not_grow(void **state)
         for (int k = 0; k < 3; k++) {
             for (size_t n = 1; n <= LARGEST; n++) {
                 step(&j, n);
-                read_all(&j, 0, unused); /* nothing is under way: released memory is there again at once */
+                /* nothing is under way: released memory is there again at once */
+                read_all(&j, 0, unused);
             }
             copse_context_memory(ctx, &round[k]);
         }
@@ -373,7 +386,8 @@ struct crossing {
     uint32_t sums;
 };
 
-static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     const struct crossing *m = user;
     copse_tensor *y;
@@ -393,10 +407,9 @@ static void layout_outlives_recordings(void **state)
     copse_trainer *t;
     copse_status s;
     (void)state;
-    OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = crossing_loss, .user = &m,
-                                                            .recordings = 1 },
-                            &t));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = crossing_loss, .user = &m, .recordings = 1 },
+        &t));
     for (size_t n = 3; n < 7; n++) {
         const struct copse_host_batch rows = rig_rows(n);
         OK(copse_trainer_step(t, &rows));
@@ -449,7 +462,8 @@ static void slow_devices_are_waited_for(void **state)
     check_same(&got, &want);
 }
 
-/* Waiting for the device fails: so does the step, before anything has changed, and the recording stays. */
+/* Waiting for the device fails: so does the step, before anything has changed, and the recording
+   stays. */
 static void wait_that_fails_is_named(void **state)
 {
     const struct job_params p = { .ids = fakes, .count = 1, .recordings = 1 };
@@ -463,7 +477,8 @@ static void wait_that_fails_is_named(void **state)
     const struct copse_host_batch b = batch_of(6, 6);
     fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, true);
     step(&j, 5);
-    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b), "the last run of x f32[5, 20], y i32[5] on replica 0");
+    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b),
+          "the last run of x f32[5, 20], y i32[5] on replica 0");
     memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
     assert_int_equal(kept(&j), 1);
     assert_int_equal(copse_trainer_steps(j.t), 2);

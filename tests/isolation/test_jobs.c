@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs of conformance in helper processes, which are this program again: drivers that abort and hang, helper programs
-   that are none, cancelling, waiting, two jobs at a time, results and files. */
+/* Jobs of conformance in helper processes, which are this program again: drivers that abort and
+   hang, helper programs that are none, cancelling, waiting, two jobs at a time, results and
+   files. */
 #include "tests/rig/rig.h"
 
 #include <signal.h>
@@ -75,7 +76,12 @@ static void take(void *user, const struct copse_conformance_event *e)
 static struct copse_conformance_job_params params_of(struct seen *s, const char *ops)
 {
     return (struct copse_conformance_job_params){
-        .devices = "lying:0", .modes = COPSE_CONFORM_RUN, .ops = ops, .helper = self, .event = take, .user = s,
+        .devices = "lying:0",
+        .modes = COPSE_CONFORM_RUN,
+        .ops = ops,
+        .helper = self,
+        .event = take,
+        .user = s,
     };
 }
 
@@ -88,7 +94,8 @@ static void lie(const char *what)
         unsetenv("COPSE_LIE");
 }
 
-static copse_status run(const struct copse_conformance_job_params *p, struct copse_conformance_outcome *out)
+static copse_status run(const struct copse_conformance_job_params *p,
+                        struct copse_conformance_outcome *out)
 {
     copse_conformance_job *job;
     COPSE_TRY(copse_conformance_start(plain, p, &job));
@@ -113,7 +120,8 @@ static void a_crash_ends_a_case(void **unused)
     lie(NULL);
     const uint64_t crashes = out.summary.counts[COPSE_VERDICT_CRASH];
     assert_true(crashes > 0 && out.failed == crashes && !out.is_trusted);
-    assert_int_equal(out.summary.counts[COPSE_VERDICT_PASS] + crashes, honest.summary.counts[COPSE_VERDICT_PASS]);
+    assert_int_equal(out.summary.counts[COPSE_VERDICT_PASS] + crashes,
+                     honest.summary.counts[COPSE_VERDICT_PASS]);
     assert_true(s.counts[COPSE_VERDICT_CRASH] == crashes && s.repeatable == crashes);
     assert_string_equal(s.op, "argmax");
     assert_non_null(strstr(s.text, "signal 6"));
@@ -130,7 +138,8 @@ static void a_hang_ends_a_case(void **unused)
     lie("hang:argmax");
     OK(run(&p, &out));
     lie(NULL);
-    assert_true(out.summary.counts[COPSE_VERDICT_TIMEOUT] > 0 && out.failed == out.summary.counts[COPSE_VERDICT_TIMEOUT]);
+    assert_true(out.summary.counts[COPSE_VERDICT_TIMEOUT] > 0 &&
+                out.failed == out.summary.counts[COPSE_VERDICT_TIMEOUT]);
     assert_non_null(strstr(s.text, "no end after 0.2 s"));
 }
 
@@ -181,7 +190,8 @@ static void cancel_ends_a_hang(void **unused)
         copse__sleep_ns(1000000);
     FAILS(COPSE_ERR_TIMEOUT, copse_conformance_wait(job, 0, &out), "goes on");
     copse_conformance_job_progress(job, &progress);
-    assert_true(!progress.is_finished && progress.planned > 0 && strstr(progress.running, "lying:0 run argmax: "));
+    assert_true(!progress.is_finished && progress.planned > 0 &&
+                strstr(progress.running, "lying:0 run argmax: "));
     copse_conformance_cancel(job);
     FAILS(COPSE_ERR_CANCELLED, copse_conformance_wait(job, -1, &out), "cancelled");
     lie(NULL);
@@ -316,17 +326,22 @@ static void wrong_parameters_are_refused(void **unused)
     struct seen s = { .begun = 0 };
     copse_conformance_job *job;
     (void)unused;
-#define REFUSED_WITH(status, word, call, ...)                                                            \
-    do {                                                                                             \
-        struct copse_conformance_job_params p = params_of(&s, "relu");                               \
-        __VA_ARGS__;                                                                                 \
-        FAILS(status, call, word);                                                                      \
+#define REFUSED_WITH(status, word, call, ...)                          \
+    do {                                                               \
+        struct copse_conformance_job_params p = params_of(&s, "relu"); \
+        __VA_ARGS__;                                                   \
+        FAILS(status, call, word);                                     \
     } while (0)
-    REFUSED_WITH(COPSE_ERR_ARGUMENT, "no modes", copse_conformance_start(plain, &p, &job), p.modes = 1u << 20);
-    REFUSED_WITH(COPSE_ERR_ARGUMENT, "at least 0", copse_conformance_start(plain, &p, &job), p.seconds = -1);
-    REFUSED_WITH(COPSE_ERR_ARGUMENT, "go together", copse_conformance_start(plain, &p, &job), p.own_path = "x");
-    REFUSED_WITH(COPSE_ERR_ARGUMENT, "two results", copse_conformance_start(plain, &p, &job), p.csv = p.html = "/tmp/copse-both");
-    REFUSED_WITH(COPSE_ERR_IO, "nowhere", copse_conformance_start(plain, &p, &job), p.csv = "/nowhere/r.csv");
+    REFUSED_WITH(COPSE_ERR_ARGUMENT, "no modes", copse_conformance_start(plain, &p, &job),
+                 p.modes = 1u << 20);
+    REFUSED_WITH(COPSE_ERR_ARGUMENT, "at least 0", copse_conformance_start(plain, &p, &job),
+                 p.seconds = -1);
+    REFUSED_WITH(COPSE_ERR_ARGUMENT, "go together", copse_conformance_start(plain, &p, &job),
+                 p.own_path = "x");
+    REFUSED_WITH(COPSE_ERR_ARGUMENT, "two results", copse_conformance_start(plain, &p, &job),
+                 p.csv = p.html = "/tmp/copse-both");
+    REFUSED_WITH(COPSE_ERR_IO, "nowhere", copse_conformance_start(plain, &p, &job),
+                 p.csv = "/nowhere/r.csv");
     REFUSED_WITH(COPSE_ERR_ARGUMENT, "no such op", run(&p, &out), p.ops = "no such op");
     REFUSED_WITH(COPSE_ERR_NO_DEVICE, "lying:7", run(&p, &out), p.devices = "lying:7");
 }
@@ -345,7 +360,8 @@ static void files_are_written_and_read(void **unused)
     temp_begin();
     for (int i = 0; i < 5; i++)
         snprintf(paths[i], sizeof paths[i], "%s/%s", temp_folder, names[i]);
-    p.html = paths[0], p.markdown = paths[1], p.junit = paths[2], p.csv = paths[3], p.json = paths[4];
+    p.html = paths[0], p.markdown = paths[1], p.junit = paths[2], p.csv = paths[3],
+    p.json = paths[4];
     OK(run(&p, &out));
     OK(copse_conformance_results_read(plain, paths[4], &results));
     copse_conformance_results_summary(results, &read);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A fault that a layer between the loader and a driver plays. COPSE_LIE names it: FAULT:N plays it at every N-th
-   occasion, counted from 1 in each process.
+/* A fault that a layer between the loader and a driver plays. COPSE_LIE names it: FAULT:N plays it
+   at every N-th occasion, counted from 1 in each process.
 
    lose    a dispatch is not executed
    swap    a dispatch is executed after the next one, whatever barriers are between them
@@ -20,7 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum lie_fault { LIE_NOTHING, LIE_DISPATCH_LOST, LIE_DISPATCHES_SWAPPED, LIE_BIT_FLIPPED, LIE_READ_STALE, LIE_LIMITS, LIE_FMA, LIE_START };
+enum lie_fault {
+    LIE_NOTHING,
+    LIE_DISPATCH_LOST,
+    LIE_DISPATCHES_SWAPPED,
+    LIE_BIT_FLIPPED,
+    LIE_READ_STALE,
+    LIE_LIMITS,
+    LIE_FMA,
+    LIE_START
+};
 
 struct lie {
     enum lie_fault fault;
@@ -28,15 +37,18 @@ struct lie {
     atomic_ulong occasions, played;
 };
 
-/* Reads COPSE_LIE. An unknown fault ends the process: a test must not pass because its fault was not played. */
+/* Reads COPSE_LIE. An unknown fault ends the process: a test must not pass because its fault was
+   not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none", "lose", "swap", "flip", "stale", "limits", "fma", "start" };
+    static const char *const names[] = { "none",  "lose",   "swap", "flip",
+                                         "stale", "limits", "fma",  "start" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 
     for (size_t i = 0; colon != NULL && i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == (size_t)(colon - text) && strncmp(names[i], text, strlen(names[i])) == 0) {
+        if (strlen(names[i]) == (size_t)(colon - text) &&
+            strncmp(names[i], text, strlen(names[i])) == 0) {
             l->fault = (enum lie_fault)i;
             l->every = strtoul(colon + 1, NULL, 10);
         }
@@ -77,7 +89,8 @@ struct lie_reads {
     size_t next;
 };
 
-/* The content becomes that of the last read of this size, which is replaced by this one. False: there was none. */
+/* The content becomes that of the last read of this size, which is replaced by this one. False:
+   there was none. */
 static inline bool lie_stale(struct lie_reads *reads, bool is_played, void *bytes, size_t size)
 {
     struct lie_read *r = NULL;

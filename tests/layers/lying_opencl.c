@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An OpenCL layer that plays a fault (lie.h) between the loader and every driver: OPENCL_LAYERS=FILE. */
+/* An OpenCL layer that plays a fault (lie.h) between the loader and every driver:
+   OPENCL_LAYERS=FILE. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <pthread.h>
 
@@ -29,10 +30,12 @@ static cl_int run_held(void)
     if (kernel == NULL)
         return CL_SUCCESS;
     held.kernel = NULL;
-    return next->clEnqueueNDRangeKernel(held.queue, kernel, held.dimensions, NULL, held.global, held.local, 0, NULL, NULL);
+    return next->clEnqueueNDRangeKernel(held.queue, kernel, held.dimensions, NULL, held.global,
+                                        held.local, 0, NULL, NULL);
 }
 
-static void hold(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *global, const size_t *local)
+static void hold(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *global,
+                 const size_t *local)
 {
     held.queue = queue;
     held.kernel = kernel;
@@ -48,7 +51,8 @@ static void settle(void)
     pthread_mutex_unlock(&lock);
 }
 
-static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size,
+                                         const void *value)
 {
     pthread_mutex_lock(&lock);
     if (held.kernel == kernel) /* the waiting dispatch has the old arguments */
@@ -65,9 +69,9 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
 
 /* ---- dispatches ---- */
 
-static cl_int CL_API_CALL dispatch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-                                   const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
-                                   cl_event *event)
+static cl_int CL_API_CALL dispatch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                   const size_t *offset, const size_t *global, const size_t *local,
+                                   cl_uint count, const cl_event *wait, cl_event *event)
 {
     const bool is_plain = offset == NULL && local != NULL && count == 0 && event == NULL;
     cl_int e = CL_SUCCESS;
@@ -78,7 +82,8 @@ static cl_int CL_API_CALL dispatch(cl_command_queue queue, cl_kernel kernel, cl_
     } else if (is_plain && held.kernel == NULL && lie_now(&lie, LIE_DISPATCHES_SWAPPED)) {
         hold(queue, kernel, dimensions, global, local);
     } else {
-        e = next->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, wait, event);
+        e = next->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count,
+                                         wait, event);
         const cl_int of_held = run_held();
         e = e != CL_SUCCESS ? e : of_held;
     }
@@ -99,34 +104,42 @@ static cl_int CL_API_CALL finish(cl_command_queue queue)
     return next->clFinish(queue);
 }
 
-static cl_int CL_API_CALL copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset,
-                               size_t size, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,
+                               size_t to_offset, size_t size, cl_uint count, const cl_event *wait,
+                               cl_event *event)
 {
     settle();
-    return next->clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, count, wait, event);
+    return next->clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, count, wait,
+                                     event);
 }
 
-static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem to, const void *pattern, size_t pattern_size, size_t offset,
-                               size_t size, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem to, const void *pattern,
+                               size_t pattern_size, size_t offset, size_t size, cl_uint count,
+                               const cl_event *wait, cl_event *event)
 {
     settle();
-    return next->clEnqueueFillBuffer(queue, to, pattern, pattern_size, offset, size, count, wait, event);
+    return next->clEnqueueFillBuffer(queue, to, pattern, pattern_size, offset, size, count, wait,
+                                     event);
 }
 
-static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem to, cl_bool is_blocking, size_t offset, size_t size,
-                                       const void *bytes, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem to, cl_bool is_blocking,
+                                       size_t offset, size_t size, const void *bytes, cl_uint count,
+                                       const cl_event *wait, cl_event *event)
 {
     settle();
-    return next->clEnqueueWriteBuffer(queue, to, is_blocking, offset, size, bytes, count, wait, event);
+    return next->clEnqueueWriteBuffer(queue, to, is_blocking, offset, size, bytes, count, wait,
+                                      event);
 }
 
-static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *wait,
+                                 cl_event *event)
 {
     settle();
     return next->clEnqueueMarkerWithWaitList(queue, count, wait, event);
 }
 
-static cl_int CL_API_CALL barrier(cl_command_queue queue, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL barrier(cl_command_queue queue, cl_uint count, const cl_event *wait,
+                                  cl_event *event)
 {
     settle();
     return next->clEnqueueBarrierWithWaitList(queue, count, wait, event);
@@ -145,28 +158,30 @@ static void spoil(void *bytes, size_t size)
 }
 
 /* A faulty read ends at once, so that the fault is there when the caller looks. */
-static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem from, cl_bool is_blocking, size_t offset, size_t size,
-                                      void *bytes, cl_uint count, const cl_event *wait, cl_event *event)
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem from, cl_bool is_blocking,
+                                      size_t offset, size_t size, void *bytes, cl_uint count,
+                                      const cl_event *wait, cl_event *event)
 {
     const bool is_meant = lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE;
 
     settle();
-    const cl_int e = next->clEnqueueReadBuffer(queue, from, is_meant ? CL_TRUE : is_blocking, offset, size, bytes, count,
-                                               wait, event);
+    const cl_int e = next->clEnqueueReadBuffer(queue, from, is_meant ? CL_TRUE : is_blocking,
+                                               offset, size, bytes, count, wait, event);
     if (e == CL_SUCCESS && is_meant)
         spoil(bytes, size);
     return e;
 }
 
-static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, cl_map_flags flags,
-                                    size_t offset, size_t size, cl_uint count, const cl_event *wait, cl_event *event,
-                                    cl_int *status)
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking,
+                                    cl_map_flags flags, size_t offset, size_t size, cl_uint count,
+                                    const cl_event *wait, cl_event *event, cl_int *status)
 {
-    const bool is_meant = (flags & CL_MAP_READ) && (lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE);
+    const bool is_meant =
+        (flags & CL_MAP_READ) && (lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE);
 
     settle();
-    void *bytes = next->clEnqueueMapBuffer(queue, buffer, is_meant ? CL_TRUE : is_blocking, flags, offset, size, count,
-                                           wait, event, status);
+    void *bytes = next->clEnqueueMapBuffer(queue, buffer, is_meant ? CL_TRUE : is_blocking, flags,
+                                           offset, size, count, wait, event, status);
     if (bytes != NULL && is_meant)
         spoil(bytes, size);
     return bytes;
@@ -174,7 +189,8 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bo
 
 /* ---- limits ---- */
 
-static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room, void *value, size_t *needed)
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
+                                      void *value, size_t *needed)
 {
     const cl_int e = next->clGetDeviceInfo(device, what, room, value, needed);
 
@@ -182,7 +198,8 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return e;
     if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE)
         *(size_t *)value *= 16;
-    else if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE || what == CL_DEVICE_GLOBAL_MEM_SIZE || what == CL_DEVICE_LOCAL_MEM_SIZE)
+    else if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE || what == CL_DEVICE_GLOBAL_MEM_SIZE ||
+             what == CL_DEVICE_LOCAL_MEM_SIZE)
         *(cl_ulong *)value *= 16;
     else if (what == CL_DEVICE_MEM_BASE_ADDR_ALIGN)
         *(cl_uint *)value = 8; /* [bits] */
@@ -191,8 +208,10 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 
 /* ---- the compiler ---- */
 
-static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
-                                        void(CL_CALLBACK *done)(cl_program program, void *user), void *user)
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
+                                        const cl_device_id *devices, const char *options,
+                                        void(CL_CALLBACK *done)(cl_program program, void *user),
+                                        void *user)
 {
     if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
         return CL_BUILD_PROGRAM_FAILURE;
@@ -201,7 +220,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
 
 /* ---- the layer ---- */
 
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *value, size_t *needed)
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *value,
+                                               size_t *needed)
 {
     static const char name[] = "copse lying layer";
     static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
@@ -217,8 +237,8 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, 
     return CL_SUCCESS;
 }
 
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target, cl_uint *count_out,
-                                            const cl_icd_dispatch **out)
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
+                                            cl_uint *count_out, const cl_icd_dispatch **out)
 {
     if (count < sizeof table / sizeof(void *) || count_out == NULL || out == NULL)
         return CL_INVALID_VALUE;

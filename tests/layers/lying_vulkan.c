@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A Vulkan layer that plays a fault (lie.h) between the loader and a driver: VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lying.
+/* A Vulkan layer that plays a fault (lie.h) between the loader and a driver:
+   VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lying.
 
-   The layer keeps the commands of each command buffer. A submission in which the fault happens runs other command
-   buffers, made of the same commands with the fault, so that a command buffer that is recorded once and submitted
-   many times is faulty in some submissions only. It knows the commands that Copse records; others end the process. */
+   The layer keeps the commands of each command buffer. A submission in which the fault happens runs
+   other command buffers, made of the same commands with the fault, so that a command buffer that is
+   recorded once and submitted many times is faulty in some submissions only. It knows the commands
+   that Copse records; others end the process. */
 #include <pthread.h>
 
 #include <vulkan/vk_layer.h>
@@ -15,11 +17,14 @@
 #define MAX    16384u
 
 /* Device functions of the next layer that this one calls. */
-#define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(AllocateCommandBuffers) X(AllocateMemory) X(BeginCommandBuffer) X(CmdBindDescriptorSets) X(CmdBindPipeline)      \
-    X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdPushConstants) X(CreateCommandPool)    \
-    X(DestroyCommandPool) X(DestroyDevice) X(EndCommandBuffer) X(FreeCommandBuffers) X(MapMemory) X(QueueSubmit)       \
-    X(QueueWaitIdle) X(WaitForFences) X(CreateBuffer) X(BindBufferMemory) X(FreeMemory)
+#define DEVICE_FUNCTIONS(X)                                                                 \
+    X(AllocateCommandBuffers)                                                               \
+    X(AllocateMemory)                                                                       \
+    X(BeginCommandBuffer) X(CmdBindDescriptorSets) X(CmdBindPipeline) X(CmdCopyBuffer)      \
+        X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdPushConstants)           \
+            X(CreateCommandPool) X(DestroyCommandPool) X(DestroyDevice) X(EndCommandBuffer) \
+                X(FreeCommandBuffers) X(MapMemory) X(QueueSubmit) X(QueueWaitIdle)          \
+                    X(WaitForFences) X(CreateBuffer) X(BindBufferMemory) X(FreeMemory)
 
 struct next {
 #define MEMBER(name) PFN_vk##name name;
@@ -137,7 +142,8 @@ static struct command *append(VkCommandBuffer buffer, enum kind kind)
     return c;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL begin(VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info)
+static VKAPI_ATTR VkResult VKAPI_CALL begin(VkCommandBuffer buffer,
+                                            const VkCommandBufferBeginInfo *info)
 {
     pthread_mutex_lock(&lock);
     recording_of(buffer)->count = 0;
@@ -145,32 +151,36 @@ static VKAPI_ATTR VkResult VKAPI_CALL begin(VkCommandBuffer buffer, const VkComm
     return device_of(buffer)->next.BeginCommandBuffer(buffer, info);
 }
 
-#define RECORD(buffer, kind, ...)                                                                                      \
-    do {                                                                                                               \
-        pthread_mutex_lock(&lock);                                                                                     \
-        struct command *c = append((buffer), (kind));                                                                  \
-        __VA_ARGS__;                                                                                                   \
-        pthread_mutex_unlock(&lock);                                                                                   \
+#define RECORD(buffer, kind, ...)                     \
+    do {                                              \
+        pthread_mutex_lock(&lock);                    \
+        struct command *c = append((buffer), (kind)); \
+        __VA_ARGS__;                                  \
+        pthread_mutex_unlock(&lock);                  \
     } while (0)
 
-static VKAPI_ATTR void VKAPI_CALL bind_pipeline(VkCommandBuffer b, VkPipelineBindPoint point, VkPipeline pipeline)
+static VKAPI_ATTR void VKAPI_CALL bind_pipeline(VkCommandBuffer b, VkPipelineBindPoint point,
+                                                VkPipeline pipeline)
 {
     RECORD(b, BIND_PIPELINE, c->pipeline = pipeline);
     device_of(b)->next.CmdBindPipeline(b, point, pipeline);
 }
 
-static VKAPI_ATTR void VKAPI_CALL bind_sets(VkCommandBuffer b, VkPipelineBindPoint point, VkPipelineLayout layout,
-                                            uint32_t first, uint32_t count, const VkDescriptorSet *sets,
-                                            uint32_t offset_count, const uint32_t *offsets)
+static VKAPI_ATTR void VKAPI_CALL bind_sets(VkCommandBuffer b, VkPipelineBindPoint point,
+                                            VkPipelineLayout layout, uint32_t first, uint32_t count,
+                                            const VkDescriptorSet *sets, uint32_t offset_count,
+                                            const uint32_t *offsets)
 {
     if (first != 0 || count != 1 || offset_count != 0)
         give_up("more than one descriptor set");
     RECORD(b, BIND_SETS, c->layout = layout, c->set = *sets);
-    device_of(b)->next.CmdBindDescriptorSets(b, point, layout, first, count, sets, offset_count, offsets);
+    device_of(b)->next.CmdBindDescriptorSets(b, point, layout, first, count, sets, offset_count,
+                                             offsets);
 }
 
-static VKAPI_ATTR void VKAPI_CALL push(VkCommandBuffer b, VkPipelineLayout layout, VkShaderStageFlags stages,
-                                       uint32_t offset, uint32_t size, const void *values)
+static VKAPI_ATTR void VKAPI_CALL push(VkCommandBuffer b, VkPipelineLayout layout,
+                                       VkShaderStageFlags stages, uint32_t offset, uint32_t size,
+                                       const void *values)
 {
     if (offset != 0 || size > sizeof((struct command *)0)->bytes)
         give_up("push constants");
@@ -184,39 +194,38 @@ static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer b, uint32_t x, uint32
     device_of(b)->next.CmdDispatch(b, x, y, z);
 }
 
-static VKAPI_ATTR void VKAPI_CALL dispatch_base(VkCommandBuffer b, uint32_t bx, uint32_t by, uint32_t bz, uint32_t x,
-                                                uint32_t y, uint32_t z)
+static VKAPI_ATTR void VKAPI_CALL dispatch_base(VkCommandBuffer b, uint32_t bx, uint32_t by,
+                                                uint32_t bz, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)b, (void)bx, (void)by, (void)bz, (void)x, (void)y, (void)z;
     give_up("vkCmdDispatchBase");
 }
 
-static VKAPI_ATTR void VKAPI_CALL copy(VkCommandBuffer b, VkBuffer from, VkBuffer to, uint32_t count,
-                                       const VkBufferCopy *regions)
+static VKAPI_ATTR void VKAPI_CALL copy(VkCommandBuffer b, VkBuffer from, VkBuffer to,
+                                       uint32_t count, const VkBufferCopy *regions)
 {
     for (uint32_t i = 0; i < count; i++)
         RECORD(b, COPY, c->from = from, c->to = to, c->region = regions[i]);
     device_of(b)->next.CmdCopyBuffer(b, from, to, count, regions);
 }
 
-static VKAPI_ATTR void VKAPI_CALL fill(VkCommandBuffer b, VkBuffer to, VkDeviceSize offset, VkDeviceSize length,
-                                       uint32_t word)
+static VKAPI_ATTR void VKAPI_CALL fill(VkCommandBuffer b, VkBuffer to, VkDeviceSize offset,
+                                       VkDeviceSize length, uint32_t word)
 {
     RECORD(b, FILL, c->to = to, c->offset = offset, c->length = length, c->word = word);
     device_of(b)->next.CmdFillBuffer(b, to, offset, length, word);
 }
 
-static VKAPI_ATTR void VKAPI_CALL pipeline_barrier(VkCommandBuffer b, VkPipelineStageFlags from, VkPipelineStageFlags to,
-                                                   VkDependencyFlags flags, uint32_t memory_count,
-                                                   const VkMemoryBarrier *memory, uint32_t buffer_count,
-                                                   const VkBufferMemoryBarrier *buffers, uint32_t image_count,
-                                                   const VkImageMemoryBarrier *images)
+static VKAPI_ATTR void VKAPI_CALL pipeline_barrier(
+    VkCommandBuffer b, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags,
+    uint32_t memory_count, const VkMemoryBarrier *memory, uint32_t buffer_count,
+    const VkBufferMemoryBarrier *buffers, uint32_t image_count, const VkImageMemoryBarrier *images)
 {
     if (memory_count != 1 || buffer_count != 0 || image_count != 0)
         give_up("a barrier that is not of memory");
     RECORD(b, BARRIER, c->stages[0] = from, c->stages[1] = to, c->memory = *memory);
-    device_of(b)->next.CmdPipelineBarrier(b, from, to, flags, memory_count, memory, buffer_count, buffers, image_count,
-                                          images);
+    device_of(b)->next.CmdPipelineBarrier(b, from, to, flags, memory_count, memory, buffer_count,
+                                          buffers, image_count, images);
 }
 
 /* ---- submissions with a fault ---- */
@@ -228,7 +237,8 @@ static void replay(const struct next *n, VkCommandBuffer b, const struct command
         n->CmdBindPipeline(b, VK_PIPELINE_BIND_POINT_COMPUTE, c->pipeline);
         break;
     case BIND_SETS:
-        n->CmdBindDescriptorSets(b, VK_PIPELINE_BIND_POINT_COMPUTE, c->layout, 0, 1, &c->set, 0, NULL);
+        n->CmdBindDescriptorSets(b, VK_PIPELINE_BIND_POINT_COMPUTE, c->layout, 0, 1, &c->set, 0,
+                                 NULL);
         break;
     case PUSH:
         n->CmdPushConstants(b, c->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, c->size, c->bytes);
@@ -248,7 +258,8 @@ static void replay(const struct next *n, VkCommandBuffer b, const struct command
     }
 }
 
-/* Copse binds the descriptor set and the constants of each dispatch before it, the pipeline only if it changes. */
+/* Copse binds the descriptor set and the constants of each dispatch before it, the pipeline only if
+   it changes. */
 struct dispatch {
     const struct command *pipeline, *sets, *push, *run;
 };
@@ -263,15 +274,19 @@ static void replay_dispatch(const struct next *n, VkCommandBuffer b, const struc
 
 static void order(const struct next *n, VkCommandBuffer b)
 {
-    const VkMemoryBarrier all = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
-                                  .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT };
+    const VkMemoryBarrier all = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                  .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+                                  .dstAccessMask =
+                                      VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT };
 
-    n->CmdPipelineBarrier(b, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &all, 0, NULL,
-                          0, NULL);
+    n->CmdPipelineBarrier(b, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                          0, 1, &all, 0, NULL, 0, NULL);
 }
 
-/* Records the commands of `r` with those faults that `plan` has, one character for each dispatch. */
-static void record_faulty(const struct next *n, const struct recording *r, const char *plan, VkCommandBuffer b)
+/* Records the commands of `r` with those faults that `plan` has, one character for each
+   dispatch. */
+static void record_faulty(const struct next *n, const struct recording *r, const char *plan,
+                          VkCommandBuffer b)
 {
     struct dispatch now = { NULL, NULL, NULL, NULL }, held = { NULL, NULL, NULL, NULL };
 
@@ -329,7 +344,8 @@ static char *plan_of(const struct recording *r)
 }
 
 /* Wait until the commands of a faulty submission have been executed, so that they can be freed. */
-static VkResult submit_faulty(struct device *d, VkQueue queue, const VkSubmitInfo *info, char *const *plans, VkFence fence)
+static VkResult submit_faulty(struct device *d, VkQueue queue, const VkSubmitInfo *info,
+                              char *const *plans, VkFence fence)
 {
     const VkCommandPoolCreateInfo of_pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO };
     VkCommandBuffer *buffers = calloc(info->commandBufferCount, sizeof(VkCommandBuffer));
@@ -342,11 +358,15 @@ static VkResult submit_faulty(struct device *d, VkQueue queue, const VkSubmitInf
         buffers[i] = info->pCommandBuffers[i];
         if (plans[i] == NULL)
             continue;
-        const VkCommandBufferAllocateInfo of_buffer = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                                        .commandPool = pool,
-                                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                                        .commandBufferCount = 1 };
-        const VkCommandBufferBeginInfo of_begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+        const VkCommandBufferAllocateInfo of_buffer = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+            .commandPool = pool,
+            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+            .commandBufferCount = 1
+        };
+        const VkCommandBufferBeginInfo of_begin = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
+        };
         if (d->next.AllocateCommandBuffers(d->handle, &of_buffer, &buffers[i]) != VK_SUCCESS)
             give_up("no command buffer");
         if (d->set_loader_data != NULL)
@@ -363,7 +383,8 @@ static VkResult submit_faulty(struct device *d, VkQueue queue, const VkSubmitInf
     return result;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count,
+                                             const VkSubmitInfo *infos, VkFence fence)
 {
     struct device *d = device_of(queue);
     VkResult result = VK_SUCCESS;
@@ -405,10 +426,12 @@ static struct binding {
     VkDeviceSize offset;
 } bindings[MAX];
 
-static VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset,
-                                                 VkDeviceSize size, VkMemoryMapFlags flags, void **out)
+static VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice device, VkDeviceMemory memory,
+                                                 VkDeviceSize offset, VkDeviceSize size,
+                                                 VkMemoryMapFlags flags, void **out)
 {
-    const VkResult result = device_of(device)->next.MapMemory(device, memory, offset, size, flags, out);
+    const VkResult result =
+        device_of(device)->next.MapMemory(device, memory, offset, size, flags, out);
 
     if (result != VK_SUCCESS)
         return result;
@@ -422,7 +445,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice device, VkDeviceMemory
     return result;
 }
 
-static VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks *calls)
+static VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory memory,
+                                              const VkAllocationCallbacks *calls)
 {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < sizeof mappings / sizeof *mappings; i++)
@@ -432,8 +456,8 @@ static VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory me
     device_of(device)->next.FreeMemory(device, memory, calls);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL bind_memory(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,
-                                                  VkDeviceSize offset)
+static VKAPI_ATTR VkResult VKAPI_CALL bind_memory(VkDevice device, VkBuffer buffer,
+                                                  VkDeviceMemory memory, VkDeviceSize offset)
 {
     pthread_mutex_lock(&lock);
     size_t at = 0;
@@ -465,13 +489,14 @@ static void spoil(const struct recording *r)
         if (lie_now(&lie, LIE_BIT_FLIPPED))
             lie_flip(bytes + c->region.dstOffset, c->region.size);
         if (lie.fault == LIE_READ_STALE)
-            (void)lie_stale(&reads, lie_now(&lie, LIE_READ_STALE), bytes + c->region.dstOffset, c->region.size);
+            (void)lie_stale(&reads, lie_now(&lie, LIE_READ_STALE), bytes + c->region.dstOffset,
+                            c->region.size);
     }
 }
 
 /* Such a submission is waited for, so that the fault is there when the host looks. */
-static VKAPI_ATTR VkResult VKAPI_CALL submit_and_spoil(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
-                                                       VkFence fence)
+static VKAPI_ATTR VkResult VKAPI_CALL submit_and_spoil(VkQueue queue, uint32_t count,
+                                                       const VkSubmitInfo *infos, VkFence fence)
 {
     struct device *d = device_of(queue);
     const VkResult result = d->next.QueueSubmit(queue, count, infos, fence);
@@ -501,14 +526,16 @@ static void enlarge(VkPhysicalDeviceLimits *l)
     l->minTexelBufferOffsetAlignment = 4;
 }
 
-static VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *out)
+static VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device,
+                                             VkPhysicalDeviceProperties *out)
 {
     instance_of(device)->properties(device, out);
     if (lie.fault == LIE_LIMITS)
         enlarge(&out->limits);
 }
 
-static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *out)
+static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device,
+                                              VkPhysicalDeviceProperties2 *out)
 {
     instance_of(device)->properties2(device, out);
     if (lie.fault == LIE_LIMITS)
@@ -517,12 +544,14 @@ static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysica
 
 /* ---- the chain of layers ---- */
 
-static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *calls,
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
+                                                      const VkAllocationCallbacks *calls,
                                                       VkInstance *out)
 {
     VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
 
-    while (link != NULL && (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO))
+    while (link != NULL && (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO ||
+                            link->function != VK_LAYER_LINK_INFO))
         link = (VkLayerInstanceCreateInfo *)link->pNext;
     if (link == NULL)
         return VK_ERROR_INITIALIZATION_FAILED;
@@ -534,7 +563,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
     pthread_mutex_unlock(&lock);
     if (lie_at_first(&lie, LIE_START))
         return VK_ERROR_INITIALIZATION_FAILED;
-    const VkResult result = ((PFN_vkCreateInstance)get(VK_NULL_HANDLE, "vkCreateInstance"))(info, calls, out);
+    const VkResult result =
+        ((PFN_vkCreateInstance)get(VK_NULL_HANDLE, "vkCreateInstance"))(info, calls, out);
     if (result != VK_SUCCESS)
         return result;
     pthread_mutex_lock(&lock);
@@ -546,8 +576,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                 .handle = *out,
                 .destroy = (PFN_vkDestroyInstance)get(*out, "vkDestroyInstance"),
                 .create_device = (PFN_vkCreateDevice)get(*out, "vkCreateDevice"),
-                .properties = (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
-                .properties2 = (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
+                .properties =
+                    (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
+                .properties2 =
+                    (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
             };
             break;
         }
@@ -555,7 +587,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
     return result;
 }
 
-static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks *calls)
+static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance,
+                                                   const VkAllocationCallbacks *calls)
 {
     struct instance *i = instance_of(instance);
 
@@ -563,13 +596,16 @@ static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const Vk
     i->destroy(instance, calls);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
-                                                    const VkAllocationCallbacks *calls, VkDevice *out)
+static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
+                                                    const VkDeviceCreateInfo *info,
+                                                    const VkAllocationCallbacks *calls,
+                                                    VkDevice *out)
 {
     VkLayerDeviceCreateInfo *link = NULL;
     PFN_vkSetDeviceLoaderData set_loader_data = NULL;
 
-    for (VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)info->pNext; l != NULL; l = (VkLayerDeviceCreateInfo *)l->pNext) {
+    for (VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)info->pNext; l != NULL;
+         l = (VkLayerDeviceCreateInfo *)l->pNext) {
         if (l->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
             continue;
         if (l->function == VK_LAYER_LINK_INFO && link == NULL)
@@ -588,7 +624,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (devices[i].key == NULL || devices[i].key == key_of(*out)) {
             struct device *d = &devices[i];
-            *d = (struct device){ .key = key_of(*out), .handle = *out, .get = get, .set_loader_data = set_loader_data };
+            *d = (struct device){
+                .key = key_of(*out), .handle = *out, .get = get, .set_loader_data = set_loader_data
+            };
 #define GET(name) d->next.name = (PFN_vk##name)get(*out, "vk" #name);
             DEVICE_FUNCTIONS(GET)
 #undef GET
@@ -598,7 +636,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     return result;
 }
 
-static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *calls)
+static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device,
+                                                 const VkAllocationCallbacks *calls)
 {
     struct device *d = device_of(device);
     const PFN_vkDestroyDevice destroy = d->next.DestroyDevice;
@@ -614,7 +653,10 @@ static const struct {
     PFN_vkVoidFunction function;
     bool is_of_instance;
 } functions[] = {
-#define OF(name, function, is_of_instance) { "vk" name, (PFN_vkVoidFunction)(function), is_of_instance }
+#define OF(name, function, is_of_instance)                        \
+    {                                                             \
+        "vk" name, (PFN_vkVoidFunction)(function), is_of_instance \
+    }
     OF("CreateInstance", create_instance, true),
     OF("DestroyInstance", destroy_instance, true),
     OF("CreateDevice", create_device, true),
@@ -640,8 +682,9 @@ static const struct {
 static PFN_vkVoidFunction find(const char *name, bool is_device)
 {
     if (strcmp(name, "vkQueueSubmit") == 0)
-        return lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE ? (PFN_vkVoidFunction)submit_and_spoil
-                                                                           : (PFN_vkVoidFunction)submit;
+        return lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE
+                   ? (PFN_vkVoidFunction)submit_and_spoil
+                   : (PFN_vkVoidFunction)submit;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(functions[i].name, name) == 0 && !(is_device && functions[i].is_of_instance))
             return functions[i].function;
@@ -656,7 +699,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice device,
     return own != NULL ? own : device_of(device)->get(device, name);
 }
 
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance instance, const char *name)
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance instance,
+                                                                  const char *name)
 {
     if (strcmp(name, "vkGetInstanceProcAddr") == 0)
         return (PFN_vkVoidFunction)get_instance_proc;
@@ -668,7 +712,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance ins
     return instance_of(instance)->get(instance, name);
 }
 
-EXPORT VKAPI_ATTR VkResult VKAPI_CALL vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
+EXPORT VKAPI_ATTR VkResult VKAPI_CALL
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
 {
     if (version->loaderLayerInterfaceVersion > 2)
         version->loaderLayerInterfaceVersion = 2;

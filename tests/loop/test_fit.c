@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_trainer_fit: the bits and the means of a loop of steps, whatever the way of the steps; how it ends; what its epoch
-   function may do. And copse_strategy_open. */
+/* copse_trainer_fit: the bits and the means of a loop of steps, whatever the way of the steps; how
+   it ends; what its epoch function may do. And copse_strategy_open. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,7 +26,8 @@ static copse_dataset *dataset_of(const float *from, size_t rows)
     copse_dataset *data = NULL;
     const struct copse_array_view xs = { COPSE_ELEMENT_F32, 2, { rows, MODEL_IN }, from };
     const struct copse_array_view ys = { COPSE_ELEMENT_I32, 1, { rows }, y };
-    OK(copse_dataset_create(ctx, &xs, &ys, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
+    OK(copse_dataset_create(ctx, &xs, &ys,
+                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
     return data;
 }
 
@@ -40,8 +41,10 @@ static struct job begin(copse_strategy *st, struct copse_trainer_params params)
     OK(model_create(j.m, st));
     j.data = dataset_of(x, ROWS);
     j.held_out = dataset_of(x, 33);
-    OK(copse_batches_create(j.data, &(struct copse_batches_params){ .batch = BATCH, .seed = 4 }, &j.batches));
-    OK(copse_batches_create(j.held_out, &(struct copse_batches_params){ .batch = BATCH, .no_shuffle = true },
+    OK(copse_batches_create(j.data, &(struct copse_batches_params){ .batch = BATCH, .seed = 4 },
+                            &j.batches));
+    OK(copse_batches_create(j.held_out,
+                            &(struct copse_batches_params){ .batch = BATCH, .no_shuffle = true },
                             &j.held_batches));
     params.loss = model_loss;
     params.user = j.m;
@@ -86,7 +89,8 @@ static copse_status keep_epoch(void *user, const struct copse_epoch *e, bool *st
     return to->answer;
 }
 
-/* The loop that copse_trainer_fit stands for, a step at a time; means over the examples of an epoch. */
+/* The loop that copse_trainer_fit stands for, a step at a time; means over the examples of an
+   epoch. */
 static void loop(struct job *j, double loss[EPOCHS], double accuracy[EPOCHS])
 {
     for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
@@ -124,7 +128,8 @@ static copse_strategy *cores(uint32_t steps_per_run)
 {
     copse_strategy *st = NULL;
     static const char *const ids[] = { "host:0", "host:0" };
-    OK(copse_accelerator_create(ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = steps_per_run }, &st));
+    OK(copse_accelerator_create(
+        ctx, ids, 2, &(struct copse_accelerator_params){ .steps_per_run = steps_per_run }, &st));
     return st;
 }
 
@@ -133,8 +138,8 @@ static copse_strategy *mirrored(size_t count)
     return rig_strategy(count, NULL);
 }
 
-static void check_fit(copse_strategy *by_hand, copse_strategy *fitted, struct copse_trainer_params params,
-                      struct copse_trainer_params fit_params)
+static void check_fit(copse_strategy *by_hand, copse_strategy *fitted,
+                      struct copse_trainer_params params, struct copse_trainer_params fit_params)
 {
     float want[VALUES], is[VALUES];
     double loss[EPOCHS], accuracy[EPOCHS];
@@ -145,8 +150,10 @@ static void check_fit(copse_strategy *by_hand, copse_strategy *fitted, struct co
     end(&j);
     j = begin(fitted, fit_params);
     OK(copse_trainer_fit(j.t, j.batches,
-                         &(struct copse_fit_params){ .epochs = EPOCHS, .held_out = j.held_batches,
-                                                     .on_epoch = keep_epoch, .user = &epochs }));
+                         &(struct copse_fit_params){ .epochs = EPOCHS,
+                                                     .held_out = j.held_batches,
+                                                     .on_epoch = keep_epoch,
+                                                     .user = &epochs }));
     read_all(&j, is);
     assert_memory_equal(is, want, sizeof want);
     assert_int_equal(epochs.count, EPOCHS);
@@ -163,7 +170,8 @@ static void check_fit(copse_strategy *by_hand, copse_strategy *fitted, struct co
 static void bits_and_means_are_those_of_a_loop(void **state)
 {
     (void)state;
-    const struct copse_trainer_params plain = { 0 }, fed = { .prefetch = 2 }, gathered = { .accumulate = 2 };
+    const struct copse_trainer_params plain = { 0 }, fed = { .prefetch = 2 },
+                                      gathered = { .accumulate = 2 };
     check_fit(mirrored(1), mirrored(1), plain, plain);
     check_fit(mirrored(3), mirrored(3), plain, plain);
     check_fit(mirrored(3), mirrored(3), plain, fed);
@@ -189,8 +197,10 @@ static void held_out_part_is_a_mean_over_its_examples(void **state)
     struct epochs epochs = { 0 };
     struct copse_step_result r;
     struct job j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
-    OK(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 1, .held_out = j.held_batches,
-                                                                    .on_epoch = keep_epoch, .user = &epochs }));
+    OK(copse_trainer_fit(
+        j.t, j.batches,
+        &(struct copse_fit_params){
+            .epochs = 1, .held_out = j.held_batches, .on_epoch = keep_epoch, .user = &epochs }));
     const struct copse_host_batch all = { RIG_XY(MODEL_IN, x, y), .count = 33 };
     OK(copse_trainer_evaluate(j.t, &all, &r));
     assert_true(fabs(epochs.at[0].held_out.loss - r.loss) <= 1e-6 * r.loss);
@@ -210,10 +220,12 @@ static void function_stops_and_later_call_continues(void **state)
     read_all(&j, want);
     end(&j);
     j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
-    OK(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = EPOCHS, .on_epoch = keep_epoch,
-                                                                    .user = &epochs }));
+    OK(copse_trainer_fit(
+        j.t, j.batches,
+        &(struct copse_fit_params){ .epochs = EPOCHS, .on_epoch = keep_epoch, .user = &epochs }));
     assert_int_equal(epochs.count, 2);
-    OK(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = EPOCHS, .first = 2 }));
+    OK(copse_trainer_fit(j.t, j.batches,
+                         &(struct copse_fit_params){ .epochs = EPOCHS, .first = 2 }));
     read_all(&j, is);
     assert_memory_equal(is, want, sizeof want);
     end(&j);
@@ -224,16 +236,24 @@ static void errors_end_it(void **state)
     (void)state;
     struct epochs epochs = { .answer = COPSE_ERR_IO };
     struct job j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
-    assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 0 }), COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 1, .first = 2 }),
+    assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 0 }),
                      COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = EPOCHS, .on_epoch = keep_epoch,
-                                                                                  .user = &epochs }), COPSE_ERR_IO);
+    assert_int_equal(
+        copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 1, .first = 2 }),
+        COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_trainer_fit(j.t, j.batches,
+                                       &(struct copse_fit_params){ .epochs = EPOCHS,
+                                                                   .on_epoch = keep_epoch,
+                                                                   .user = &epochs }),
+                     COPSE_ERR_IO);
     assert_int_equal(epochs.count, 1);
     end(&j);
 
-    j = begin(mirrored(2), (struct copse_trainer_params){ .optimizer = { .learning_rate = 1e30f } });
-    assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = EPOCHS }), COPSE_ERR_NONFINITE);
+    j = begin(mirrored(2),
+              (struct copse_trainer_params){ .optimizer = { .learning_rate = 1e30f } });
+    assert_int_equal(
+        copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = EPOCHS }),
+        COPSE_ERR_NONFINITE);
     assert_non_null(strstr(copse_last_error(), "step "));
     end(&j);
 }
@@ -269,10 +289,14 @@ static void function_may_use_but_not_release(void **state)
     static copse_epoch_fn *const refused[] = { release_trainer, release_batches };
     (void)state;
     struct job j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
-    OK(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 2, .on_epoch = use_the_trainer, .user = &j }));
+    OK(copse_trainer_fit(
+        j.t, j.batches,
+        &(struct copse_fit_params){ .epochs = 2, .on_epoch = use_the_trainer, .user = &j }));
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        assert_int_equal(copse_trainer_fit(j.t, j.batches, &(struct copse_fit_params){ .epochs = 2, .on_epoch = refused[i],
-                                                                                      .user = &j }), COPSE_ERR_CONTEXT);
+        assert_int_equal(copse_trainer_fit(j.t, j.batches,
+                                           &(struct copse_fit_params){
+                                               .epochs = 2, .on_epoch = refused[i], .user = &j }),
+                         COPSE_ERR_CONTEXT);
         assert_non_null(j.t);
         assert_non_null(j.batches);
     }

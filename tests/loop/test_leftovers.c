@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a monitor finds beside checkpoints: leftovers of killed processes go, what another process is
-   writing at the moment stays. */
+/* What a monitor finds beside checkpoints: leftovers of killed processes go, what another process
+   is writing at the moment stays. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,7 +87,8 @@ static void what_a_living_process_writes_stays(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_false(stays("run", "step-000000000004.safetensors", child));
     assert_false(stays("one.safetensors", "one.safetensors", child));
-    assert_false(stays("run", "step-000000000004.safetensors", getpid())); /* of an earlier process */
+    /* of an earlier process */
+    assert_false(stays("run", "step-000000000004.safetensors", getpid()));
     temp_end();
 }
 

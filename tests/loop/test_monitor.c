@@ -131,7 +131,8 @@ static void mon_2(void **state)
     expect_wrong(whole, &(struct copse_monitor_params){ .every_steps = 3 }, "no folder or file");
     expect_wrong(whole, &(struct copse_monitor_params){ .keep = 3 }, "no folder or file");
     expect_wrong(whole, &(struct copse_monitor_params){ .folder = folder, .file = file }, "both");
-    expect_wrong(whole, &(struct copse_monitor_params){ .file = file, .keep = 2 }, "one checkpoint");
+    expect_wrong(whole, &(struct copse_monitor_params){ .file = file, .keep = 2 },
+                 "one checkpoint");
     expect_wrong(whole, &(struct copse_monitor_params){ .file = "" }, "empty");
     expect_wrong(whole, &(struct copse_monitor_params){ .file = file, .every_seconds = -1.0 },
                  "every -1 seconds");
@@ -284,7 +285,9 @@ static void damaged_checkpoints_are_passed_over(void **state)
 {
     (void)state;
     copse_context *ctx = open_context();
-    const struct copse_monitor_params p = { .folder = temp_path("run"), .every_steps = 2, .keep = 3 };
+    const struct copse_monitor_params p = { .folder = temp_path("run"),
+                                            .every_steps = 2,
+                                            .keep = 3 };
     struct job j = { .epochs = EPOCHS, .seed = 21 };
     struct copse_monitor_info info;
     struct life l = { .ctx = ctx };
@@ -360,7 +363,7 @@ static void one_file_is_enough(void **state)
     OK(start(&l, &j, &p));
     OK(copse_monitor_run(l.m, 10, NULL));
     copse_monitor_describe(l.m, &info);
-    assert_int_equal(info.saved, 11); /* the first, and one every step */
+    assert_int_equal(info.saved, 11);  /* the first, and one every step */
     OK(copse_monitor_checkpoint(l.m)); /* there already */
     copse_monitor_describe(l.m, &info);
     assert_int_equal(info.saved, 11);
@@ -400,13 +403,17 @@ static copse_context *open_fake(void)
 }
 
 static const struct job fake_job = {
-    .devices = { "fake:0", "fake:1", "host:0" }, .device_count = 3, .epochs = 2, .seed = 4,
+    .devices = { "fake:0", "fake:1", "host:0" },
+    .device_count = 3,
+    .epochs = 2,
+    .seed = 4,
 };
 
 static void mon_4(void **state)
 {
     (void)state;
-    static const enum fake_fn places[] = { FAKE_WRITE, FAKE_REPLAY, FAKE_SUBMIT, FAKE_WAIT, FAKE_READ };
+    static const enum fake_fn places[] = { FAKE_WRITE, FAKE_REPLAY, FAKE_SUBMIT, FAKE_WAIT,
+                                           FAKE_READ };
     copse_context *ctx = open_fake();
     float *wanted = undisturbed(ctx, &fake_job);
     copse_context_release(&ctx);
@@ -431,7 +438,8 @@ static void mon_4(void **state)
             if (info.recoveries > 0)
                 assert_non_null(strstr(log_text, "starting over from"));
             recovered += (unsigned)info.recoveries;
-            copse_fake.devices[0].faults[places[i]].at = copse_fake.devices[1].faults[places[i]].at = 0;
+            copse_fake.devices[0].faults[places[i]].at =
+                copse_fake.devices[1].faults[places[i]].at = 0;
             check_values(&l.j, wanted);
             stop(&l);
             copse_context_release(&l.ctx);
@@ -442,7 +450,9 @@ static void mon_4(void **state)
 
     /* For good: an error after the retries, the checkpoint as it was, and it still loads. */
     struct life l = { .ctx = open_fake() };
-    const struct copse_monitor_params p = { .file = temp_path("run"), .every_steps = 3, .retries = 2 };
+    const struct copse_monitor_params p = { .file = temp_path("run"),
+                                            .every_steps = 3,
+                                            .retries = 2 };
     struct copse_monitor_info info;
     uint64_t done;
     OK(start(&l, &fake_job, &p));
@@ -478,8 +488,11 @@ static void a_run_goes_on_without_the_device(void **state)
 {
     (void)state;
     struct life l = { .ctx = open_fake() };
-    struct job j = { .devices = { "host:0", "fake:0", "fake:1" }, .device_count = 3, .epochs = 2,
-                     .seed = 4, .lose_after = 2 };
+    struct job j = { .devices = { "host:0", "fake:0", "fake:1" },
+                     .device_count = 3,
+                     .epochs = 2,
+                     .seed = 4,
+                     .lose_after = 2 };
     const struct copse_monitor_params p = { .folder = temp_path("run"), .every_steps = 2 };
     uint64_t done;
     struct job whole = j;
@@ -526,9 +539,14 @@ static void an_update_cut_short_is_repeated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(mon_1), TEST(mon_2), TEST(mon_3), TEST(mon_4),
-        TEST(damaged_checkpoints_are_passed_over), TEST(one_file_is_enough),
-        TEST(a_run_goes_on_without_the_device), TEST(an_update_cut_short_is_repeated),
+        TEST(mon_1),
+        TEST(mon_2),
+        TEST(mon_3),
+        TEST(mon_4),
+        TEST(damaged_checkpoints_are_passed_over),
+        TEST(one_file_is_enough),
+        TEST(a_run_goes_on_without_the_device),
+        TEST(an_update_cut_short_is_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a monitor as files: how often they are written, and how another process finds them. */
+/* Checkpoints of a monitor as files: how often they are written, and how another process finds
+   them. */
 #include "copse/distribute/evaluator.h"
 #include "copse/loop/monitor.h"
 #include "core/base/base.h"
@@ -15,7 +16,8 @@ static copse_context *open_context(void)
 
 /* ---- finding ---- */
 
-static void expect_found(copse_context *ctx, const char *folder, uint64_t from, bool is_newest, uint64_t progress)
+static void expect_found(copse_context *ctx, const char *folder, uint64_t from, bool is_newest,
+                         uint64_t progress)
 {
     struct copse_found_checkpoint found;
     char name[64];
@@ -39,7 +41,8 @@ static void checkpoints_are_found_by_others(void **state)
     temp_text("step-000000000100.safetensors", "x");
     temp_text("step-50.safetensors", "x"); /* none of a monitor's */
     temp_text("step-000000000060.safetensors.old", "x");
-    const char *leftover = temp_text("step-000000000070.safetensors.tmp1f3-0", "x"); /* the writer's affair */
+    /* the writer's affair */
+    const char *leftover = temp_text("step-000000000070.safetensors.tmp1f3-0", "x");
     expect_found(ctx, folder, 0, false, 0);
     expect_found(ctx, folder, 1, false, 20);
     expect_found(ctx, folder, 20, false, 20);
@@ -95,11 +98,12 @@ static uint64_t come_to(void *user)
     return ((const struct walker *)user)->progress;
 }
 
-static void expect_saved(copse_context *ctx, const struct copse_monitor_params *p, const uint64_t *saved,
-                         size_t count)
+static void expect_saved(copse_context *ctx, const struct copse_monitor_params *p,
+                         const uint64_t *saved, size_t count)
 {
-    static const struct copse_step_functions functions = { .run = walk, .save = keep, .restore = bring_back,
-                                                           .progress = come_to };
+    static const struct copse_step_functions functions = {
+        .run = walk, .save = keep, .restore = bring_back, .progress = come_to
+    };
     struct walker w = { 0 };
     copse_step *step;
     copse_monitor *m;
@@ -152,14 +156,17 @@ static uint64_t disk_progress(void *user)
     return ((const struct disk *)user)->runs;
 }
 
-static const struct copse_step_functions disk_functions = { .run = disk_run, .save = disk_save, .restore = bring_back,
-                                                            .progress = disk_progress };
+static const struct copse_step_functions disk_functions = {
+    .run = disk_run, .save = disk_save, .restore = bring_back, .progress = disk_progress
+};
 
 static copse_monitor *disk_monitor(copse_context *ctx, struct disk *d, copse_step **step)
 {
     copse_monitor *m;
     OK(copse_step_create(ctx, NULL, &disk_functions, d, step));
-    OK(copse_monitor_create(*step, &(struct copse_monitor_params){ .folder = temp_path("disk"), .every_steps = 3 }, &m));
+    OK(copse_monitor_create(
+        *step, &(struct copse_monitor_params){ .folder = temp_path("disk"), .every_steps = 3 },
+        &m));
     return m;
 }
 
@@ -183,7 +190,8 @@ static void a_checkpoint_that_fails_ends_nothing(void **state)
     assert_int_equal(info.saved, 3);
     assert_non_null(strstr(info.newest, "step-000000000010"));
     /* one line where it begins, and one where it ends */
-    assert_non_null(strstr(warnings, "No space left on device; it goes on, the newest checkpoint is "));
+    assert_non_null(
+        strstr(warnings, "No space left on device; it goes on, the newest checkpoint is "));
     assert_non_null(strstr(warnings, "step-000000000000.safetensors\n"));
     assert_non_null(strstr(warnings, "checkpoints are written again"));
     const char *first = strchr(warnings, '\n');
@@ -191,7 +199,8 @@ static void a_checkpoint_that_fails_ends_nothing(void **state)
     copse_monitor_release(&m);
     copse_step_release(&step);
 
-    /* The last one is an error, after all steps; a call may try it again. Other errors end the run, and so does the first. */
+    /* The last one is an error, after all steps; a call may try it again. Other errors end the run,
+       and so does the first. */
     d = (struct disk){ .fails = 1 << 4, .failure = COPSE_ERR_IO };
     m = disk_monitor(ctx, &d, &step);
     FAILS(COPSE_ERR_IO, copse_monitor_run(m, COPSE_ALL, NULL), "No space left");
@@ -209,7 +218,10 @@ static void a_checkpoint_that_fails_ends_nothing(void **state)
     copse_step_release(&step);
     d = (struct disk){ .fails = 1, .failure = COPSE_ERR_IO };
     OK(copse_step_create(ctx, NULL, &disk_functions, &d, &step));
-    FAILS(COPSE_ERR_IO, copse_monitor_create(step, &(struct copse_monitor_params){ .folder = temp_path("first") }, &m), "No space left");
+    FAILS(COPSE_ERR_IO,
+          copse_monitor_create(step, &(struct copse_monitor_params){ .folder = temp_path("first") },
+                               &m),
+          "No space left");
     copse_step_release(&step);
     copse_context_release(&ctx);
 }
@@ -227,15 +239,18 @@ static void intervals_count_steps_or_progress(void **state)
     expect_saved(ctx, &(struct copse_monitor_params){ .folder = folder, .every_steps = 4 },
                  (const uint64_t[]){ 0, 17, 34, 48 }, 4);
     /* whichever comes first */
-    expect_saved(ctx, &(struct copse_monitor_params){ .folder = folder, .every_steps = 3, .every_progress = 10 },
-                 (const uint64_t[]){ 0, 10, 22, 34, 46, 48 }, 6);
+    expect_saved(
+        ctx,
+        &(struct copse_monitor_params){ .folder = folder, .every_steps = 3, .every_progress = 10 },
+        (const uint64_t[]){ 0, 10, 22, 34, 46, 48 }, 6);
     copse_monitor *m;
     copse_step *step;
     struct walker w = { 0 };
     static const struct copse_step_functions functions = { .run = walk };
     OK(copse_step_create(ctx, NULL, &functions, &w, &step));
-    assert_int_equal(copse_monitor_create(step, &(struct copse_monitor_params){ .every_progress = 1 }, &m),
-                     COPSE_ERR_ARGUMENT);
+    assert_int_equal(
+        copse_monitor_create(step, &(struct copse_monitor_params){ .every_progress = 1 }, &m),
+        COPSE_ERR_ARGUMENT);
     copse_step_release(&step);
     copse_context_release(&ctx);
 }

@@ -78,16 +78,17 @@ static void local_open(struct local_job *l, copse_step **step)
     static const copse_aggregation aggregations[] = { COPSE_AGGREGATION_SUM, COPSE_AGGREGATION_SUM,
                                                       COPSE_AGGREGATION_MEAN,
                                                       COPSE_AGGREGATION_ONLY_FIRST_REPLICA };
-    static const struct copse_step_functions functions = { .run = local_run, .save = local_save,
-                                                           .restore = local_restore,
-                                                           .progress = local_progress };
+    static const struct copse_step_functions functions = {
+        .run = local_run, .save = local_save, .restore = local_restore, .progress = local_progress
+    };
     copse_dataset *data;
     OK(job_make(&l->j, &l->t));
     copse_strategy *st = copse_trainer_strategy(l->t);
     for (int i = 0; i < LOCALS; i++)
         OK(copse_variable_create(
             st,
-            &(struct copse_variable_params){ .name = names[i], .shape = COPSE_SCALAR,
+            &(struct copse_variable_params){ .name = names[i],
+                                             .shape = COPSE_SCALAR,
                                              .type = i == COUNTED ? COPSE_I32 : COPSE_F32,
                                              .synchronization = COPSE_SYNC_ON_READ,
                                              .aggregation = aggregations[i] },

@@ -23,7 +23,8 @@ struct line {
     copse_variable *w, *b;
 };
 
-static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     const struct line *l = user;
     copse_tensor *y, *one;
@@ -51,13 +52,13 @@ static copse_status line_make(void *user, copse_trainer **out)
         s = copse_variable_create(
             st, &(struct copse_variable_params){ .name = "b", .shape = COPSE_SHAPE(1) }, &l->b);
     if (s == COPSE_OK)
-        s = copse_trainer_create(
-            st,
-            &(struct copse_trainer_params){
-                .loss = line_loss, .user = l,
-                .reduction = l->is_constant ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM,
-                .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f } },
-            out);
+        s = copse_trainer_create(st,
+                                 &(struct copse_trainer_params){
+                                     .loss = line_loss,
+                                     .user = l,
+                                     .reduction = l->is_constant ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM,
+                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f } },
+                                 out);
     copse_strategy_release(&st);
     return s;
 }
@@ -197,8 +198,9 @@ static void step_4(void **state)
     for (size_t mixture = 0; mixture < job_mixtures(ctx) / 4; mixture++) {
         /* Three replicas: the last one has no example. */
         for (size_t n = 2; n <= 3; n++) {
-            struct line l = { .x = two, .rows = 2, .is_constant = true, .outputs = wanted,
-                              .output_count = 2 };
+            struct line l = {
+                .x = two, .rows = 2, .is_constant = true, .outputs = wanted, .output_count = 2
+            };
             line_devices(&l, n, mixture);
             copse_step *step = line_step(&l, 2);
             OK(copse_step_run(step));
@@ -212,8 +214,12 @@ static void step_4(void **state)
             assert_int_equal(copse_outputs_get(outputs, "nothing", &out), COPSE_ERR_ARGUMENT);
             copse_step_release(&step);
         }
-        struct line l = { .x = three, .rows = 3, .is_constant = true, .iterations = 3,
-                          .outputs = wanted, .output_count = 1 };
+        struct line l = { .x = three,
+                          .rows = 3,
+                          .is_constant = true,
+                          .iterations = 3,
+                          .outputs = wanted,
+                          .output_count = 1 };
         line_devices(&l, 1, mixture);
         copse_step *step = line_step(&l, 1);
         OK(copse_step_run(step));
@@ -224,8 +230,9 @@ static void step_4(void **state)
     }
     /* Asking for what is not reported. */
     static const struct copse_output_params unknown = { .name = "accuracy" };
-    struct line l = { .x = two, .rows = 2, .is_constant = true, .outputs = &unknown,
-                      .output_count = 1 };
+    struct line l = {
+        .x = two, .rows = 2, .is_constant = true, .outputs = &unknown, .output_count = 1
+    };
     line_devices(&l, 1, 0);
     copse_step *step = line_step(&l, 1);
     OK(copse_step_run(step));
@@ -315,7 +322,9 @@ static void step_6(void **state)
     struct line l = { .x = x, .rows = 5 };
     copse_strategy *st;
     const char *host = "host:0";
-    struct copse_input_params input = { .dataset = line_dataset, .user = &l, .epochs = 2,
+    struct copse_input_params input = { .dataset = line_dataset,
+                                        .user = &l,
+                                        .epochs = 2,
                                         .batches = { .batch = 2, .no_shuffle = true } };
     OK(copse_mirrored_create(ctx, &host, 1, NULL, &st));
     OK(copse_input_step_create(ctx, st, &input, NULL, NULL, &step));
@@ -323,7 +332,8 @@ static void step_6(void **state)
     assert_int_equal(copse_step_run(step), COPSE_ERR_UNSUPPORTED);
     for (int i = 0; i < 6; i++) {
         OK(copse_step_next(step, &batch));
-        assert_true(batch.epoch == (uint32_t)(i / 3) && rig_floats(&batch)[0] == (float)(1 + i % 3 * 2));
+        assert_true(batch.epoch == (uint32_t)(i / 3) &&
+                    rig_floats(&batch)[0] == (float)(1 + i % 3 * 2));
     }
     assert_int_equal(copse_step_next(step, &batch), COPSE_ERR_END);
     OK(copse_step_seek(step, &(struct copse_position){ 1, 2 }));
@@ -342,8 +352,12 @@ static void step_6(void **state)
         { .name = "loss", .reduction = COPSE_OUTPUT_SUM, .initial = 7.0 },
         { .name = "again", .reduction = COPSE_OUTPUT_NONE, .initial = -1.0 },
     };
-    struct line none = { .x = x, .rows = 5, .iterations = COPSE_NO_ITERATIONS, .is_constant = true,
-                         .outputs = wanted, .output_count = 2 };
+    struct line none = { .x = x,
+                         .rows = 5,
+                         .iterations = COPSE_NO_ITERATIONS,
+                         .is_constant = true,
+                         .outputs = wanted,
+                         .output_count = 2 };
     struct copse_output out;
     copse_outputs *outputs;
     line_devices(&none, 2, 1);
@@ -407,9 +421,14 @@ static void a_cancelled_step_loses_no_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_1), cmocka_unit_test(step_2), cmocka_unit_test(step_3),
-        cmocka_unit_test(step_4), cmocka_unit_test(step_5), cmocka_unit_test(step_6),
-        cmocka_unit_test(iterations_are_steps), cmocka_unit_test(a_cancelled_step_loses_no_batch),
+        cmocka_unit_test(step_1),
+        cmocka_unit_test(step_2),
+        cmocka_unit_test(step_3),
+        cmocka_unit_test(step_4),
+        cmocka_unit_test(step_5),
+        cmocka_unit_test(step_6),
+        cmocka_unit_test(iterations_are_steps),
+        cmocka_unit_test(a_cancelled_step_loses_no_batch),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

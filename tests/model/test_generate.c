@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts written by models: each token is the most likely one behind the window that ends there, while the window fills and
-   while it slides; seeds; the function that takes the tokens; wrong models, prompts and settings. */
+/* Texts written by models: each token is the most likely one behind the window that ends there,
+   while the window fills and while it slides; seeds; the function that takes the tokens; wrong
+   models, prompts and settings. */
 #include "tests/rig/model_rig.h"
 
 #include "copse/data/source.h"
@@ -10,21 +11,27 @@
 
 enum { WINDOW = 6, LENGTH = 20 };
 
-static const char rhyme[] = "the rain in spain stays mainly in the plain, and the same again in maine: "
-                            "the rain in spain stays mainly in the plain.\n";
+static const char rhyme[] =
+    "the rain in spain stays mainly in the plain, and the same again in maine: "
+    "the rain in spain stays mainly in the plain.\n";
 
-static copse_dataset *make_text(const char *text, size_t size, copse_tokens tokens, copse_text_rows rows,
-                                const copse_schema *schema)
+static copse_dataset *make_text(const char *text, size_t size, copse_tokens tokens,
+                                copse_text_rows rows, const copse_schema *schema)
 {
     copse_dataset *data = NULL;
-    const struct copse_text_params how = { .tokens = tokens, .context = WINDOW, .stride = 1, .rows = rows };
+    const struct copse_text_params how = {
+        .tokens = tokens, .context = WINDOW, .stride = 1, .rows = rows
+    };
     const struct copse_source_params source = { .text = &how };
-    OK(copse_text_create(ctx, text, size, &(struct copse_dataset_params){ .schema = schema, .source = &source }, &data));
+    OK(copse_text_create(ctx, text, size,
+                         &(struct copse_dataset_params){ .schema = schema, .source = &source },
+                         &data));
     return data;
 }
 
 /* A model of the rhyme after some epochs. */
-static copse_model *make_rhyme_model(copse_tokens tokens, const char *network, int epochs, size_t replicas)
+static copse_model *make_rhyme_model(copse_tokens tokens, const char *network, int epochs,
+                                     size_t replicas)
 {
     copse_strategy *st = strategy_of(ctx, replicas);
     copse_dataset *data = make_text(rhyme, strlen(rhyme), tokens, COPSE_TEXT_WINDOWS, NULL);
@@ -69,15 +76,16 @@ static uint32_t largest(const float *row, uint32_t count)
     return best;
 }
 
-/* The most likely token behind `count` tokens: by copse_model_predict if they are a window, otherwise by the outputs of a
-   window whose other positions are filled with `filler`. */
+/* The most likely token behind `count` tokens: by copse_model_predict if they are a window,
+   otherwise by the outputs of a window whose other positions are filled with `filler`. */
 static uint32_t expected(copse_model *m, const char *text, size_t count, uint8_t filler)
 {
     const uint32_t v = m->is.outputs;
     float values[WINDOW * 256];
     uint8_t window[WINDOW];
     if (count >= WINDOW) {
-        copse_dataset *end = make_text(text, count, COPSE_TOKENS_CHARACTERS, COPSE_TEXT_END, copse_model_schema(m));
+        copse_dataset *end =
+            make_text(text, count, COPSE_TOKENS_CHARACTERS, COPSE_TEXT_END, copse_model_schema(m));
         OK(copse_model_predict(m, end, values));
         copse_dataset_release(&end);
         return largest(values, v);
@@ -89,7 +97,9 @@ static uint32_t expected(copse_model *m, const char *text, size_t count, uint8_t
             token++;
         window[i] = token;
     }
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_U8, COPSE_SHAPE(WINDOW), window }), .count = 1 };
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", COPSE_U8, COPSE_SHAPE(WINDOW), window }), .count = 1
+    };
     OK(copse__model_outputs(m, &batch, false, values));
     return largest(values + (count - 1) * v, v);
 }
@@ -102,13 +112,16 @@ static void each_token_is_the_most_likely_one_behind_the_window(void **state)
         { "embedding in 4; flatten; dense out", "the ra" },
         { "embedding in 4; flatten; dense out", "stays mainly" },
         { "embedding in 4; dense out", "p" },
-        { "embedding in 8; positions; residual { layer_norm; attention 2 causal=yes }; dense out", "sp" },
-        { "embedding in 8; positions; residual { layer_norm; attention 2 causal=yes }; dense out", "mainly in" },
+        { "embedding in 8; positions; residual { layer_norm; attention 2 causal=yes }; dense out",
+          "sp" },
+        { "embedding in 8; positions; residual { layer_norm; attention 2 causal=yes }; dense out",
+          "mainly in" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, cases[i].network, 4, 1 + i % 2);
-        const struct written w = generate(m, cases[i].prompt, (struct copse_generate_params){ .seed = 5 });
+        const struct written w =
+            generate(m, cases[i].prompt, (struct copse_generate_params){ .seed = 5 });
         char text[100];
         size_t size = strlen(cases[i].prompt);
         memcpy(text, cases[i].prompt, size);
@@ -128,7 +141,8 @@ static void an_empty_prompt_is_a_line_end(void **state)
     (void)state;
     copse_model *m = make_rhyme_model(COPSE_TOKENS_BYTES, "embedding in 4; dense out", 3, 1);
     const struct copse_generate_params how = { .seed = 3, .temperature = 1.0f };
-    const struct written empty = generate(m, NULL, how), line = generate(m, "\n", how), other = generate(m, "r", how);
+    const struct written empty = generate(m, NULL, how), line = generate(m, "\n", how),
+                         other = generate(m, "r", how);
     assert_memory_equal(empty.tokens, line.tokens, LENGTH * sizeof(uint32_t));
     assert_memory_not_equal(empty.tokens, other.tokens, LENGTH * sizeof(uint32_t));
     copse_model_release(&m);
@@ -148,12 +162,14 @@ static void the_same_seed_gives_the_same_text(void **state)
         assert_int_equal((unsigned char)one.text[i], one.tokens[i]);
     how.top_k = 1;
     const struct written narrow = generate(m, "r", how);
-    const struct written greedy = generate(m, "r", (struct copse_generate_params){ .length = 3 * LENGTH });
+    const struct written greedy =
+        generate(m, "r", (struct copse_generate_params){ .length = 3 * LENGTH });
     assert_memory_equal(narrow.tokens, greedy.tokens, sizeof narrow.tokens);
     copse_model_release(&m);
 }
 
-/* Of a network whose outputs are all 0, the bytes of the training text have equal probabilities, and other bytes none. */
+/* Of a network whose outputs are all 0, the bytes of the training text have equal probabilities,
+   and other bytes none. */
 static void each_token_is_drawn_with_a_number_of_its_own(void **state)
 {
     static const float zeros[256 * 4];
@@ -163,7 +179,8 @@ static void each_token_is_drawn_with_a_number_of_its_own(void **state)
     copse_model *m = make_rhyme_model(COPSE_TOKENS_BYTES, "embedding in 4; dense out", 1, 1);
     for (size_t i = 0; i < m->variable_count; i++)
         OK(copse_variable_assign(m->variables[i], zeros));
-    const struct written w = generate(m, "r", (struct copse_generate_params){ .temperature = 1.0f, .length = 3 * LENGTH });
+    const struct written w = generate(
+        m, "r", (struct copse_generate_params){ .temperature = 1.0f, .length = 3 * LENGTH });
     for (const char *c = rhyme; *c; c++) {
         all += !is_there[(unsigned char)*c];
         is_there[(unsigned char)*c] = true;
@@ -181,7 +198,8 @@ static copse_status call_the_model(void *user, uint32_t token, const char *text,
 {
     struct written w = { .count = 0 };
     (void)token, (void)text, (void)size;
-    return copse_model_generate(user, "r", 1, &(struct copse_generate_params){ .length = 1 }, take, &w);
+    return copse_model_generate(user, "r", 1, &(struct copse_generate_params){ .length = 1 }, take,
+                                &w);
 }
 
 static void the_function_that_takes_tokens_may_stop_and_may_not_call_the_model(void **state)
@@ -192,12 +210,14 @@ static void the_function_that_takes_tokens_may_stop_and_may_not_call_the_model(v
     struct written w = { .most = 3 };
     assert_int_equal(copse_model_generate(m, "r", 1, &how, take, &w), COPSE_ERR_CANCELLED);
     assert_int_equal(w.count, 3);
-    FAILS(COPSE_ERR_CONTEXT, copse_model_generate(m, "r", 1, &how, call_the_model, m), "the function that takes the tokens");
+    FAILS(COPSE_ERR_CONTEXT, copse_model_generate(m, "r", 1, &how, call_the_model, m),
+          "the function that takes the tokens");
     copse_model_release(&m);
 }
 
 /* Nothing is written. */
-static void refused(copse_model *m, const char *prompt, struct copse_generate_params how, copse_status code, const char *error)
+static void refused(copse_model *m, const char *prompt, struct copse_generate_params how,
+                    copse_status code, const char *error)
 {
     struct written w = { .count = 0 };
     FAILS(code, copse_model_generate(m, prompt, strlen(prompt), &how, take, &w), error);
@@ -208,23 +228,34 @@ static void wrong_models_prompts_and_settings_are_refused(void **state)
 {
     static const float x[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     static const int32_t y[4] = { 0, 1, 0, 1 };
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = x };
-    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 4 }, .data = y };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = x
+    };
+    const struct copse_array_view labels = {
+        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 4 }, .data = y
+    };
     const struct copse_generate_params one = { .length = 1 };
     copse_dataset *points = NULL;
     (void)state;
-    copse_model *whole = make_rhyme_model(COPSE_TOKENS_CHARACTERS, "embedding in 4; flatten; dense out", 1, 1);
-    copse_model *each = make_rhyme_model(COPSE_TOKENS_CHARACTERS, "embedding in 4; dense out", 1, 1);
+    copse_model *whole =
+        make_rhyme_model(COPSE_TOKENS_CHARACTERS, "embedding in 4; flatten; dense out", 1, 1);
+    copse_model *each =
+        make_rhyme_model(COPSE_TOKENS_CHARACTERS, "embedding in 4; dense out", 1, 1);
     copse_strategy *st = strategy_of(ctx, 1);
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &points));
     copse_model *other = make_model(st, points, "dense out", NULL);
     refused(other, "", one, COPSE_ERR_ARGUMENT, "the model is not of a text");
-    refused(whole, "", one, COPSE_ERR_ARGUMENT, "has 0 characters; the network predicts only the token behind a window of 6");
+    refused(whole, "", one, COPSE_ERR_ARGUMENT,
+            "has 0 characters; the network predicts only the token behind a window of 6");
     refused(whole, "rain ", one, COPSE_ERR_ARGUMENT, "the prompt has 5 characters");
-    refused(each, "rain\nor", one, COPSE_ERR_FORMAT, "the prompt: line 2, column 1: the character \"o\" (U+006F) is none of");
-    refused(each, "ra\xff", one, COPSE_ERR_FORMAT, "the prompt: line 1, column 3 (byte 2): invalid UTF-8");
-    refused(each, "r", (struct copse_generate_params){ .length = 0 }, COPSE_ERR_ARGUMENT, "the length is 0");
-    const struct copse_generate_params cold = { .length = 1, .temperature = -1.0f }, wide = { .length = 1, .top_p = 2.0f };
+    refused(each, "rain\nor", one, COPSE_ERR_FORMAT,
+            "the prompt: line 2, column 1: the character \"o\" (U+006F) is none of");
+    refused(each, "ra\xff", one, COPSE_ERR_FORMAT,
+            "the prompt: line 1, column 3 (byte 2): invalid UTF-8");
+    refused(each, "r", (struct copse_generate_params){ .length = 0 }, COPSE_ERR_ARGUMENT,
+            "the length is 0");
+    const struct copse_generate_params cold = { .length = 1, .temperature = -1.0f },
+                                       wide = { .length = 1, .top_p = 2.0f };
     refused(each, "r", cold, COPSE_ERR_ARGUMENT, "the temperature is -1");
     refused(each, "r", wide, COPSE_ERR_ARGUMENT, "top_p is 2");
     copse_model_release(&other);
@@ -234,7 +265,8 @@ static void wrong_models_prompts_and_settings_are_refused(void **state)
     copse_strategy_release(&st);
 }
 
-/* The prompt is encoded, and the tokens that are written are those of their bytes; from a file, too. */
+/* The prompt is encoded, and the tokens that are written are those of their bytes; from a file,
+   too. */
 static void byte_pairs_are_encoded_and_decoded(void **state)
 {
     const struct copse_generate_params how = { .seed = 3, .temperature = 1.0f };
@@ -283,7 +315,8 @@ static void outputs_that_are_not_finite_are_refused(void **state)
     OK(copse_variable_read(last, 0, bias));
     bias[3] = NAN;
     OK(copse_variable_assign(last, bias));
-    refused(m, "r", (struct copse_generate_params){ .length = 1 }, COPSE_ERR_NONFINITE, "output for token 3 is NaN");
+    refused(m, "r", (struct copse_generate_params){ .length = 1 }, COPSE_ERR_NONFINITE,
+            "output for token 3 is NaN");
     copse_model_release(&m);
 }
 

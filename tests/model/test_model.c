@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is enough to compute the
-   predictions; evaluation agrees with a count by hand; what is no model file is refused in words. */
+/* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is
+   enough to compute the predictions; evaluation agrees with a count by hand; what is no model file
+   is refused in words. */
 #include "tests/rig/model_rig.h"
 
 #include "copse/state.h"
@@ -35,14 +36,21 @@ static int teardown(void **state)
 
 /* ---- data and models ---- */
 
-static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_labels, const copse_schema *schema)
+static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_labels,
+                                const copse_schema *schema)
 {
     copse_dataset *data = NULL;
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x };
-    const struct copse_array_view labels = { .type = is_regression ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32, .rank = 1,
-                                             .shape = { ROWS }, .data = is_regression ? (const void *)target : y };
-    OK(copse_dataset_create(in, &features, has_labels ? &labels : NULL,
-                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD, .schema = schema }, &data));
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+    };
+    const struct copse_array_view labels = { .type = is_regression ? COPSE_ELEMENT_F32
+                                                                   : COPSE_ELEMENT_I32,
+                                             .rank = 1,
+                                             .shape = { ROWS },
+                                             .data = is_regression ? (const void *)target : y };
+    OK(copse_dataset_create(
+        in, &features, has_labels ? &labels : NULL,
+        &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD, .schema = schema }, &data));
     return data;
 }
 
@@ -69,7 +77,8 @@ static void a_loaded_model_predicts_the_same(void **state)
         OK(copse_context_create(NULL, &other));
         copse_strategy *one = strategy_of(other, 1);
         OK(copse_model_load(one, path, &loaded));
-        copse_dataset *unlabelled = make_data(other, is_regression, false, copse_model_schema(loaded));
+        copse_dataset *unlabelled =
+            make_data(other, is_regression, false, copse_model_schema(loaded));
         OK(copse_model_predict(loaded, unlabelled, there));
         for (int i = 0; i < ROWS * outputs; i++)
             rig_near((double)there[i], (double)here[i], 1e-5 * (1.0 + fabs((double)here[i])));
@@ -88,17 +97,23 @@ static void a_loaded_model_predicts_the_same(void **state)
     }
 }
 
-/* Layers of images, as the lines of a description file; the file has their description and their variables. */
+/* Layers of images, as the lines of a description file; the file has their description and their
+   variables. */
 static void layers_of_images_are_saved_and_loaded(void **state)
 {
     enum { SIDE = 4, COUNT = 48 };
-    static const char text[] = "conv 4 3x3 stride=2\nprelu\nadaptive_pool 1 # encoder\n"
-                               "conv_transposed 4 2x2 stride=2; prelu slope=0\nresize linear factor=2; pixel_shuffle 2\n"
-                               "flatten; dense out";
+    static const char text[] =
+        "conv 4 3x3 stride=2\nprelu\nadaptive_pool 1 # encoder\n"
+        "conv_transposed 4 2x2 stride=2; prelu slope=0\nresize linear factor=2; pixel_shuffle 2\n"
+        "flatten; dense out";
     float pictures[COUNT * SIDE * SIDE], here[COUNT * 2], there[COUNT * 2];
     int32_t classes[COUNT];
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures };
-    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { COUNT }, .data = classes };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures
+    };
+    const struct copse_array_view labels = {
+        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { COUNT }, .data = classes
+    };
     const char *path = temp_path("images.safetensors");
     copse_checkpoint *file = NULL;
     copse_dataset *data = NULL;
@@ -107,7 +122,8 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     for (int i = 0; i < COUNT; i++) {
         classes[i] = i % 2;
         for (int k = 0; k < SIDE * SIDE; k++) /* brighter at the left, or at the right */
-            pictures[i * SIDE * SIDE + k] = x[(i + k) % (ROWS * IN)] / 10 + (float)((k % SIDE < SIDE / 2) == classes[i]);
+            pictures[i * SIDE * SIDE + k] =
+                x[(i + k) % (ROWS * IN)] / 10 + (float)((k % SIDE < SIDE / 2) == classes[i]);
     }
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &data));
     copse_strategy *st = strategy_of(ctx, 1), *other = strategy_of(ctx, 1);
@@ -117,7 +133,8 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     OK(copse_model_save(m, path, NULL));
     OK(copse_checkpoint_read(ctx, path, &file));
     assert_string_equal(line_of(file, "network"),
-                        "conv 4 3x3 stride=2; prelu; adaptive_pool 1; conv_transposed 4 2x2 stride=2; prelu slope=0; "
+                        "conv 4 3x3 stride=2; prelu; adaptive_pool 1; conv_transposed 4 2x2 "
+                        "stride=2; prelu slope=0; "
                         "resize linear factor=2; pixel_shuffle 2; flatten; dense 2");
     assert_non_null(copse_checkpoint_find(file, "conv_transposed1.weight"));
     assert_true(array_of(file, "prelu1.slope", 4, 0)[0] != 0.25f);
@@ -158,8 +175,10 @@ static void by_hand(const copse_checkpoint *file, bool is_regression, double *ou
 {
     const int outputs = is_regression ? 1 : CLASSES;
     const char *schema = line_of(file, "schema"), *scaling = strstr(schema, "\"scaling\"");
-    const float *w1 = array_of(file, "dense1.weight", IN, HIDDEN), *b1 = array_of(file, "dense1.bias", HIDDEN, 0);
-    const float *w2 = array_of(file, "dense2.weight", HIDDEN, (size_t)outputs), *b2 = array_of(file, "dense2.bias", (size_t)outputs, 0);
+    const float *w1 = array_of(file, "dense1.weight", IN, HIDDEN),
+                *b1 = array_of(file, "dense1.bias", HIDDEN, 0);
+    const float *w2 = array_of(file, "dense2.weight", HIDDEN, (size_t)outputs),
+                *b2 = array_of(file, "dense2.bias", (size_t)outputs, 0);
     double mean[IN], scale[IN];
     assert_non_null(scaling);
     numbers_of(scaling, "\"mean\":", mean, IN);
@@ -179,9 +198,10 @@ static void by_hand(const copse_checkpoint *file, bool is_regression, double *ou
             sum += exp(row[o]);
         }
         for (int o = 0; o < outputs; o++)
-            row[o] = is_regression ? row[o] * number_behind(strstr(schema, "\"targets\""), "\"scale\":") +
-                                         number_behind(strstr(schema, "\"targets\""), "\"mean\":")
-                                   : exp(row[o]) / sum;
+            row[o] = is_regression
+                         ? row[o] * number_behind(strstr(schema, "\"targets\""), "\"scale\":") +
+                               number_behind(strstr(schema, "\"targets\""), "\"mean\":")
+                         : exp(row[o]) / sum;
     }
 }
 
@@ -219,9 +239,12 @@ static void bytes_are_scaled_by_the_schema(void **state)
 {
     (void)state;
     static const char schema_text[] =
-        "{\"version\":1,\"kind\":\"pictures\",\"task\":\"classification\",\"input\":{\"type\":\"u8\",\"shape\":[2,2],"
+        "{\"version\":1,\"kind\":\"pictures\",\"task\":\"classification\",\"input\":{\"type\":"
+        "\"u8\",\"shape\":[2,2],"
         "\"offset\":16,\"scale\":0.25},\"classes\":2,\"numbered\":true}";
-    static const uint8_t pixels[3][4] = { { 16, 20, 24, 28 }, { 0, 255, 16, 17 }, { 16, 16, 16, 16 } };
+    static const uint8_t pixels[3][4] = { { 16, 20, 24, 28 },
+                                          { 0, 255, 16, 17 },
+                                          { 16, 16, 16, 16 } };
     const float w[8] = { 1, 0, 0, 1, 0.5f, 0, 0, -1 };
     copse_schema *schema = NULL;
     copse_dataset *data = NULL;
@@ -229,13 +252,15 @@ static void bytes_are_scaled_by_the_schema(void **state)
     float values[6];
     OK(copse_schema_parse(ctx, schema_text, &schema));
     copse_strategy *st = strategy_of(ctx, 2);
-    OK(copse_model_create(st, schema, &(struct copse_model_params){ .network = "flatten; dense out bias=no" }, &m));
+    OK(copse_model_create(
+        st, schema, &(struct copse_model_params){ .network = "flatten; dense out bias=no" }, &m));
     copse_variable *const *list;
     size_t count;
     copse_strategy_variables(st, &list, &count);
     assert_int_equal(count, 1);
     OK(copse_variable_assign(list[0], w));
-    OK(copse_dataset_columns(ctx, &(struct copse_column){ "x", COPSE_U8, COPSE_SHAPE(2, 2), pixels }, 1, 3, &data));
+    OK(copse_dataset_columns(
+        ctx, &(struct copse_column){ "x", COPSE_U8, COPSE_SHAPE(2, 2), pixels }, 1, 3, &data));
     OK(copse_model_predict(m, data, values));
     for (int r = 0; r < 3; r++) {
         double h[2] = { 0.0, 0.0 };
@@ -264,21 +289,29 @@ static void each_target_is_measured_in_its_own_unit(void **state)
         two[r][0] = target[r];
         two[r][1] = 1000.0f * (float)(r % 2) + 3.0f * target[r];
     }
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x };
-    const struct copse_array_view labels = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+    };
+    const struct copse_array_view labels = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two
+    };
     copse_strategy *st = strategy_of(ctx, 2);
     copse_dataset *data = NULL;
-    OK(copse_dataset_create(ctx, &features, &labels, &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD }, &data));
+    OK(copse_dataset_create(ctx, &features, &labels,
+                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD },
+                            &data));
     copse_model *m = make_model(st, data, network, NULL);
     copse_trainer *t = train(m, data, 20);
     OK(copse_model_predict(m, data, *values));
-    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .target_r2 = r2, .target_mae = mae }, &e));
+    OK(copse_model_evaluate(
+        m, data, &(struct copse_evaluation_params){ .target_r2 = r2, .target_mae = mae }, &e));
     for (int i = 0; i < TARGETS; i++) {
         double mean = 0.0, spread = 0.0, squares = 0.0, absolute = 0.0;
         for (int r = 0; r < ROWS; r++)
             mean += (double)two[r][i] / ROWS;
         for (int r = 0; r < ROWS; r++) {
-            const double error = (double)two[r][i] - (double)values[r][i], from_mean = (double)two[r][i] - mean;
+            const double error = (double)two[r][i] - (double)values[r][i],
+                         from_mean = (double)two[r][i] - mean;
             spread += from_mean * from_mean;
             squares += error * error;
             absolute += fabs(error) / ROWS;
@@ -310,8 +343,11 @@ static void evaluation_agrees_with_a_count(void **state)
     copse_model *m = make_model(st, data, network, NULL);
     copse_trainer *t = train(m, data, 5);
     OK(copse_model_predict(m, data, values));
-    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .confusion = confusion, .worst = worst,
-                                                                        .worst_losses = losses, .worst_count = WORST }, &e));
+    OK(copse_model_evaluate(
+        m, data,
+        &(struct copse_evaluation_params){
+            .confusion = confusion, .worst = worst, .worst_losses = losses, .worst_count = WORST },
+        &e));
     for (size_t r = 0; r < ROWS; r++) {
         const float *row = values + r * CLASSES;
         int guess = 0;
@@ -339,7 +375,9 @@ static void evaluation_agrees_with_a_count(void **state)
     assert_true(plain.loss == e.loss && plain.accuracy == e.accuracy && plain.worst_count == 0);
     /* More room than rows. */
     uint32_t all[ROWS + 5];
-    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .worst = all, .worst_count = ROWS + 5 }, &plain));
+    OK(copse_model_evaluate(
+        m, data, &(struct copse_evaluation_params){ .worst = all, .worst_count = ROWS + 5 },
+        &plain));
     assert_int_equal(plain.worst_count, ROWS);
     assert_memory_equal(all, worst, sizeof worst);
     copse_trainer_release(&t);
@@ -364,7 +402,8 @@ static void regression_is_measured_in_the_unit_of_the_target(void **state)
         mean += (double)target[r] / ROWS;
     for (int r = 0; r < ROWS; r++) {
         spread += ((double)target[r] - mean) * ((double)target[r] - mean);
-        squares += ((double)target[r] - (double)values[r]) * ((double)target[r] - (double)values[r]);
+        squares +=
+            ((double)target[r] - (double)values[r]) * ((double)target[r] - (double)values[r]);
         absolute += fabs((double)target[r] - (double)values[r]) / ROWS;
     }
     assert_true(e.r2 > 0.9); /* it has learned */
@@ -389,7 +428,9 @@ static void a_checkpoint_is_loaded(void **state)
     copse_model *m = make_model(st, data, network, "net"), *loaded = NULL;
     copse_trainer *t = train(m, data, 3);
     const struct copse_metadata *lines = copse_model_metadata(m, &count);
-    OK(copse_trainer_checkpoint(t, temp_path("c.safetensors"), &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
+    OK(copse_trainer_checkpoint(
+        t, temp_path("c.safetensors"),
+        &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
     OK(copse_trainer_checkpoint(t, temp_path("plain.safetensors"), NULL));
     OK(copse_model_predict(m, data, here));
     OK(copse_model_load(one, temp_path("c.safetensors"), &loaded));
@@ -397,7 +438,8 @@ static void a_checkpoint_is_loaded(void **state)
     for (int i = 0; i < ROWS * CLASSES; i++)
         rig_near((double)there[i], (double)here[i], 1e-5);
     copse_model_release(&loaded);
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded), "checkpoint without");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded),
+          "checkpoint without");
     assert_null(loaded);
     copse_trainer_release(&t);
     copse_model_release(&m);
@@ -414,10 +456,12 @@ static void two_models_of_a_strategy_are_saved_apart(void **state)
     size_t count;
     copse_strategy *st = strategy_of(ctx, 1);
     copse_dataset *data = make_data(ctx, false, true, NULL);
-    copse_model *a = make_model(st, data, "dense out", "a"), *b = make_model(st, data, network, "b");
+    copse_model *a = make_model(st, data, "dense out", "a"),
+                *b = make_model(st, data, network, "b");
     OK(copse_model_save(b, temp_path("b.safetensors"),
-                        &(struct copse_model_save_params){ .metadata = &(struct copse_metadata){ "application.note", "mine" },
-                                                           .metadata_count = 1 }));
+                        &(struct copse_model_save_params){
+                            .metadata = &(struct copse_metadata){ "application.note", "mine" },
+                            .metadata_count = 1 }));
     OK(copse_checkpoint_read(ctx, temp_path("b.safetensors"), &file));
     copse_checkpoint_arrays(file, &count);
     assert_int_equal(count, 4);
@@ -426,9 +470,11 @@ static void two_models_of_a_strategy_are_saved_apart(void **state)
     assert_string_equal(line_of(file, "scope"), "b");
     copse_checkpoint_release(&file);
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_model_save(b, temp_path("b.safetensors"),
-                           &(struct copse_model_save_params){ .metadata = &(struct copse_metadata){ "network", "x" },
-                                                              .metadata_count = 1 }), "application.");
+          copse_model_save(
+              b, temp_path("b.safetensors"),
+              &(struct copse_model_save_params){
+                  .metadata = &(struct copse_metadata){ "network", "x" }, .metadata_count = 1 }),
+          "application.");
     copse_model_release(&a);
     copse_model_release(&b);
     copse_dataset_release(&data);
@@ -464,13 +510,18 @@ static void what_is_no_model_file_is_refused(void **state)
     OK(copse_trainer_save(t, weights));
     FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, &loaded), "holds weights only");
     FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), &loaded), "none");
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded), "damaged");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded),
+          "damaged");
+    FAILS(COPSE_ERR_UNSUPPORTED,
+          copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
     size_t size;
     unsigned char *bytes = temp_bytes(good, &size);
     bytes[size - 2] ^= 1;
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded), "damaged");
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded),
+          "damaged");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
     free(bytes);
     assert_null(loaded);
     OK(copse_model_load(other, good, &loaded));
@@ -499,20 +550,25 @@ static void networks_and_data_that_do_not_fit_are_refused(void **state)
     float values[ROWS * CLASSES];
     struct copse_evaluation e;
     copse_strategy *st = strategy_of(ctx, 1);
-    copse_dataset *data = make_data(ctx, false, true, NULL), *other = make_data(ctx, true, true, NULL);
-    copse_dataset *unlabelled = make_data(ctx, false, false, copse_dataset_schema(data)), *columns = NULL;
+    copse_dataset *data = make_data(ctx, false, true, NULL),
+                  *other = make_data(ctx, true, true, NULL);
+    copse_dataset *unlabelled = make_data(ctx, false, false, copse_dataset_schema(data)),
+                  *columns = NULL;
     copse_model *m = NULL;
     const copse_schema *schema = copse_dataset_schema(data);
-    const struct copse_model_params wide = { .network = "dense 8", .scope = "a" }, wrong = { .network = "dens 8" };
+    const struct copse_model_params wide = { .network = "dense 8", .scope = "a" },
+                                    wrong = { .network = "dens 8" };
     FAILS(COPSE_ERR_SHAPE, copse_model_create(st, schema, &wide, &m), "3 classes need [3]");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &wrong, &m), "dens");
-    FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &(struct copse_model_params){ .seed = 1 }, &m), "NULL");
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_model_create(st, schema, &(struct copse_model_params){ .seed = 1 }, &m), "NULL");
     assert_null(m);
     m = make_model(st, data, network, NULL);
     FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, other, values), "schema");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_evaluate(m, unlabelled, NULL, &e), "no labels");
     OK(copse_model_predict(m, unlabelled, values));
-    OK(copse_dataset_columns(ctx, &(struct copse_column){ "x", COPSE_F32, COPSE_SHAPE(IN - 1), x }, 1, ROWS, &columns));
+    OK(copse_dataset_columns(ctx, &(struct copse_column){ "x", COPSE_F32, COPSE_SHAPE(IN - 1), x },
+                             1, ROWS, &columns));
     FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, columns, values), "\"x\"");
     copse_dataset_release(&columns);
     copse_model_release(&m);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of models by name: each has the value of its op, on the data of a model; texts that are refused. */
+/* Losses of models by name: each has the value of its op, on the data of a model; texts that are
+   refused. */
 #include <math.h>
 
 #include "copse/train/model_loss.h"
@@ -23,7 +24,8 @@ static int setup(void **state)
     return open_context(state);
 }
 
-/* ---- the definitions: of outputs h, and a label or targets; *weight is the share in the mean ---- */
+/* ---- the definitions: of outputs h, and a label or targets; *weight is the share in the mean
+   ---- */
 
 typedef double loss_of(const float *h, const void *y, double *weight);
 
@@ -114,10 +116,15 @@ static double cosine(const float *h, const void *y, double *weight)
 static copse_dataset *make_data(bool is_of_numbers)
 {
     copse_dataset *data = NULL;
-    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x };
-    const struct copse_array_view labels = { .type = is_of_numbers ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32,
-                                             .rank = is_of_numbers ? 2 : 1, .shape = { ROWS, TARGETS },
-                                             .data = is_of_numbers ? (const void *)numbers : classes };
+    const struct copse_array_view features = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+    };
+    const struct copse_array_view labels = {
+        .type = is_of_numbers ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32,
+        .rank = is_of_numbers ? 2 : 1,
+        .shape = { ROWS, TARGETS },
+        .data = is_of_numbers ? (const void *)numbers : classes
+    };
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &data));
     return data;
 }
@@ -136,8 +143,10 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
     double sum = 0, weights = 0;
     if (text)
         OK(copse_model_set_loss(m, text));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = ROWS, .seed = 1 }, &batches));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = ROWS, .seed = 1 },
+                            &batches));
     OK(copse_batches_start(batches, 0, 0));
     OK(copse_batches_next(batches, &batch));
     OK(copse_trainer_evaluate(t, &batch, &result));
@@ -146,7 +155,9 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
     const int outputs = is_of_numbers ? TARGETS : CLASSES;
     for (int i = 0; i < ROWS; i++) {
         double weight;
-        sum += definition(h + i * outputs, y + (size_t)i * (is_of_numbers ? TARGETS * sizeof(float) : sizeof(int32_t)), &weight);
+        sum += definition(
+            h + i * outputs,
+            y + (size_t)i * (is_of_numbers ? TARGETS * sizeof(float) : sizeof(int32_t)), &weight);
         weights += weight;
     }
     *want = sum / weights;
@@ -165,10 +176,17 @@ static void losses_have_their_values(void **state)
         bool is_of_numbers;
         loss_of *definition;
     } list[] = {
-        { NULL, false, plain }, { "cross_entropy", false, plain }, { " cross_entropy  smoothing=0.3 ", false, smoothed },
-        { "cross_entropy weights=1,2,0.5", false, weighted }, { "cross_entropy ignore=1", false, ignoring },
-        { "binary_cross_entropy positive=3", false, binary }, { NULL, true, squared }, { "mean_squared_error", true, squared },
-        { "huber delta=0.5", true, huber }, { "smooth_l1 beta=0", true, absolute }, { "cosine", true, cosine },
+        { NULL, false, plain },
+        { "cross_entropy", false, plain },
+        { " cross_entropy  smoothing=0.3 ", false, smoothed },
+        { "cross_entropy weights=1,2,0.5", false, weighted },
+        { "cross_entropy ignore=1", false, ignoring },
+        { "binary_cross_entropy positive=3", false, binary },
+        { NULL, true, squared },
+        { "mean_squared_error", true, squared },
+        { "huber delta=0.5", true, huber },
+        { "smooth_l1 beta=0", true, absolute },
+        { "cosine", true, cosine },
     };
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(list); i++) {
@@ -182,7 +200,8 @@ static void losses_have_their_values(void **state)
 static void wrong_texts_are_refused(void **state)
 {
     static const char *const wrong[][2] = {
-        { "crossentropy", "there is no loss 'crossentropy': it is one of cross_entropy, binary_cross_entropy, mean_squared_error, "
+        { "crossentropy", "there is no loss 'crossentropy': it is one of cross_entropy, "
+                          "binary_cross_entropy, mean_squared_error, "
                           "huber, smooth_l1, cosine" },
         { "", "there is no loss ''" },
         { "huber beta=1", "loss huber: 'beta=1' is no setting with its number; it has delta=" },
@@ -198,16 +217,20 @@ static void wrong_texts_are_refused(void **state)
     };
     copse_strategy *st = strategy_of(ctx, 1);
     copse_dataset *data = make_data(false), *other = make_data(true);
-    copse_model *m = make_model(st, data, "dense out", "a"), *n = make_model(st, other, "dense out", "b");
+    copse_model *m = make_model(st, data, "dense out", "a"),
+                *n = make_model(st, other, "dense out", "b");
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
         FAILS(COPSE_ERR_ARGUMENT, copse_model_check_loss(wrong[i][0]), wrong[i][1]);
         FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, wrong[i][0]), wrong[i][1]);
     }
-    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, "huber"), "huber is not one for classes: use one of cross_entropy, "
-                                                                "binary_cross_entropy");
-    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(n, "cross_entropy"), "use one of mean_squared_error, huber, smooth_l1, cosine");
-    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, "cross_entropy weights=1,2"), "2 weights for 3 classes");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, "huber"),
+          "huber is not one for classes: use one of cross_entropy, "
+          "binary_cross_entropy");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(n, "cross_entropy"),
+          "use one of mean_squared_error, huber, smooth_l1, cosine");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, "cross_entropy weights=1,2"),
+          "2 weights for 3 classes");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(NULL, "huber"), "NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_set_loss(m, NULL), "NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_check_loss(NULL), "NULL");

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawing tokens: frequencies are the softmax of the outputs; temperature, top_k and top_p at their edges; equal outputs;
-   outputs that are not finite. */
+/* Drawing tokens: frequencies are the softmax of the outputs; temperature, top_k and top_p at their
+   edges; equal outputs; outputs that are not finite. */
 #include "core/model/sampling.h"
 #include "tests/rig/rig.h"
 
 #include <math.h>
 
-#define MOST 8
+#define MOST  8
 #define DRAWS 20000
 
 /* Draw DRAWS tokens; `drawn` receives how often each was drawn. */
-static void draw(const float *outputs, uint32_t count, const struct copse_generate_params *how, uint32_t drawn[MOST])
+static void draw(const float *outputs, uint32_t count, const struct copse_generate_params *how,
+                 uint32_t drawn[MOST])
 {
     struct copse_candidate list[MOST];
     uint32_t token;
@@ -40,7 +41,8 @@ static void frequencies_are_the_softmax_of_outputs_by_temperature(void **state)
         double sum = 0.0;
         for (int i = 0; i < 4; i++)
             sum += exp((double)outputs[i] / (double)temperatures[t]);
-        draw(outputs, 5, &(struct copse_generate_params){ .seed = 4, .temperature = temperatures[t] }, drawn);
+        draw(outputs, 5,
+             &(struct copse_generate_params){ .seed = 4, .temperature = temperatures[t] }, drawn);
         for (int i = 0; i < 4; i++)
             is_share(drawn[i], exp((double)outputs[i] / (double)temperatures[t]) / sum);
         assert_int_equal(drawn[4], 0);
@@ -54,7 +56,9 @@ static void temperature_0_takes_the_first_of_the_largest(void **state)
     uint32_t token;
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
-        OK(copse__sample(outputs, 4, &(struct copse_generate_params){ .seed = i, .top_k = 4, .top_p = 0.1f }, i, list, &token));
+        OK(copse__sample(outputs, 4,
+                         &(struct copse_generate_params){ .seed = i, .top_k = 4, .top_p = 0.1f }, i,
+                         list, &token));
         assert_int_equal(token, 2);
     }
     /* a temperature so small that only the largest outputs have a weight */
@@ -69,7 +73,10 @@ static unsigned drawn_from(const float *outputs, uint32_t count, uint32_t top_k,
 {
     uint32_t drawn[MOST];
     unsigned set = 0;
-    draw(outputs, count, &(struct copse_generate_params){ .seed = 9, .temperature = 1.0f, .top_k = top_k, .top_p = top_p }, drawn);
+    draw(outputs, count,
+         &(struct copse_generate_params){
+             .seed = 9, .temperature = 1.0f, .top_k = top_k, .top_p = top_p },
+         drawn);
     for (uint32_t i = 0; i < count; i++)
         set |= (drawn[i] > 0) << i;
     return set;
@@ -117,7 +124,8 @@ static void kept_tokens_share_the_probability(void **state)
     static const float outputs[] = { 0.0f, 1.0f, 0.5f, -9.0f };
     uint32_t drawn[MOST];
     (void)state;
-    draw(outputs, 4, &(struct copse_generate_params){ .seed = 2, .temperature = 1.0f, .top_k = 2 }, drawn);
+    draw(outputs, 4, &(struct copse_generate_params){ .seed = 2, .temperature = 1.0f, .top_k = 2 },
+         drawn);
     is_share(drawn[1], 1.0 / (1.0 + exp(-0.5)));
     is_share(drawn[2], 1.0 / (1.0 + exp(0.5)));
 }
@@ -152,9 +160,12 @@ static void outputs_that_are_not_finite_are_refused(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         const struct copse_generate_params how = { .temperature = (float)i };
-        FAILS(COPSE_ERR_NONFINITE, copse__sample(nan_at_2, 3, &how, 0, list, &token), "output for token 2 is NaN");
-        FAILS(COPSE_ERR_NONFINITE, copse__sample(infinite, 3, &how, 0, list, &token), "output for token 0 is infinite");
-        FAILS(COPSE_ERR_NONFINITE, copse__sample(none, 3, &how, 0, list, &token), "all outputs of the network are -infinity");
+        FAILS(COPSE_ERR_NONFINITE, copse__sample(nan_at_2, 3, &how, 0, list, &token),
+              "output for token 2 is NaN");
+        FAILS(COPSE_ERR_NONFINITE, copse__sample(infinite, 3, &how, 0, list, &token),
+              "output for token 0 is infinite");
+        FAILS(COPSE_ERR_NONFINITE, copse__sample(none, 3, &how, 0, list, &token),
+              "all outputs of the network are -infinity");
     }
 }
 
@@ -163,11 +174,13 @@ static void settings_out_of_range_are_refused(void **state)
     static const float temperatures[] = { -1.0f, NAN, INFINITY }, top_ps[] = { -0.1f, 1.1f, NAN };
     (void)state;
     for (int i = 0; i < 3; i++) {
-        const struct copse_generate_params hot = { .temperature = temperatures[i] }, wide = { .top_p = top_ps[i] };
+        const struct copse_generate_params hot = { .temperature = temperatures[i] },
+                                           wide = { .top_p = top_ps[i] };
         FAILS(COPSE_ERR_ARGUMENT, copse__sampling_check(&hot), "the temperature is");
         FAILS(COPSE_ERR_ARGUMENT, copse__sampling_check(&wide), "it must be a number from 0 to 1");
     }
-    OK(copse__sampling_check(&(struct copse_generate_params){ .temperature = 2.0f, .top_p = 1.0f }));
+    OK(copse__sampling_check(
+        &(struct copse_generate_params){ .temperature = 2.0f, .top_p = 1.0f }));
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer of attention: variables, the same bits as its operations, refusals; a transformer that learns what needs
-   attention, in 16 bits as well, which take less memory. */
+/* The layer of attention: variables, the same bits as its operations, refusals; a transformer that
+   learns what needs attention, in 16 bits as well, which take less memory. */
 #include <math.h>
 
 #include "copse/distribute/replica.h"
@@ -12,7 +12,8 @@
 
 enum { LENGTH = 12, PERIOD = 4, TOKENS = 6, EXAMPLES = 32 };
 
-/* Each example repeats a random word of four tokens: the token behind a position is the one three places before it. */
+/* Each example repeats a random word of four tokens: the token behind a position is the one three
+   places before it. */
 static void repeated_words(struct copse_stream *s, int32_t *x, int32_t *y)
 {
     for (uint32_t e = 0; e < EXAMPLES; e++) {
@@ -43,7 +44,8 @@ static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, c
 }
 
 /* `bytes`: of the values of a step; NULL: not wanted. */
-static double loss_after(const char *device, const char *text, int steps, copse_type precision, size_t *bytes)
+static double loss_after(const char *device, const char *text, int steps, copse_type precision,
+                         size_t *bytes)
 {
     static int32_t x[EXAMPLES * LENGTH], y[EXAMPLES * LENGTH];
     struct copse_stream s;
@@ -53,13 +55,23 @@ static double loss_after(const char *device, const char *text, int steps, copse_
     copse_layer *l = parsed(text);
     copse__stream_init(&s, 3, 0);
     OK(copse_one_device_create(ctx, device, NULL, &st));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(LENGTH), .outputs = TOKENS,
-                                                              .tokens = TOKENS, .seed = 5 }));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss_of, .user = l,
-                                                                .precision = precision,
-                                                                .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } }, &t));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_I32, COPSE_SHAPE(LENGTH), x },
-                                                          { "y", COPSE_I32, COPSE_SHAPE(LENGTH), y }), .count = EXAMPLES };
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){ .type = COPSE_I32,
+                                                       .shape = COPSE_SHAPE(LENGTH),
+                                                       .outputs = TOKENS,
+                                                       .tokens = TOKENS,
+                                                       .seed = 5 }));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = loss_of,
+                                .user = l,
+                                .precision = precision,
+                                .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } },
+                            &t));
+    const struct copse_host_batch batch = { COPSE_COLUMNS(
+                                                { "x", COPSE_I32, COPSE_SHAPE(LENGTH), x },
+                                                { "y", COPSE_I32, COPSE_SHAPE(LENGTH), y }),
+                                            .count = EXAMPLES };
     for (int i = 0; i < steps; i++) {
         repeated_words(&s, x, y);
         OK(copse_trainer_step(t, &batch));
@@ -74,19 +86,23 @@ static double loss_after(const char *device, const char *text, int steps, copse_
 }
 
 #define BEGIN "embedding in 16 scale=0.5; positions scale=0.5; "
-#define BLOCK "residual { layer_norm; attention 2 causal=yes }; residual { layer_norm; dense 32 gelu; dense 16 }; "
-#define END   "layer_norm; dense out"
+#define BLOCK                                                                                 \
+    "residual { layer_norm; attention 2 causal=yes }; residual { layer_norm; dense 32 gelu; " \
+    "dense 16 }; "
+#define END "layer_norm; dense out"
 
 /* Without learned positions and biases. */
-#define LATER                                                                                               \
-    "embedding in 16 scale=0.5; residual { rms_norm; attention 2 causal=yes rotary=yes bias=no }; "         \
+#define LATER                                                                                    \
+    "embedding in 16 scale=0.5; residual { rms_norm; attention 2 causal=yes rotary=yes bias=no " \
+    "}; "                                                                                        \
     "residual { rms_norm; glu 32 silu bias=no; dense 16 bias=no }; rms_norm; dense out bias=no"
 
 static void a_transformer_learns_to_repeat(void **state)
 {
     static const char *const devices[] = { "host:0", "opencl:0", "vulkan:0" };
     (void)state;
-    assert_true(loss_after("host:0", BEGIN "residual { layer_norm; dense 32 gelu; dense 16 }; " END, 80, COPSE_F32, NULL) > 1.0);
+    assert_true(loss_after("host:0", BEGIN "residual { layer_norm; dense 32 gelu; dense 16 }; " END,
+                           80, COPSE_F32, NULL) > 1.0);
     for (size_t d = 0; d < COPSE_COUNT(devices); d++) {
         copse_device *dev;
         if (copse_device_open(ctx, devices[d], NULL, &dev) != COPSE_OK) {
@@ -125,11 +141,13 @@ static void sixteen_bits_learn_with_less_memory(void **state)
 /* ---- one layer ---- */
 
 /* The largest difference of the layer and the same operations by hand. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     static const struct copse_attention_params params = { .is_causal = true, .window = 3 };
     copse_tensor *x, *y, *hand, *of[4];
-    static const char *const names[] = { "attention1.qkv", "attention1.qkv_bias", "attention1.out", "attention1.out_bias" };
+    static const char *const names[] = { "attention1.qkv", "attention1.qkv_bias", "attention1.out",
+                                         "attention1.out_bias" };
     for (int i = 0; i < 4; i++)
         of[i] = copse_variable_tensor(variable_of(copse_current_strategy(), names[i]));
     COPSE_TRY(copse_input(in, "x", &x));
@@ -156,13 +174,18 @@ static void the_layer_is_its_operations(void **state)
     float x[2 * 5 * 12];
     for (int i = 0; i < 2 * 5 * 12; i++)
         x[i] = sinf((float)i);
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(5, 12), .seed = 4 }));
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(5, 12), .seed = 4 }));
     assert_int_equal(copse_layer_parameters(l), 12 * 24 + 24 + 12 * 12 + 12);
     OK(copse_layer_output(l, &out));
     assert_true(out.rank == 2 && out.dims[0] == 5 && out.dims[1] == 12);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = difference, .user = l,
-                                                                .optimizer = { .kind = COPSE_SGD } }, &t));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(5, 12), x }), .count = 2 };
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = difference, .user = l, .optimizer = { .kind = COPSE_SGD } },
+                            &t));
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(5, 12), x }), .count = 2
+    };
     OK(copse_trainer_step(t, &batch));
     OK(copse_trainer_result(t, true, &r));
     assert_true(r.loss == 0.0);
@@ -176,7 +199,8 @@ static void refused(const char *text, copse_shape shape, const char *says)
 {
     copse_strategy *st = on_host();
     copse_layer *l = parsed(text);
-    assert_true(copse_layer_build(l, st, &(struct copse_build_params){ .shape = shape }) != COPSE_OK);
+    assert_true(copse_layer_build(l, st, &(struct copse_build_params){ .shape = shape }) !=
+                COPSE_OK);
     if (!strstr(copse_last_error(), says))
         fail_msg("%s: '%s', expected '%s'", text, copse_last_error(), says);
     copse_layer_release(&l);
@@ -186,14 +210,18 @@ static void refused(const char *text, copse_shape shape, const char *says)
 static void shapes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    refused("attention 4", COPSE_SHAPE(12), "layer 1 'attention 4': the input is [12]; it takes positions and width [t, w]");
+    refused("attention 4", COPSE_SHAPE(12),
+            "layer 1 'attention 4': the input is [12]; it takes positions and width [t, w]");
     refused("attention 4", COPSE_SHAPE(2, 3, 12), "it takes positions and width");
     refused("attention 4", COPSE_SHAPE(0, 12), "it takes positions and width");
-    refused("attention 5", COPSE_SHAPE(3, 12), "the width of [3, 12] is not that of 5 heads of 1 to 128 numbers");
-    refused("attention 1", COPSE_SHAPE(3, 129), "the width of [3, 129] is not that of 1 heads of 1 to 128 numbers");
+    refused("attention 5", COPSE_SHAPE(3, 12),
+            "the width of [3, 12] is not that of 5 heads of 1 to 128 numbers");
+    refused("attention 1", COPSE_SHAPE(3, 129),
+            "the width of [3, 129] is not that of 1 heads of 1 to 128 numbers");
     refused("attention 4 kv_heads=3", COPSE_SHAPE(3, 12), "3 key heads do not divide 4 heads");
     refused("attention 4 kv_heads=8", COPSE_SHAPE(3, 12), "8 key heads do not divide 4 heads");
-    refused("attention 4 kv_heads=2", COPSE_SHAPE(8193, 12), "8193 positions of 2 heads for each key head: at most 16384");
+    refused("attention 4 kv_heads=2", COPSE_SHAPE(8193, 12),
+            "8193 positions of 2 heads for each key head: at most 16384");
     refused("attention 4", COPSE_SHAPE(16385, 12), "16385 positions of 1 heads");
 }
 

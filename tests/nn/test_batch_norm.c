@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch norm: statistics of the global batch, moving averages, evaluation by the averages, and the same results for any
-   number of replicas. */
+/* Batch norm: statistics of the global batch, moving averages, evaluation by the averages, and the
+   same results for any number of replicas. */
 #include <math.h>
 
 #include "core/base/base.h"
 #include "core/base/random.h"
-#include "tests/rig/found.h"
 #include "tests/nn/layer_rig.h"
+#include "tests/rig/found.h"
 
 enum { ROWS = 20, WIDTH = 3, WIDE = 8, CLASSES = 3 };
 
@@ -20,7 +20,8 @@ static void make_data(void)
     for (int i = 0; i < ROWS; i++) {
         labels[i] = (int32_t)copse__stream_below(&s, CLASSES);
         for (int k = 0; k < WIDTH; k++)
-            features[i * WIDTH + k] = 5.0f * (float)k + copse__stream_normal(&s) + (k == labels[i] ? 2.0f : 0.0f);
+            features[i * WIDTH + k] =
+                5.0f * (float)k + copse__stream_normal(&s) + (k == labels[i] ? 2.0f : 0.0f);
     }
 }
 
@@ -55,16 +56,21 @@ struct outcome {
 
 static void train_on(const char *const *ids, size_t count, struct outcome *out)
 {
-    static const size_t rows[8] = { ROWS, 10, 7, ROWS, 2, ROWS, 11, ROWS }; /* 2: a replica without examples */
+    /* 2: a replica without examples */
+    static const size_t rows[8] = { ROWS, 10, 7, ROWS, 2, ROWS, 11, ROWS };
     copse_strategy *st;
     copse_layer *l = parsed("batch_norm; dense 8; batch_norm momentum=0.5; relu; dense out");
     copse_trainer *t;
     struct copse_step_result r;
     OK(copse_mirrored_create(ctx, ids, count, NULL, &st));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = classify, .user = l,
-                                                                .optimizer = { .kind = COPSE_SGD,
-                                                                               .learning_rate = 0.05f } }, &t));
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = classify,
+                                .user = l,
+                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.05f } },
+                            &t));
     for (int i = 0; i < 8; i++) {
         const struct copse_host_batch b = { RIG_XY(WIDTH, features, labels), .count = rows[i] };
         OK(copse_trainer_step(t, &b));
@@ -109,16 +115,20 @@ static void replicas_compute_what_one_device_computes(void **state)
             near(three.loss[i], one.loss[i], 2e-5, "loss");
         near(three.evaluated, one.evaluated, 2e-5, "evaluated loss");
         for (size_t i = 0; i < one.count; i++)
-            near((double)three.values[i], (double)one.values[i], 2e-5 * (1 + fabs((double)one.values[i])), "value");
+            near((double)three.values[i], (double)one.values[i],
+                 2e-5 * (1 + fabs((double)one.values[i])), "value");
     }
 }
 
-/* Their all-reduces have memory next to that of variables. A variable that is made after the first step has its own. */
+/* Their all-reduces have memory next to that of variables. A variable that is made after the first
+   step has its own. */
 static void later_variables_are_not_overwritten(void **state)
 {
     static const char *const ids[] = { "host:0", "host:0" };
     static const float values[] = { 1, 2, 3, 4, 5 };
-    const struct copse_variable_params params = { .name = "later", .shape = COPSE_SHAPE(5), .values = values };
+    const struct copse_variable_params params = { .name = "later",
+                                                  .shape = COPSE_SHAPE(5),
+                                                  .values = values };
     const struct copse_host_batch b = { RIG_XY(WIDTH, features, labels), .count = ROWS };
     copse_layer *l = parsed("batch_norm; dense out");
     const struct copse_trainer_params trainer = { .loss = classify, .user = l };
@@ -129,7 +139,8 @@ static void later_variables_are_not_overwritten(void **state)
     (void)state;
     make_data();
     OK(copse_mirrored_create(ctx, ids, 2, NULL, &st));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
     OK(copse_trainer_create(st, &trainer, &t));
     for (int i = 0; i < 3; i++) {
         OK(copse_trainer_step(t, &b));
@@ -153,7 +164,8 @@ static void later_variables_are_not_overwritten(void **state)
 /* ---- the values ---- */
 
 /* Reports the output of the first row. */
-static copse_status report_row(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status report_row(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     static const char *const names[WIDTH] = { "0", "1", "2" };
     copse_tensor *y, *part;
@@ -181,17 +193,22 @@ static void training_normalizes_by_the_batch_and_evaluation_by_the_averages(void
         variance[i % WIDTH] += pow((double)features[i] - mean[i % WIDTH], 2) / ROWS;
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH) }));
     assert_int_equal(copse_layer_parameters(l), 2 * WIDTH);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = report_row, .user = l,
-                                                                .optimizer = { .kind = COPSE_SGD,
-                                                                               .learning_rate = 1e-20f } }, &t));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = report_row,
+                                .user = l,
+                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-20f } },
+                            &t));
     const struct copse_host_batch b = { RIG_X(WIDTH, features), .count = ROWS };
-    OK(copse_trainer_evaluate(t, &b, &r)); /* the first averages: mean 0, variance 1; changes nothing */
+    /* the first averages: mean 0, variance 1; changes nothing */
+    OK(copse_trainer_evaluate(t, &b, &r));
     for (int k = 0; k < WIDTH; k++)
         near(r.reports[k], (double)features[k] / sqrt(1.01), 1e-5, "first evaluation");
     OK(copse_trainer_step(t, &b));
     OK(copse_trainer_result(t, true, &r));
     for (int k = 0; k < WIDTH; k++)
-        near(r.reports[k], ((double)features[k] - mean[k]) / sqrt(variance[k] + 0.01), 1e-5, "training");
+        near(r.reports[k], ((double)features[k] - mean[k]) / sqrt(variance[k] + 0.01), 1e-5,
+             "training");
     OK(copse_variable_read(variable_of(st, "batch_norm1.mean"), 0, got_mean));
     OK(copse_variable_read(variable_of(st, "batch_norm1.variance"), 0, got_variance));
     for (int k = 0; k < WIDTH; k++) {
@@ -200,7 +217,8 @@ static void training_normalizes_by_the_batch_and_evaluation_by_the_averages(void
     }
     OK(copse_trainer_evaluate(t, &b, &r));
     for (int k = 0; k < WIDTH; k++)
-        near(r.reports[k], ((double)features[k] - 0.25 * mean[k]) / sqrt(0.76 + 0.25 * variance[k]), 1e-5, "evaluation");
+        near(r.reports[k], ((double)features[k] - 0.25 * mean[k]) / sqrt(0.76 + 0.25 * variance[k]),
+             1e-5, "evaluation");
     copse_trainer_release(&t);
     copse_layer_release(&l);
     copse_strategy_release(&st);
@@ -217,10 +235,12 @@ static void features_are_the_last_axis(void **state)
     (void)state;
     const float x[] = { 1, 10, 2, 20, 3, 30, 6, 60 };
     const int32_t y[] = { 0, 1 };
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2, 2), .outputs = 2 }));
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(2, 2), .outputs = 2 }));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = classify, .user = l }, &t));
     const struct copse_host_batch b = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2, 2), x },
-                                                      { "y", COPSE_I32, COPSE_SCALAR, y }), .count = 2 };
+                                                      { "y", COPSE_I32, COPSE_SCALAR, y }),
+                                        .count = 2 };
     OK(copse_trainer_step(t, &b));
     OK(copse_trainer_result(t, true, &r));
     OK(copse_variable_read(variable_of(st, "batch_norm1.mean"), 0, mean));

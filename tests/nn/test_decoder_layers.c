@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of decoders: transposed convolution, resize, adaptive pooling, pixel shuffle, PReLU. Their shapes and values, initial
-   values, refusals, and a network of all of them that learns to reproduce pictures. */
+/* Layers of decoders: transposed convolution, resize, adaptive pooling, pixel shuffle, PReLU. Their
+   shapes and values, initial values, refusals, and a network of all of them that learns to
+   reproduce pictures. */
 #include <math.h>
 
 #include "copse/distribute/replica.h"
@@ -30,14 +31,18 @@ static copse_tensor *tensor_of(const char *name)
 
 static copse_status transposed(copse_graph *g, copse_tensor *x, copse_tensor **y)
 {
-    static const struct copse_conv_params p = { .stride = { 2, 3 }, .dilation = { 2, 1 }, .groups = 2,
-                                              .activation = COPSE_GELU };
-    return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"), tensor_of("conv_transposed1.bias"), &p, y);
+    static const struct copse_conv_params p = {
+        .stride = { 2, 3 }, .dilation = { 2, 1 }, .groups = 2, .activation = COPSE_GELU
+    };
+    return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"),
+                                 tensor_of("conv_transposed1.bias"), &p, y);
 }
 
 static copse_status transposed_same(copse_graph *g, copse_tensor *x, copse_tensor **y)
 {
-    static const struct copse_conv_params p = { .stride = { 2, 2 }, .dilation = { 2, 2 }, .padding = COPSE_PADDING_SAME };
+    static const struct copse_conv_params p = { .stride = { 2, 2 },
+                                                .dilation = { 2, 2 },
+                                                .padding = COPSE_PADDING_SAME };
     return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"), NULL, &p, y);
 }
 
@@ -69,21 +74,59 @@ static copse_status shuffle(copse_graph *g, copse_tensor *x, copse_tensor **y)
 static const float four[] = { 1, -2, 3, 4 }, three[] = { 1, -2, 4 };
 #define VALUES (const float[])
 static const struct row rows[] = {
-    { "conv_transposed 1 2x2 stride=2 init=ones", { 2, { 2, 2 } }, { 3, { 4, 4, 1 } }, four,
-      VALUES{ 1, 1, -2, -2, 1, 1, -2, -2, 3, 3, 4, 4, 3, 3, 4, 4 }, NULL },
-    { "conv_transposed 1 3 stride=2 padding=no init=ones", { 2, { 2, 1 } }, { 2, { 5, 1 } }, four, VALUES{ 1, 1, -1, -2, -2 }, NULL },
-    { "conv_transposed 1 3 relu init=0.5", { 2, { 3, 1 } }, { 2, { 3, 1 } }, three, VALUES{ 0, 1.5f, 1 }, NULL },
-    { "conv_transposed 4 3x2 gelu stride=2x3 dilation=2x1 groups=2 padding=no", { 3, { 3, 4, 6 } }, { 3, { 9, 11, 4 } }, NULL, NULL,
+    { "conv_transposed 1 2x2 stride=2 init=ones",
+      { 2, { 2, 2 } },
+      { 3, { 4, 4, 1 } },
+      four,
+      VALUES{ 1, 1, -2, -2, 1, 1, -2, -2, 3, 3, 4, 4, 3, 3, 4, 4 },
+      NULL },
+    { "conv_transposed 1 3 stride=2 padding=no init=ones",
+      { 2, { 2, 1 } },
+      { 2, { 5, 1 } },
+      four,
+      VALUES{ 1, 1, -1, -2, -2 },
+      NULL },
+    { "conv_transposed 1 3 relu init=0.5",
+      { 2, { 3, 1 } },
+      { 2, { 3, 1 } },
+      three,
+      VALUES{ 0, 1.5f, 1 },
+      NULL },
+    { "conv_transposed 4 3x2 gelu stride=2x3 dilation=2x1 groups=2 padding=no",
+      { 3, { 3, 4, 6 } },
+      { 3, { 9, 11, 4 } },
+      NULL,
+      NULL,
       transposed },
-    { "conv_transposed out 3 stride=2 dilation=2 bias=no", { 3, { 3, 4, 2 } }, { 3, { 6, 8, 5 } }, NULL, NULL, transposed_same },
-    { "resize factor=2x1", { 2, { 2, 2 } }, { 3, { 4, 2, 1 } }, four, VALUES{ 1, -2, 1, -2, 3, 4, 3, 4 }, NULL },
-    { "resize linear size=4", { 2, { 2, 1 } }, { 2, { 4, 1 } }, four, VALUES{ 1, 0.25f, -1.25f, -2 }, NULL },
+    { "conv_transposed out 3 stride=2 dilation=2 bias=no",
+      { 3, { 3, 4, 2 } },
+      { 3, { 6, 8, 5 } },
+      NULL,
+      NULL,
+      transposed_same },
+    { "resize factor=2x1",
+      { 2, { 2, 2 } },
+      { 3, { 4, 2, 1 } },
+      four,
+      VALUES{ 1, -2, 1, -2, 3, 4, 3, 4 },
+      NULL },
+    { "resize linear size=4",
+      { 2, { 2, 1 } },
+      { 2, { 4, 1 } },
+      four,
+      VALUES{ 1, 0.25f, -1.25f, -2 },
+      NULL },
     { "resize linear factor=2x3", { 3, { 3, 4, 2 } }, { 3, { 6, 12, 2 } }, NULL, NULL, linear },
     { "resize size=2x7", { 3, { 3, 4, 2 } }, { 3, { 2, 7, 2 } }, NULL, NULL, nearest },
     { "adaptive_pool 2", { 2, { 3, 1 } }, { 2, { 2, 1 } }, three, VALUES{ -0.5f, 1 }, NULL },
     { "adaptive_pool 1x2", { 2, { 2, 2 } }, { 3, { 1, 2, 1 } }, four, VALUES{ 2, 1 }, NULL },
     { "adaptive_pool 3x2", { 3, { 7, 5, 2 } }, { 3, { 3, 2, 2 } }, NULL, NULL, area },
-    { "pixel_shuffle 2", { 3, { 1, 1, 4 } }, { 3, { 2, 2, 1 } }, four, VALUES{ 1, -2, 3, 4 }, NULL },
+    { "pixel_shuffle 2",
+      { 3, { 1, 1, 4 } },
+      { 3, { 2, 2, 1 } },
+      four,
+      VALUES{ 1, -2, 3, 4 },
+      NULL },
     { "pixel_shuffle 3", { 3, { 2, 3, 18 } }, { 3, { 6, 9, 2 } }, NULL, NULL, shuffle },
     { "prelu", { 2, { 2, 2 } }, { 2, { 2, 2 } }, four, VALUES{ 1, -0.5f, 3, 4 }, NULL },
     { "prelu slope=-2", { 2, { 2, 2 } }, { 2, { 2, 2 } }, four, VALUES{ 1, 4, 3, 4 }, NULL },
@@ -98,7 +141,8 @@ struct net {
 };
 
 /* The largest difference from the expected values or from the operation. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct net *net = user;
     const struct row *row = net->row;
@@ -109,7 +153,8 @@ static copse_status difference(copse_graph *g, const copse_batch *in, void *user
     CHECK(shape.rank == row->out.rank + 1);
     for (uint32_t i = 0; i < row->out.rank; i++)
         CHECK(shape.dims[i + 1] == row->out.dims[i]);
-    COPSE_TRY(row->hand ? row->hand(g, x, &expected) : copse_constant(g, COPSE_F32, shape, row->y, &expected));
+    COPSE_TRY(row->hand ? row->hand(g, x, &expected)
+                        : copse_constant(g, COPSE_F32, shape, row->y, &expected));
     COPSE_TRY(copse_sub(g, y, expected, &y));
     COPSE_TRY(copse_abs(g, y, &y));
     COPSE_TRY(copse_max(g, y, NULL, 0, false, loss));
@@ -130,14 +175,19 @@ static void row_has_its_values(const struct row *row)
     float sines[2 * 3 * 4 * 6];
     for (size_t i = 0; i < COPSE_COUNT(sines); i++)
         sines[i] = sinf((float)(i * i));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
     struct net net = { parsed(row->text), row, copse_variable_tensor(dummy) };
-    OK(copse_layer_build(net.layer, st, &(struct copse_build_params){ .shape = row->in, .outputs = 5, .seed = 4 }));
+    OK(copse_layer_build(
+        net.layer, st, &(struct copse_build_params){ .shape = row->in, .outputs = 5, .seed = 4 }));
     OK(copse_layer_output(net.layer, &out));
     assert_int_equal(out.rank, row->out.rank);
     assert_memory_equal(out.dims, row->out.dims, out.rank * sizeof *out.dims);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = difference, .user = &net }, &t));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, row->in, row->x ? row->x : sines }), .count = 1 };
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = difference, .user = &net },
+                            &t));
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", COPSE_F32, row->in, row->x ? row->x : sines }), .count = 1
+    };
     OK(copse_trainer_evaluate(t, &batch, &r));
     if (!(r.loss <= (row->hand ? 0.0 : 1e-6)))
         fail_msg("%s: an element is wrong by %.9g", row->text, r.loss);
@@ -164,10 +214,12 @@ static void weight_is(const char *text, uint32_t taps, double deviation)
     double sum = 0;
     copse_strategy *st = on_host();
     copse_layer *l = parsed(text);
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2, 2, 32), .seed = 7 }));
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2, 2, 32), .seed = 7 }));
     copse_variable *v = variable_of(st, "conv_transposed1.weight");
     const copse_shape shape = copse_variable_shape(v);
-    assert_true(shape.rank == 4 && shape.dims[0] * shape.dims[1] == taps && shape.dims[2] == 32 && shape.dims[3] == 64);
+    assert_true(shape.rank == 4 && shape.dims[0] * shape.dims[1] == taps && shape.dims[2] == 32 &&
+                shape.dims[3] == 64);
     OK(copse_variable_read(v, 0, w));
     for (uint32_t i = 0; i < n; i++)
         sum += (double)w[i] * (double)w[i];
@@ -177,7 +229,8 @@ static void weight_is(const char *text, uint32_t taps, double deviation)
     copse_strategy_release(&st);
 }
 
-/* fan_in is the number of input elements that an output element reads: taps / stride along an axis. */
+/* fan_in is the number of input elements that an output element reads: taps / stride along an
+   axis. */
 static void initial_weights_follow_the_fan_of_the_output(void **state)
 {
     (void)state;
@@ -207,25 +260,37 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     const copse_shape picture = COPSE_SHAPE(4, 4, 6);
     (void)state;
     refused("relu\nconv_transposed 8 3x3 groups=4", picture,
-            "line 2, layer 2 'conv_transposed 8 3x3 groups=4': 4 groups do not divide 6 input and 8 output channels");
-    refused("conv_transposed 8 3x3", COPSE_SHAPE(4), "layer 1 'conv_transposed 8 3x3': the input [4] is no image");
+            "line 2, layer 2 'conv_transposed 8 3x3 groups=4': 4 groups do not divide 6 input and "
+            "8 output channels");
+    refused("conv_transposed 8 3x3", COPSE_SHAPE(4),
+            "layer 1 'conv_transposed 8 3x3': the input [4] is no image");
     refused("conv_transposed out 3x3", picture, "`out` is the number of outputs");
     refused("conv_transposed 8 3x3", COPSE_SHAPE(0, 4, 6), "an axis of the input is empty");
     refused("conv_transposed 8 3x3 stride=32767", COPSE_SHAPE(4, 40000, 1),
             "an axis of the output has 1310680000 elements; at most 1073741824 are possible");
-    refused("flatten\nresize", picture, "line 2, layer 2 'resize': size=... or factor=... is missing");
-    refused("resize size=2 factor=2", picture, "layer 1 'resize size=2 factor=2': size and factor are both given");
-    refused("resize size=16385", picture, "an axis of the output has 16385 elements; 1 to 16384 are possible");
-    refused("resize linear factor=5000", picture, "'resize linear factor=5000': an axis of the output has 20000 elements");
+    refused("flatten\nresize", picture,
+            "line 2, layer 2 'resize': size=... or factor=... is missing");
+    refused("resize size=2 factor=2", picture,
+            "layer 1 'resize size=2 factor=2': size and factor are both given");
+    refused("resize size=16385", picture,
+            "an axis of the output has 16385 elements; 1 to 16384 are possible");
+    refused("resize linear factor=5000", picture,
+            "'resize linear factor=5000': an axis of the output has 20000 elements");
     refused("resize size=2", COPSE_SHAPE(4, 0, 6), "an axis of the input has 0 elements");
-    refused("resize size=2", COPSE_SHAPE(4), "the input [4] is no image [height, width, channels] and no sequence");
-    refused("adaptive_pool 20000", picture, "layer 1 'adaptive_pool 20000': an axis of the output has 20000 elements");
+    refused("resize size=2", COPSE_SHAPE(4),
+            "the input [4] is no image [height, width, channels] and no sequence");
+    refused("adaptive_pool 20000", picture,
+            "layer 1 'adaptive_pool 20000': an axis of the output has 20000 elements");
     refused("adaptive_pool 2", COPSE_SHAPE(20000, 1), "an axis of the input has 20000 elements");
-    refused("pixel_shuffle 2", picture, "layer 1 'pixel_shuffle 2': 6 channels are not a multiple of 4, the square of the factor");
-    refused("pixel_shuffle 2147483647", picture, "6 channels are not a multiple of 4611686014132420609");
+    refused(
+        "pixel_shuffle 2", picture,
+        "layer 1 'pixel_shuffle 2': 6 channels are not a multiple of 4, the square of the factor");
+    refused("pixel_shuffle 2147483647", picture,
+            "6 channels are not a multiple of 4611686014132420609");
     refused("pixel_shuffle 1", COPSE_SHAPE(4, 6), "the input [4, 6] is no image");
     refused("pixel_shuffle 2", COPSE_SHAPE(4, 4, 0), "the input [4, 4, 0] is no image");
-    refused("pixel_shuffle 2", COPSE_SHAPE(1u << 31, 1, 4), "an axis of the output has 4294967296 elements");
+    refused("pixel_shuffle 2", COPSE_SHAPE(1u << 31, 1, 4),
+            "an axis of the output has 4294967296 elements");
     refused("prelu", COPSE_SCALAR, "layer 1 'prelu': the input [] has no last axis with channels");
 }
 
@@ -251,11 +316,13 @@ static void make_pictures(float *x)
     for (int e = 0; e < EXAMPLES; e++) {
         const float down = copse__stream_normal(&s), across = copse__stream_normal(&s);
         for (int i = 0; i < SIDE * SIDE; i++)
-            x[e * SIDE * SIDE + i] = down * ((float)(i / SIDE) / 3.5f - 1) + across * ((float)(i % SIDE) / 3.5f - 1);
+            x[e * SIDE * SIDE + i] =
+                down * ((float)(i / SIDE) / 3.5f - 1) + across * ((float)(i % SIDE) / 3.5f - 1);
     }
 }
 
-static copse_status reproduction(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status reproduction(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     copse_tensor *x, *y;
     COPSE_TRY(copse_input(in, "x", &x));
@@ -292,11 +359,18 @@ static double trains_on(const char *device)
     double first = 0;
     make_pictures(x);
     OK(copse_one_device_create(ctx, device, NULL, &st));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(SIDE, SIDE), .seed = 2 }));
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(SIDE, SIDE), .seed = 2 }));
     const size_t count = values_of(st, before, COPSE_COUNT(before));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = reproduction, .user = l,
-                                                                .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } }, &t));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(SIDE, SIDE), x }), .count = EXAMPLES };
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = reproduction,
+                                .user = l,
+                                .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } },
+                            &t));
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(SIDE, SIDE), x }), .count = EXAMPLES
+    };
     for (int i = 0; i < STEPS; i++) {
         OK(copse_trainer_step(t, &batch));
         OK(copse_trainer_result(t, true, &r));

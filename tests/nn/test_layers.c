@@ -30,18 +30,23 @@ static void variables_are_numbered_by_kind_in_the_whole_tree(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    copse_layer *l = parsed("dense 8 relu; residual { dense 8 bias=no; residual { dense 8 } }; dropout 0.1; dense out");
+    copse_layer *l = parsed(
+        "dense 8 relu; residual { dense 8 bias=no; residual { dense 8 } }; dropout 0.1; dense out");
     assert_int_equal(copse_layer_parameters(l), 0);
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(4), .outputs = 3 }));
-    assert_string_equal(variables_of(st), "dense1.weight 4 8;dense1.bias 8;dense2.weight 8 8;dense3.weight 8 8;"
-                                          "dense3.bias 8;dense4.weight 8 3;dense4.bias 3;");
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(4), .outputs = 3 }));
+    assert_string_equal(variables_of(st),
+                        "dense1.weight 4 8;dense1.bias 8;dense2.weight 8 8;dense3.weight 8 8;"
+                        "dense3.bias 8;dense4.weight 8 3;dense4.bias 3;");
     assert_int_equal(copse_layer_parameters(l), 40 + 64 + 72 + 27);
     copse_shape out;
     OK(copse_layer_output(l, &out));
     assert_int_equal(out.rank, 1);
     assert_int_equal(out.dims[0], 3);
-    assert_string_equal(text_of(l), "dense 8 relu; residual { dense 8 bias=no; residual { dense 8 } }; dropout 0.1; "
-                                    "dense 3");
+    assert_string_equal(
+        text_of(l),
+        "dense 8 relu; residual { dense 8 bias=no; residual { dense 8 } }; dropout 0.1; "
+        "dense 3");
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }
@@ -50,12 +55,17 @@ static void shortcuts_have_variables_of_their_own(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    copse_layer *l = parsed("residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; global_pool; dense out");
+    copse_layer *l = parsed("residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; "
+                            "global_pool; dense out");
     copse_shape out;
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(7, 5, 3), .outputs = 3 }));
-    assert_string_equal(variables_of(st), "conv1.weight 3 3 3 8;conv1.bias 8;conv2.weight 1 1 3 8;conv2.bias 8;"
-                                          "dense1.weight 8 3;dense1.bias 3;");
-    assert_string_equal(text_of(l), "residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; global_pool; dense 3");
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(7, 5, 3), .outputs = 3 }));
+    assert_string_equal(variables_of(st),
+                        "conv1.weight 3 3 3 8;conv1.bias 8;conv2.weight 1 1 3 8;conv2.bias 8;"
+                        "dense1.weight 8 3;dense1.bias 3;");
+    assert_string_equal(
+        text_of(l),
+        "residual { conv 8 3x3 stride=2; shortcut { conv 8 1x1 stride=2 } }; global_pool; dense 3");
     OK(copse_layer_output(l, &out));
     assert_int_equal(out.dims[0], 3);
     copse_layer_release(&l);
@@ -67,10 +77,13 @@ static void a_scope_goes_in_front_of_names(void **state)
     (void)state;
     copse_strategy *st = on_host();
     copse_layer *a = parsed("dense 2"), *b = parsed("dense 2");
-    OK(copse_layer_build(a, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "left" }));
-    OK(copse_layer_build(b, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "right/inner" }));
-    assert_string_equal(variables_of(st), "left/dense1.weight 2 2;left/dense1.bias 2;right/inner/dense1.weight 2 2;"
-                                          "right/inner/dense1.bias 2;");
+    OK(copse_layer_build(a, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "left" }));
+    OK(copse_layer_build(
+        b, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "right/inner" }));
+    assert_string_equal(variables_of(st),
+                        "left/dense1.weight 2 2;left/dense1.bias 2;right/inner/dense1.weight 2 2;"
+                        "right/inner/dense1.bias 2;");
     copse_layer_release(&a);
     copse_layer_release(&b);
     copse_strategy_release(&st);
@@ -112,11 +125,13 @@ static void initial_values_follow_their_rule(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    copse_layer *l = parsed("dense 300 relu; dense 300; dense 300 tanh init=he; dense 300 gelu init=glorot scale=2;"
-                            "dense 300 init=normal scale=0.5; dense 300 init=zeros; dense 300 init=ones; dense 300 "
-                            "init=-0.25; dense 300 silu; dense 300 init=truncated_normal; "
-                            "dense 300 init=truncated_normal scale=0.5; dense 100 init=orthogonal scale=2");
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(200), .seed = 3 }));
+    copse_layer *l = parsed(
+        "dense 300 relu; dense 300; dense 300 tanh init=he; dense 300 gelu init=glorot scale=2;"
+        "dense 300 init=normal scale=0.5; dense 300 init=zeros; dense 300 init=ones; dense 300 "
+        "init=-0.25; dense 300 silu; dense 300 init=truncated_normal; "
+        "dense 300 init=truncated_normal scale=0.5; dense 100 init=orthogonal scale=2");
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(200), .seed = 3 }));
     const double he = sqrt(2.0 / 300), glorot = sqrt(6.0 / 600);
     struct moments m = moments_of(st, "dense1.weight"); /* before ReLU: He */
     near(m.mean, 0, 0.002);
@@ -142,7 +157,8 @@ static void initial_values_follow_their_rule(void **state)
     m = moments_of(st, "dense11.weight");
     near(m.most, 1, 0.01);
     assert_true(m.most <= 1);
-    near(moments_of(st, "dense12.weight").deviation, 2 / sqrt(300.0), 1e-3); /* columns of length 2 */
+    /* columns of length 2 */
+    near(moments_of(st, "dense12.weight").deviation, 2 / sqrt(300.0), 1e-3);
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }
@@ -157,7 +173,8 @@ struct net {
 };
 
 /* Reports the first elements of the output. */
-static copse_status report_output(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status report_output(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6" };
     const struct net *net = user;
@@ -176,18 +193,23 @@ static copse_status report_output(copse_graph *g, const copse_batch *in, void *u
     return copse_sum(g, net->dummy, NULL, 0, false, loss);
 }
 
-/* Computes a description for one batch of `rows`; the first elements of the output must be these. */
-static void gives(const char *text, copse_type type, copse_shape shape, const void *x, uint32_t rows, const double *y,
-                  uint32_t count)
+/* Computes a description for one batch of `rows`; the first elements of the output must be
+   these. */
+static void gives(const char *text, copse_type type, copse_shape shape, const void *x,
+                  uint32_t rows, const double *y, uint32_t count)
 {
     copse_strategy *st = on_host();
     copse_variable *dummy;
     copse_trainer *t;
     struct copse_step_result r;
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
     struct net net = { parsed(text), copse_variable_tensor(dummy), type, st };
-    OK(copse_layer_build(net.layers, st, &(struct copse_build_params){ .type = type, .shape = shape, .outputs = 2 }));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = report_output, .user = &net }, &t));
+    OK(copse_layer_build(
+        net.layers, st,
+        &(struct copse_build_params){ .type = type, .shape = shape, .outputs = 2 }));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = report_output, .user = &net }, &t));
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", type, shape, x }), .count = rows };
     OK(copse_trainer_evaluate(t, &batch, &r));
     assert_int_equal(r.report_count, count);
@@ -207,25 +229,35 @@ static void outputs_have_the_values_of_the_definition(void **state)
     const uint8_t bytes[] = { 1, 2, 3, 250 };
     gives("dense 2 init=ones", COPSE_F32, four, x, 1, (const double[]){ 2.5, 2.5 }, 2);
     gives("dense out init=-2 bias=no relu", COPSE_F32, four, x, 1, (const double[]){ 0, 0 }, 2);
-    gives("dense 1 init=ones sigmoid", COPSE_F32, four, x, 1, (const double[]){ 1 / (1 + exp(-2.5)) }, 1);
-    gives("dense 1 init=ones", COPSE_F32, pair, x, 1, (const double[]){ -1, 3.5 }, 2); /* the last axis alone */
+    gives("dense 1 init=ones sigmoid", COPSE_F32, four, x, 1,
+          (const double[]){ 1 / (1 + exp(-2.5)) }, 1);
+    /* the last axis alone */
+    gives("dense 1 init=ones", COPSE_F32, pair, x, 1, (const double[]){ -1, 3.5 }, 2);
     gives("flatten; dense 1 init=ones", COPSE_F32, pair, x, 1, (const double[]){ 2.5 }, 1);
     gives("flatten", COPSE_F32, COPSE_SCALAR, x, 3, (const double[]){ 1, -2, 3 }, 3);
     gives("relu", COPSE_F32, four, x, 1, (const double[]){ 1, 0, 3, 0.5 }, 4);
-    gives("tanh", COPSE_F32, four, x, 1, (const double[]){ tanh(1), tanh(-2), tanh(3), tanh(0.5) }, 4);
+    gives("tanh", COPSE_F32, four, x, 1, (const double[]){ tanh(1), tanh(-2), tanh(3), tanh(0.5) },
+          4);
     gives("silu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 1 / (1 + exp(-1)) }, 1);
-    gives("gelu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 0.5 * (1 + erf(sqrt(0.5))) }, 1);
-    gives("dropout 0.5", COPSE_F32, four, x, 1, (const double[]){ 1, -2, 3, 0.5 }, 4); /* an evaluation drops nothing */
+    gives("gelu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 0.5 * (1 + erf(sqrt(0.5))) },
+          1);
+    /* an evaluation drops nothing */
+    gives("dropout 0.5", COPSE_F32, four, x, 1, (const double[]){ 1, -2, 3, 0.5 }, 4);
     gives("residual { relu; relu }", COPSE_F32, four, x, 1, (const double[]){ 2, -2, 6, 1 }, 4);
-    gives("residual { relu; shortcut { relu; relu } }", COPSE_F32, four, x, 1, (const double[]){ 2, 0, 6, 1 }, 4);
-    const double m = 0.625, d = sqrt((0.375 * 0.375 + 2.625 * 2.625 + 2.375 * 2.375 + 0.125 * 0.125) / 4 + 1e-5);
-    gives("layer_norm", COPSE_F32, four, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
+    gives("residual { relu; shortcut { relu; relu } }", COPSE_F32, four, x, 1,
+          (const double[]){ 2, 0, 6, 1 }, 4);
+    const double m = 0.625,
+                 d = sqrt((0.375 * 0.375 + 2.625 * 2.625 + 2.375 * 2.375 + 0.125 * 0.125) / 4 +
+                          1e-5);
+    gives("layer_norm", COPSE_F32, four, x, 1,
+          (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
     const double r = sqrt(14.25 / 4 + 1e-5);
     gives("rms_norm", COPSE_F32, four, x, 1, (const double[]){ 1 / r, -2 / r, 3 / r, 0.5 / r }, 4);
     gives("rms_norm epsilon=2", COPSE_F32, pair, x, 1,
           (const double[]){ 1 / sqrt(4.5), -2 / sqrt(4.5), 3 / sqrt(6.625), 0.5 / sqrt(6.625) }, 4);
     /* [places, channels]: channels 1, 3 and -2, 0.5 */
-    gives("group_norm 1", COPSE_F32, pair, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
+    gives("group_norm 1", COPSE_F32, pair, x, 1,
+          (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
     gives("group_norm 2 epsilon=3", COPSE_F32, pair, x, 1,
           (const double[]){ -0.5, -1.25 / sqrt(4.5625), 0.5, 1.25 / sqrt(4.5625) }, 4);
     gives("instance_norm epsilon=3", COPSE_F32, pair, x, 1,
@@ -233,29 +265,41 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("batch_norm epsilon=3", COPSE_F32, four, x, 1, (const double[]){ 0.5, -1, 1.5, 0.25 }, 4);
     const int32_t tokens[] = { 1, 0, 2 };
     const uint8_t letters[] = { 2, 2 };
-    gives("embedding 3 2 init=0.5; dense 1 init=ones", COPSE_I32, COPSE_SHAPE(3), tokens, 1, (const double[]){ 1, 1, 1 }, 3);
-    gives("embedding 3 2 init=0.5", COPSE_U8, COPSE_SHAPE(2), letters, 1, (const double[]){ 0.5, 0.5, 0.5, 0.5 }, 4);
-    gives("embedding 3 1 init=0.5 scale=4", COPSE_I64, COPSE_SCALAR, (const int64_t[]){ 2, 0 }, 2, (const double[]){ 2, 2 }, 2);
+    gives("embedding 3 2 init=0.5; dense 1 init=ones", COPSE_I32, COPSE_SHAPE(3), tokens, 1,
+          (const double[]){ 1, 1, 1 }, 3);
+    gives("embedding 3 2 init=0.5", COPSE_U8, COPSE_SHAPE(2), letters, 1,
+          (const double[]){ 0.5, 0.5, 0.5, 0.5 }, 4);
+    gives("embedding 3 1 init=0.5 scale=4", COPSE_I64, COPSE_SCALAR, (const int64_t[]){ 2, 0 }, 2,
+          (const double[]){ 2, 2 }, 2);
     gives("positions init=0.5", COPSE_F32, pair, x, 1, (const double[]){ 1.5, -1.5, 3.5, 1 }, 4);
-    gives("embedding 3 2 init=0.5; positions init=ones scale=2", COPSE_I32, COPSE_SHAPE(3), tokens, 1,
-          (const double[]){ 2.5, 2.5, 2.5, 2.5, 2.5, 2.5 }, 6);
+    gives("embedding 3 2 init=0.5; positions init=ones scale=2", COPSE_I32, COPSE_SHAPE(3), tokens,
+          1, (const double[]){ 2.5, 2.5, 2.5, 2.5, 2.5, 2.5 }, 6);
     const float picture[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     const copse_shape grey = COPSE_SHAPE(3, 3);
-    gives("conv 1 2x2 padding=no init=ones", COPSE_F32, grey, picture, 1, (const double[]){ 12, 16, 24, 28 }, 4);
-    gives("conv 1 3x3 init=ones stride=2", COPSE_F32, grey, picture, 1, (const double[]){ 12, 16, 24, 28 }, 4);
-    gives("conv 2 2 init=ones padding=no bias=no", COPSE_F32, grey, picture, 1, (const double[]){ 21, 21, 39, 39 }, 4);
-    gives("conv 2 1x2 init=-1 relu; global_pool", COPSE_F32, grey, picture, 1, (const double[]){ 0, 0 }, 2);
-    gives("conv 3 2 groups=3 init=ones dilation=2 padding=no", COPSE_F32, grey, picture, 1, (const double[]){ 8, 10, 12 }, 3);
+    gives("conv 1 2x2 padding=no init=ones", COPSE_F32, grey, picture, 1,
+          (const double[]){ 12, 16, 24, 28 }, 4);
+    gives("conv 1 3x3 init=ones stride=2", COPSE_F32, grey, picture, 1,
+          (const double[]){ 12, 16, 24, 28 }, 4);
+    gives("conv 2 2 init=ones padding=no bias=no", COPSE_F32, grey, picture, 1,
+          (const double[]){ 21, 21, 39, 39 }, 4);
+    gives("conv 2 1x2 init=-1 relu; global_pool", COPSE_F32, grey, picture, 1,
+          (const double[]){ 0, 0 }, 2);
+    gives("conv 3 2 groups=3 init=ones dilation=2 padding=no", COPSE_F32, grey, picture, 1,
+          (const double[]){ 8, 10, 12 }, 3);
     gives("max_pool 2x2 stride=1", COPSE_F32, grey, picture, 1, (const double[]){ 5, 6, 8, 9 }, 4);
-    gives("max_pool 2x2 padding=yes", COPSE_F32, grey, picture, 1, (const double[]){ 5, 6, 8, 9 }, 4);
+    gives("max_pool 2x2 padding=yes", COPSE_F32, grey, picture, 1, (const double[]){ 5, 6, 8, 9 },
+          4);
     gives("average_pool 2", COPSE_F32, grey, picture, 1, (const double[]){ 2.5, 3.5, 4.5 }, 3);
-    gives("average_pool 2x2 padding=yes stride=2x3", COPSE_F32, grey, picture, 1, (const double[]){ 3, 7.5 }, 2);
+    gives("average_pool 2x2 padding=yes stride=2x3", COPSE_F32, grey, picture, 1,
+          (const double[]){ 3, 7.5 }, 2);
     gives("global_pool", COPSE_F32, grey, picture, 1, (const double[]){ 4, 5, 6 }, 3);
     gives("mlp:3", COPSE_F32, pair, (const float[]){ 0, 0, 0, 0 }, 1, (const double[]){ 0, 0 }, 2);
-    gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1); /* stored types are converted */
+    /* stored types are converted */
+    gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1);
 }
 
-static copse_status train_output(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status train_output(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     const struct net *net = user;
     copse_tensor *x, *y;
@@ -277,8 +321,11 @@ static void dropout_acts_while_training(void **state)
         x[i] = 1;
     OK(copse_layer_build(net.layers, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(1) }));
     net.dummy = copse_variable_tensor(variable_of(st, "dense1.bias"));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = train_output, .user = &net,
-                                                                .optimizer = { .kind = COPSE_SGD } }, &t));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = train_output,
+                                                            .user = &net,
+                                                            .optimizer = { .kind = COPSE_SGD } },
+                            &t));
     const struct copse_host_batch batch = { RIG_X(1, x), .count = 8 };
     OK(copse_trainer_step(t, &batch));
     OK(copse_trainer_result(t, true, &r));
@@ -294,7 +341,8 @@ static void dropout_acts_while_training(void **state)
     copse_strategy_release(&st);
 }
 
-/* Learns a permutation of tokens: the rows of the table must be found, and get their own gradients. */
+/* Learns a permutation of tokens: the rows of the table must be found, and get their own
+   gradients. */
 static copse_status permute(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     copse_tensor *x, *y, *logits;
@@ -310,9 +358,12 @@ static void positions_have_a_row_each(void **state)
     (void)state;
     copse_strategy *st = on_host();
     copse_layer *l = parsed("embedding 5 2; positions; dense 3; positions scale=0.02 init=normal");
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(400) }));
-    assert_string_equal(variables_of(st), "embedding1.weight 5 2;positions1.weight 400 2;dense1.weight 2 3;dense1.bias 3;"
-                                          "positions2.weight 400 3;");
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(400) }));
+    assert_string_equal(
+        variables_of(st),
+        "embedding1.weight 5 2;positions1.weight 400 2;dense1.weight 2 3;dense1.bias 3;"
+        "positions2.weight 400 3;");
     near(moments_of(st, "positions1.weight").deviation, 1, 0.1);
     near(moments_of(st, "positions2.weight").deviation, 0.02, 0.002);
     copse_layer_release(&l);
@@ -329,10 +380,14 @@ static void embeddings_learn(void **state)
     struct copse_step_result r;
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I64, .outputs = 5 }));
     near(moments_of(st, "embedding1.weight").deviation, 1, 0.3);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = permute, .user = l,
-                                                                .optimizer = { .learning_rate = 0.05f } }, &t));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = permute, .user = l, .optimizer = { .learning_rate = 0.05f } },
+        &t));
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_I32, COPSE_SCALAR, x },
-                                                          { "y", COPSE_I32, COPSE_SCALAR, y }), .count = 5 };
+                                                          { "y", COPSE_I32, COPSE_SCALAR, y }),
+                                            .count = 5 };
     for (int i = 0; i < 60; i++) {
         OK(copse_trainer_step(t, &batch));
         OK(copse_trainer_result(t, true, &r));
@@ -360,8 +415,10 @@ static void calls_and_text_make_the_same_layers(void **state)
     OK(copse_nn_sequential(l, 6, &all));
     for (int i = 0; i < 6; i++)
         copse_layer_release(&l[i]);
-    assert_string_equal(text_of(all), "dense 64 relu; dropout 0.25; flatten; residual { dense 64 relu; dropout 0.25 }; "
-                                      "silu; dense out");
+    assert_string_equal(
+        text_of(all),
+        "dense 64 relu; dropout 0.25; flatten; residual { dense 64 relu; dropout 0.25 }; "
+        "silu; dense out");
     /* several in a row become a part of the row */
     OK(copse_nn_sequential(&all, 1, &inner));
     assert_string_equal(text_of(inner), text_of(all));
@@ -395,7 +452,8 @@ static void inner_layers_are_copied(void **state)
     copse_layer *dense, *both;
     OK(copse_nn_dense(ctx, 4, COPSE_RELU, &dense));
     OK(copse_nn_sequential((copse_layer *[]){ dense, dense }, 2, &both));
-    OK(copse_layer_build(dense, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "one" }));
+    OK(copse_layer_build(dense, st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .scope = "one" }));
     OK(copse_layer_build(both, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2) }));
     assert_int_equal(copse_layer_parameters(dense), 12);
     assert_int_equal(copse_layer_parameters(both), 12 + 20);
@@ -411,13 +469,19 @@ static void calls_refuse_wrong_numbers(void **state)
 {
     (void)state;
     copse_layer *l = NULL, *none[1] = { NULL };
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1u << 31, COPSE_RELU, &l), "dense: UNITS is 2147483648");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "dense: ACTIVATION is 99: linear, relu");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_activation(ctx, COPSE_LINEAR, &l), "0 is no activation that changes");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_embedding(ctx, 3, 0, &l), "embedding: WIDTH is 0: a whole number from 1");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, 1.0f, &l), "dropout: RATE is 1: a number from 0 to below 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1u << 31, COPSE_RELU, &l),
+          "dense: UNITS is 2147483648");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l),
+          "dense: ACTIVATION is 99: linear, relu");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_activation(ctx, COPSE_LINEAR, &l),
+          "0 is no activation that changes");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_embedding(ctx, 3, 0, &l),
+          "embedding: WIDTH is 0: a whole number from 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, 1.0f, &l),
+          "dropout: RATE is 1: a number from 0 to below 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, NAN, &l), "dropout: RATE is");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_mlp(ctx, (const uint32_t[]){ 3, 0 }, 2, COPSE_RELU, &l), "width is 0");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_mlp(ctx, (const uint32_t[]){ 3, 0 }, 2, COPSE_RELU, &l),
+          "width is 0");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_sequential(none, 0, &l), "no layer");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_sequential(none, 1, &l), "layers[0] is NULL");
     assert_null(l);
@@ -443,7 +507,8 @@ static void trees_have_limits(void **state)
     copse_layer_release(&l);
     OK(copse_nn_flatten(ctx, &l));
     size_t count = 1;
-    while ((s = copse_nn_sequential((copse_layer *[]){ l, l }, 2, &next)) == COPSE_OK && count < 100000) {
+    while ((s = copse_nn_sequential((copse_layer *[]){ l, l }, 2, &next)) == COPSE_OK &&
+           count < 100000) {
         count *= 2;
         copse_layer_release(&l);
         l = next;
@@ -472,25 +537,36 @@ static void builds_name_line_layer_and_shapes(void **state)
 {
     (void)state;
     refused_build("dense 64 relu\nresidual {\n  dense 32\n}", COPSE_SHAPE(64), COPSE_ERR_SHAPE,
-                  "line 2, layer 2 'residual': its layers turn the input [64] into [32]; a sum needs equal shapes");
+                  "line 2, layer 2 'residual': its layers turn the input [64] into [32]; a sum "
+                  "needs equal shapes");
     refused_build("residual { dense 32; shortcut { dense 16 } }", COPSE_SHAPE(64), COPSE_ERR_SHAPE,
-                  "layer 1 'residual': its shortcut gives [16] and its layers [32]; a sum needs equal shapes");
+                  "layer 1 'residual': its shortcut gives [16] and its layers [32]; a sum needs "
+                  "equal shapes");
     refused_build("residual { shortcut { dense 16 } }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
                   "layer 1 'residual': it has a shortcut and no other layer");
     refused_build("residual { shortcut { relu }; relu }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
                   "layer 2 'shortcut': a shortcut is the last layer in the braces of residual");
-    refused_build("shortcut { relu }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT, "layer 1 'shortcut': a shortcut is the last layer");
-    refused_build("dense 64\n\ndense out", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT, "line 3, layer 2 'dense out': `out` is");
-    refused_build("dense 4", COPSE_SCALAR, COPSE_ERR_SHAPE, "line 1, layer 1 'dense 4': the input is one number");
-    refused_build("flatten; dense 2000000", COPSE_SHAPE(2000, 8), COPSE_ERR_SHAPE,
-                  "layer 2 'dense 2000000': its weight [16000, 2000000] has not 1 to 2^31-1 elements");
-    refused_build("flatten", COPSE_SHAPE(2000, 2000, 2000), COPSE_ERR_SHAPE, "the input [2000, 2000, 2000] has not");
-    refused_build("dense 4 relu init=glorot scale=1.25 bias=no; dense out", COPSE_SHAPE(0), COPSE_ERR_SHAPE,
-                  "layer 1 'dense 4 relu bias=no init=glorot scale=1.25': the last axis of the input is empty");
+    refused_build("shortcut { relu }", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
+                  "layer 1 'shortcut': a shortcut is the last layer");
+    refused_build("dense 64\n\ndense out", COPSE_SHAPE(64), COPSE_ERR_ARGUMENT,
+                  "line 3, layer 2 'dense out': `out` is");
+    refused_build("dense 4", COPSE_SCALAR, COPSE_ERR_SHAPE,
+                  "line 1, layer 1 'dense 4': the input is one number");
+    refused_build(
+        "flatten; dense 2000000", COPSE_SHAPE(2000, 8), COPSE_ERR_SHAPE,
+        "layer 2 'dense 2000000': its weight [16000, 2000000] has not 1 to 2^31-1 elements");
+    refused_build("flatten", COPSE_SHAPE(2000, 2000, 2000), COPSE_ERR_SHAPE,
+                  "the input [2000, 2000, 2000] has not");
+    refused_build("dense 4 relu init=glorot scale=1.25 bias=no; dense out", COPSE_SHAPE(0),
+                  COPSE_ERR_SHAPE,
+                  "layer 1 'dense 4 relu bias=no init=glorot scale=1.25': the last axis of the "
+                  "input is empty");
     refused_build("embedding 3 2", COPSE_SHAPE(2), COPSE_ERR_SHAPE,
                   "line 1, layer 1 'embedding 3 2': it takes i32, the input is f32[2]");
-    refused_build("positions", COPSE_SHAPE(6), COPSE_ERR_SHAPE, "layer 1 'positions': the input [6] has no two last axes");
-    refused_build("positions", COPSE_SHAPE(0, 6), COPSE_ERR_SHAPE, "the input [0, 6] has no two last axes with elements");
+    refused_build("positions", COPSE_SHAPE(6), COPSE_ERR_SHAPE,
+                  "layer 1 'positions': the input [6] has no two last axes");
+    refused_build("positions", COPSE_SHAPE(0, 6), COPSE_ERR_SHAPE,
+                  "the input [0, 6] has no two last axes with elements");
     refused_build("relu", COPSE_SHAPE(1, 1, 1, 1, 1, 1), COPSE_ERR_ARGUMENT, "rank 6: at most 5");
 }
 
@@ -500,12 +576,18 @@ static void other_refused_builds(void **state)
     copse_strategy *st = on_host();
     copse_layer *a = parsed("dense 4; relu"), *b = parsed("relu; dense 4");
     const struct copse_build_params p = { .shape = COPSE_SHAPE(4) };
-    FAILS(COPSE_ERR_SHAPE, copse_layer_build(a, st, &(struct copse_build_params){ .shape = p.shape, .type = COPSE_I32 }),
+    FAILS(COPSE_ERR_SHAPE,
+          copse_layer_build(a, st,
+                            &(struct copse_build_params){ .shape = p.shape, .type = COPSE_I32 }),
           "line 1, layer 1 'dense 4': it takes f32, the input is i32[4]");
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_layer_build(a, st, &(struct copse_build_params){ .shape = p.shape, .type = (copse_type)77 }), "type 77");
-    FAILS(COPSE_ERR_ARGUMENT,
-          copse_layer_build(a, st, &(struct copse_build_params){ .shape = p.shape, .scope = "\xff" }), "scope");
+          copse_layer_build(
+              a, st, &(struct copse_build_params){ .shape = p.shape, .type = (copse_type)77 }),
+          "type 77");
+    FAILS(
+        COPSE_ERR_ARGUMENT,
+        copse_layer_build(a, st, &(struct copse_build_params){ .shape = p.shape, .scope = "\xff" }),
+        "scope");
     OK(copse_layer_build(a, st, &p));
     FAILS(COPSE_ERR_ARGUMENT, copse_layer_build(a, st, &p), "these layers are built");
     FAILS(COPSE_ERR_ARGUMENT, copse_layer_build(b, st, &p),
@@ -516,21 +598,22 @@ static void other_refused_builds(void **state)
     copse_strategy_release(&st);
 }
 
-static copse_status build_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                     copse_value **result)
+static copse_status build_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                     size_t count, void *user, copse_value **result)
 {
     (void)args, (void)count, (void)result;
-    const copse_status s = copse_layer_build(user, copse_replica_strategy(rc),
-                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    const copse_status s = copse_layer_build(
+        user, copse_replica_strategy(rc), &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
     CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "the thread is in a replica or in"));
     return COPSE_OK;
 }
 
-static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     struct net *net = user;
-    const copse_status s = copse_layer_build(net->layers, net->strategy,
-                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    const copse_status s = copse_layer_build(
+        net->layers, net->strategy, &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
     (void)in;
     CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
     return copse_sum(g, net->dummy, NULL, 0, false, loss);
@@ -544,10 +627,12 @@ static void functions_of_the_application_cannot_build(void **state)
     copse_trainer *t;
     struct copse_step_result r;
     size_t count;
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
     struct net net = { parsed("dense 2"), copse_variable_tensor(dummy), COPSE_F32, st };
     OK(copse_strategy_run(st, build_in_replica, NULL, 0, net.layers, NULL));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = build_in_loss, .user = &net }, &t));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = build_in_loss, .user = &net }, &t));
     const struct copse_host_batch batch = { RIG_X(1, (const float[]){ 1 }), .count = 1 };
     OK(copse_trainer_evaluate(t, &batch, &r));
     copse_strategy_variables(st, &list, &count);
@@ -582,7 +667,8 @@ static void refused_applications(void **state)
     assert_null(y);
     FAILS(COPSE_ERR_SHAPE, copse_layer_apply(l, g, NULL, x[2], &y), "the input is f32[4], ");
     FAILS(COPSE_ERR_SHAPE, copse_layer_apply(l, g, NULL, x[3], &y), "the input is i32[3, 4], ");
-    FAILS(COPSE_ERR_ARGUMENT, copse_layer_text(l, text, sizeof text, &needed), "14 bytes are needed, there are 8");
+    FAILS(COPSE_ERR_ARGUMENT, copse_layer_text(l, text, sizeof text, &needed),
+          "14 bytes are needed, there are 8");
     copse_graph_release(&g);
     copse_layer_release(&l);
     copse_strategy_release(&st);
@@ -614,20 +700,22 @@ static void a_table_shows_layers_outputs_and_parameters(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    copse_layer *l = parsed("flatten; dense 1024 relu; residual { dense 1024 }; dropout 0.1; dense out");
+    copse_layer *l =
+        parsed("flatten; dense 1024 relu; residual { dense 1024 }; dropout 0.1; dense out");
     char text[1024];
     size_t needed;
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(8, 8), .outputs = 10 }));
+    OK(copse_layer_build(
+        l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(8, 8), .outputs = 10 }));
     OK(copse_layer_summary(l, text, sizeof text, &needed));
-    assert_string_equal(text,
-                        "layer                              output                    parameters\n"
-                        "flatten1                           [64]                               0\n"
-                        "dense1 1024 relu                   [1024]                        66,560\n"
-                        "residual1                          [1024]                             0\n"
-                        "  dense2 1024                      [1024]                     1,049,600\n"
-                        "dropout1 0.1                       [1024]                             0\n"
-                        "dense3 10                          [10]                          10,250\n"
-                        "total                                                         1,126,410\n");
+    assert_string_equal(
+        text, "layer                              output                    parameters\n"
+              "flatten1                           [64]                               0\n"
+              "dense1 1024 relu                   [1024]                        66,560\n"
+              "residual1                          [1024]                             0\n"
+              "  dense2 1024                      [1024]                     1,049,600\n"
+              "dropout1 0.1                       [1024]                             0\n"
+              "dense3 10                          [10]                          10,250\n"
+              "total                                                         1,126,410\n");
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A network of layers computes the same bits as the same network written by hand: losses, reports and all variables after
-   40 steps, on every device that is found, with one and with three replicas. */
+/* A network of layers computes the same bits as the same network written by hand: losses, reports
+   and all variables after 40 steps, on every device that is found, with one and with three
+   replicas. */
 #include "core/base/base.h"
 #include "core/base/random.h"
 #include "tests/rig/found.h"
@@ -18,7 +19,8 @@ static void make_data(void)
     for (int i = 0; i < ROWS; i++) {
         labels[i] = (int32_t)copse__stream_below(&s, CLASSES);
         for (int k = 0; k < INPUTS; k++)
-            pixels[i * INPUTS + k] = copse__stream_normal(&s) + (k % CLASSES == labels[i] ? 1.0f : 0.0f);
+            pixels[i * INPUTS + k] =
+                copse__stream_normal(&s) + (k % CLASSES == labels[i] ? 1.0f : 0.0f);
     }
 }
 
@@ -43,10 +45,12 @@ static copse_status end(copse_graph *g, copse_tensor *logits, copse_tensor *y, c
 
 /* ---- with layers ---- */
 
-static const char description[] = "flatten; dense 24 relu; dropout 0.2; residual { dense 24 gelu; dense 24 bias=no }; "
-                                  "layer_norm; dense 24 tanh; dense out";
+static const char description[] =
+    "flatten; dense 24 relu; dropout 0.2; residual { dense 24 gelu; dense 24 bias=no }; "
+    "layer_norm; dense 24 tanh; dense out";
 
-static copse_status layers_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status layers_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_tensor *x, *y, *logits;
     COPSE_TRY(copse_input(in, "x", &x));
@@ -61,12 +65,15 @@ struct hand {
     copse_tensor *w[5], *b[5], *scale, *offset;
 };
 
-static copse_status variable(copse_strategy *st, const char *name, copse_shape shape, copse_initializer initializer,
-                             copse_tensor **out)
+static copse_status variable(copse_strategy *st, const char *name, copse_shape shape,
+                             copse_initializer initializer, copse_tensor **out)
 {
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = shape, .seed = 9,
-                                                                         .initializer = initializer }, &v));
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){
+            .name = name, .shape = shape, .seed = 9, .initializer = initializer },
+        &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
 }
@@ -74,7 +81,8 @@ static copse_status variable(copse_strategy *st, const char *name, copse_shape s
 static copse_status make_hand(copse_strategy *st, struct hand *m)
 {
     const copse_shape square = COPSE_SHAPE(WIDE, WIDE), wide = COPSE_SHAPE(WIDE);
-    COPSE_TRY(variable(st, "dense1.weight", COPSE_SHAPE(INPUTS, WIDE), COPSE_INIT_HE_NORMAL, &m->w[0]));
+    COPSE_TRY(
+        variable(st, "dense1.weight", COPSE_SHAPE(INPUTS, WIDE), COPSE_INIT_HE_NORMAL, &m->w[0]));
     COPSE_TRY(variable(st, "dense1.bias", wide, COPSE_INIT_ZEROS, &m->b[0]));
     COPSE_TRY(variable(st, "dense2.weight", square, COPSE_INIT_HE_NORMAL, &m->w[1]));
     COPSE_TRY(variable(st, "dense2.bias", wide, COPSE_INIT_ZEROS, &m->b[1]));
@@ -83,11 +91,13 @@ static copse_status make_hand(copse_strategy *st, struct hand *m)
     COPSE_TRY(variable(st, "layer_norm1.offset", wide, COPSE_INIT_ZEROS, &m->offset));
     COPSE_TRY(variable(st, "dense4.weight", square, COPSE_INIT_GLOROT_UNIFORM, &m->w[3]));
     COPSE_TRY(variable(st, "dense4.bias", wide, COPSE_INIT_ZEROS, &m->b[3]));
-    COPSE_TRY(variable(st, "dense5.weight", COPSE_SHAPE(WIDE, CLASSES), COPSE_INIT_GLOROT_UNIFORM, &m->w[4]));
+    COPSE_TRY(variable(st, "dense5.weight", COPSE_SHAPE(WIDE, CLASSES), COPSE_INIT_GLOROT_UNIFORM,
+                       &m->w[4]));
     return variable(st, "dense5.bias", COPSE_SHAPE(CLASSES), COPSE_INIT_ZEROS, &m->b[4]);
 }
 
-static copse_status hand_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status hand_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     const struct hand *m = user;
     copse_tensor *x, *y, *h, *inner;
@@ -119,8 +129,11 @@ static void train(copse_strategy *st, copse_loss_fn *fn, void *user, struct run 
     struct copse_step_result r;
     copse_trainer *t;
     size_t count;
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = fn, .user = user, .seed = 4,
-                                                                .optimizer = { .learning_rate = 0.01f } }, &t));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = fn, .user = user, .seed = 4, .optimizer = { .learning_rate = 0.01f } },
+        &t));
     for (int i = 0; i < STEPS; i++) {
         const struct copse_host_batch b = batch_of(i);
         OK(copse_trainer_step(t, &b));
@@ -158,8 +171,9 @@ static void same_on(const char *const *ids, size_t count)
 
     OK(copse_mirrored_create(ctx, ids, count, NULL, &st));
     OK(copse_nn_parse(ctx, description, &l));
-    OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(SIDE, SIDE), .outputs = CLASSES,
-                                                              .seed = 9 }));
+    OK(copse_layer_build(l, st,
+                         &(struct copse_build_params){
+                             .shape = COPSE_SHAPE(SIDE, SIDE), .outputs = CLASSES, .seed = 9 }));
     train(st, layers_loss, l, &by_layers);
     copse_layer_release(&l);
     copse_strategy_release(&st);
@@ -186,6 +200,7 @@ static void layers_and_hand_written_ops_give_the_same_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(layers_and_hand_written_ops_give_the_same_bits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+        layers_and_hand_written_ops_give_the_same_bits) };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The layers of later decoders, rotary attention and gated units: variables, the same bits as their operations, refusals. */
+/* The layers of later decoders, rotary attention and gated units: variables, the same bits as their
+   operations, refusals. */
 #include <math.h>
 
 #include "copse/distribute/replica.h"
@@ -47,7 +48,8 @@ static copse_status glu_by_hand(copse_graph *g, copse_tensor *x, copse_tensor **
 }
 
 /* The largest difference of both; the mean magnitude as a report. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const void *const *both = user;
     const struct layer *l = both[0];
@@ -78,9 +80,13 @@ static void check(const struct layer *of)
     assert_int_equal(copse_layer_parameters(l), of->parameters);
     OK(copse_layer_output(l, &out));
     assert_true(copse__shape_equal(out, of->out));
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = difference, .user = (void *)both,
-                                                                .optimizer = { .kind = COPSE_SGD } }, &t));
-    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, of->in, x }), .count = 2 };
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = difference,
+                                                            .user = (void *)both,
+                                                            .optimizer = { .kind = COPSE_SGD } },
+                            &t));
+    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, of->in, x }),
+                                            .count = 2 };
     OK(copse_trainer_step(t, &batch));
     OK(copse_trainer_result(t, true, &r));
     if (r.loss != 0.0 || !(r.reports[0] > 0.02))
@@ -93,15 +99,17 @@ static void check(const struct layer *of)
 static void layers_are_their_operations(void **state)
 {
     (void)state;
-    check(&(struct layer){ "attention 2 causal=yes kv_heads=1 rotary=yes base=50 bias=no", rotary_by_hand, 12 * 24 + 12 * 12,
-                           COPSE_SHAPE(5, 12), COPSE_SHAPE(5, 12) });
-    check(&(struct layer){ "glu 7 silu", glu_by_hand, 12 * 14 + 14, COPSE_SHAPE(5, 12), COPSE_SHAPE(5, 7) });
+    check(&(struct layer){ "attention 2 causal=yes kv_heads=1 rotary=yes base=50 bias=no",
+                           rotary_by_hand, 12 * 24 + 12 * 12, COPSE_SHAPE(5, 12),
+                           COPSE_SHAPE(5, 12) });
+    check(&(struct layer){ "glu 7 silu", glu_by_hand, 12 * 14 + 14, COPSE_SHAPE(5, 12),
+                           COPSE_SHAPE(5, 7) });
 }
 
 static void texts_are_canonical(void **state)
 {
-    static const char *const texts[] = { "attention 2 causal=yes rotary=yes base=500 bias=no", "glu 7", "glu 7 silu bias=no",
-                                         "glu 7 linear scale=0.5" };
+    static const char *const texts[] = { "attention 2 causal=yes rotary=yes base=500 bias=no",
+                                         "glu 7", "glu 7 silu bias=no", "glu 7 linear scale=0.5" };
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(texts); i++) {
         copse_layer *l = parsed(texts[i]);
@@ -117,7 +125,8 @@ static void refused(const char *text, copse_shape shape, const char *says)
 {
     copse_strategy *st = on_host();
     copse_layer *l = parsed(text);
-    assert_true(copse_layer_build(l, st, &(struct copse_build_params){ .shape = shape }) != COPSE_OK);
+    assert_true(copse_layer_build(l, st, &(struct copse_build_params){ .shape = shape }) !=
+                COPSE_OK);
     if (!strstr(copse_last_error(), says))
         fail_msg("%s: '%s', expected '%s'", text, copse_last_error(), says);
     copse_layer_release(&l);
@@ -128,7 +137,8 @@ static void shapes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     refused("attention 4 rotary=yes", COPSE_SHAPE(3, 12),
-            "layer 1 'attention 4 rotary=yes': rotary positions turn pairs, and a head of [3, 12] has 3 numbers");
+            "layer 1 'attention 4 rotary=yes': rotary positions turn pairs, and a head of [3, 12] "
+            "has 3 numbers");
     refused("glu 4", COPSE_SCALAR, "layer 1 'glu 4': the input [] has no last axis");
     refused("glu 4", COPSE_SHAPE(3, 0), "the input [3, 0] has no last axis with elements");
     refused("glu 1073741824", COPSE_SHAPE(3), "1073741824 units are too many");

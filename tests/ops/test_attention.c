@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention and its derivatives have the same bits on repetition and for every group size. One tensor with all heads gives the bits
-   of three, and a window as long as the sequence those of none. Masks of the definition, by softmax, give the same numbers.
-   Operands of 16 bits give the bits of the same numbers in f32. The memory of result and derivative grows linearly. */
+/* Attention and its derivatives have the same bits on repetition and for every group size. One
+   tensor with all heads gives the bits of three, and a window as long as the sequence those of
+   none. Masks of the definition, by softmax, give the same numbers. Operands of 16 bits give the
+   bits of the same numbers in f32. The memory of result and derivative grows linearly. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,14 +23,16 @@ struct sizes {
 /* A tenth of the keys are hidden, and all keys of each ninth query. */
 static float mask_at(uint32_t i, uint32_t j)
 {
-    return i % 9 == 4 || (7 * i + 3 * j) % 10 == 0 ? -INFINITY : 0.25f * (float)((5 * i + 11 * j) % 13) - 1.5f;
+    return i % 9 == 4 || (7 * i + 3 * j) % 10 == 0 ? -INFINITY
+                                                   : 0.25f * (float)((5 * i + 11 * j) % 13) - 1.5f;
 }
 
 static bool sees(const struct sizes *s, uint32_t item, uint32_t i, uint32_t j)
 {
     const uint32_t window = s->params.window ? s->params.window : UINT32_MAX;
     const uint32_t length = s->lengths ? (uint32_t)s->lengths[item] : s->length;
-    return !(s->params.is_causal && j > i) && (i > j ? i - j : j - i) < window && i < length && j < length;
+    return !(s->params.is_causal && j > i) && (i > j ? i - j : j - i) < window && i < length &&
+           j < length;
 }
 
 /* The parameters with their tensors. */
@@ -70,12 +73,15 @@ static double *numbers(size_t n, uint64_t seed)
 }
 
 /* q, k and v of a tensor with all heads. */
-static copse_status parts_of(copse_graph *g, copse_tensor *qkv, const struct sizes *s, copse_tensor **part)
+static copse_status parts_of(copse_graph *g, copse_tensor *qkv, const struct sizes *s,
+                             copse_tensor **part)
 {
     const uint32_t q = s->heads * s->width, k = s->kv_heads * s->width, columns[] = { q, k, k };
     COPSE_TRY(copse_split(g, qkv, 2, columns, 3, part));
     for (int i = 0; i < 3; i++)
-        COPSE_TRY(copse_reshape(g, part[i], COPSE_SHAPE(s->items, s->length, i ? s->kv_heads : s->heads, s->width), &part[i]));
+        COPSE_TRY(copse_reshape(
+            g, part[i], COPSE_SHAPE(s->items, s->length, i ? s->kv_heads : s->heads, s->width),
+            &part[i]));
     return COPSE_OK;
 }
 
@@ -83,14 +89,17 @@ static copse_status parts_of(copse_graph *g, copse_tensor *qkv, const struct siz
 static double *attended(copse_device *dev, const struct sizes *s, bool is_split)
 {
     const size_t n = words_of(s), m = results_of(s);
-    double *x = numbers(n, 5), *dy = numbers(m, 6), *in_values[] = { x, dy }, *got = calloc(n + m, sizeof *got);
+    double *x = numbers(n, 5), *dy = numbers(m, 6), *in_values[] = { x, dy },
+           *got = calloc(n + m, sizeof *got);
     copse_graph *g;
     copse_tensor *in[2], *out[2], *part[3], *qkv;
     const copse_shape shape = COPSE_SHAPE(s->items, s->length, s->heads * s->width);
     assert_non_null(got);
     OK(copse_graph_create(harness_context(), &g));
     const struct copse_attention_params params = params_of(g, s);
-    OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(s->items, s->length, (s->heads + 2 * s->kv_heads) * s->width), &in[0]));
+    OK(copse_graph_input(g, "qkv", COPSE_F32,
+                         COPSE_SHAPE(s->items, s->length, (s->heads + 2 * s->kv_heads) * s->width),
+                         &in[0]));
     OK(copse_graph_input(g, "dy", COPSE_F32, shape, &in[1]));
     OK(copse_cast(g, in[0], s->type, &qkv));
     if (is_split) {
@@ -108,12 +117,13 @@ static double *attended(copse_device *dev, const struct sizes *s, bool is_split)
     return got;
 }
 
-static void same(const char *id, const struct sizes *s, const double *a, const double *b, const char *what)
+static void same(const char *id, const struct sizes *s, const double *a, const double *b,
+                 const char *what)
 {
     for (size_t i = 0; i < words_of(s) + results_of(s); i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0)
-            fail_msg("%s, %u x %u x %u / %u x %u, %s: number %zu is %.9g and %.9g", id, s->items, s->length, s->heads, s->kv_heads,
-                     s->width, what, i, a[i], b[i]);
+            fail_msg("%s, %u x %u x %u / %u x %u, %s: number %zu is %.9g and %.9g", id, s->items,
+                     s->length, s->heads, s->kv_heads, s->width, what, i, a[i], b[i]);
 }
 
 static const struct sizes all[] = {
@@ -129,7 +139,8 @@ static void results_have_the_same_bits(void **state)
     for (size_t d = 0; d < harness_device_count(); d++)
         for (size_t i = 0; i < COPSE_COUNT(all); i++) {
             const char *id = copse_device_describe(harness_device(d))->id;
-            double *first = attended(harness_device(d), &all[i], false), *again = attended(harness_device(d), &all[i], false);
+            double *first = attended(harness_device(d), &all[i], false),
+                   *again = attended(harness_device(d), &all[i], false);
             double *split = attended(harness_device(d), &all[i], true);
             same(id, &all[i], first, again, "repeated");
             same(id, &all[i], first, split, "in three tensors");
@@ -151,7 +162,8 @@ static void groups_do_not_matter(void **state)
         if (copse__device_limit(dev, &smaller) != COPSE_OK)
             print_message("%s has no groups of 8: %s\n", id, copse_last_error());
         else {
-            double *first = attended(harness_device(d), &all[0], false), *again = attended(dev, &all[0], false);
+            double *first = attended(harness_device(d), &all[0], false),
+                   *again = attended(dev, &all[0], false);
             same(id, &all[0], first, again, "in groups of 8");
             free(first);
             free(again);
@@ -166,8 +178,10 @@ static void a_window_of_all_is_none(void **state)
     for (size_t d = 0; d < harness_device_count(); d++) {
         struct sizes none = { 1, 70, 2, 1, 8, .params = { .is_causal = true } }, window = none;
         window.params.window = 70;
-        double *first = attended(harness_device(d), &none, false), *again = attended(harness_device(d), &window, false);
-        same(copse_device_describe(harness_device(d))->id, &none, first, again, "with a window of 70");
+        double *first = attended(harness_device(d), &none, false),
+               *again = attended(harness_device(d), &window, false);
+        same(copse_device_describe(harness_device(d))->id, &none, first, again,
+             "with a window of 70");
         free(first);
         free(again);
     }
@@ -178,8 +192,10 @@ static double *by_definition(copse_device *dev, const struct sizes *s)
 {
     static const uint32_t order[] = { 0, 2, 1, 3 };
     const size_t n = words_of(s), m = results_of(s);
-    double *x = numbers(n, 5), *dy = numbers(m, 6), *in_values[] = { x, dy }, *got = calloc(n + m, sizeof *got);
-    float *hidden = calloc((size_t)s->items * s->length * s->length, sizeof *hidden), *some = calloc((size_t)s->items * s->length, sizeof *some);
+    double *x = numbers(n, 5), *dy = numbers(m, 6), *in_values[] = { x, dy },
+           *got = calloc(n + m, sizeof *got);
+    float *hidden = calloc((size_t)s->items * s->length * s->length, sizeof *hidden),
+          *some = calloc((size_t)s->items * s->length, sizeof *some);
     const copse_shape shape = COPSE_SHAPE(s->items, s->length, s->heads * s->width);
     copse_graph *g;
     copse_tensor *in[2], *out[2], *part[3], *score, *mask, *any;
@@ -188,11 +204,13 @@ static double *by_definition(copse_device *dev, const struct sizes *s)
     for (uint32_t row = 0; row < s->items * s->length; row++)
         for (uint32_t j = 0, i = row % s->length; j < s->length; j++) {
             const float bias = s->is_masked ? mask_at(i, j) : 0;
-            hidden[row * s->length + j] = sees(s, row / s->length, i, j) && bias > -INFINITY ? bias : -1e30f;
+            hidden[row * s->length + j] =
+                sees(s, row / s->length, i, j) && bias > -INFINITY ? bias : -1e30f;
             some[row] = some[row] > 0 || hidden[row * s->length + j] > -1e30f;
         }
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(s->items, s->length, 3 * s->heads * s->width), &in[0]));
+    OK(copse_graph_input(g, "qkv", COPSE_F32,
+                         COPSE_SHAPE(s->items, s->length, 3 * s->heads * s->width), &in[0]));
     OK(copse_graph_input(g, "dy", COPSE_F32, shape, &in[1]));
     OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, s->length), hidden, &mask));
     OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, 1), some, &any));
@@ -220,15 +238,19 @@ static double *by_definition(copse_device *dev, const struct sizes *s)
 static void it_equals_its_definition(void **state)
 {
     static const struct sizes sizes[] = {
-        { 2, 70, 2, 2, 8, .params = { .is_causal = true } }, { 1, 66, 3, 3, 8, .params = { .window = 9 } },
-        { 1, 70, 2, 2, 8, .params = { .is_causal = true }, .is_masked = true }, { 1, 66, 1, 1, 8, .params = { .window = 9 }, .is_masked = true },
-        { 2, 70, 2, 2, 8, .params = { .is_causal = true }, .lengths = short_items }, { 2, 70, 2, 2, 8, .params = { .window = 20 }, .lengths = short_items },
+        { 2, 70, 2, 2, 8, .params = { .is_causal = true } },
+        { 1, 66, 3, 3, 8, .params = { .window = 9 } },
+        { 1, 70, 2, 2, 8, .params = { .is_causal = true }, .is_masked = true },
+        { 1, 66, 1, 1, 8, .params = { .window = 9 }, .is_masked = true },
+        { 2, 70, 2, 2, 8, .params = { .is_causal = true }, .lengths = short_items },
+        { 2, 70, 2, 2, 8, .params = { .window = 20 }, .lengths = short_items },
         { 2, 70, 2, 2, 8, .params = { .window = 20 }, .lengths = short_items, .is_masked = true },
     };
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++)
         for (size_t i = 0; i < COPSE_COUNT(sizes); i++) {
-            double *got = attended(harness_device(d), &sizes[i], false), *want = by_definition(harness_device(d), &sizes[i]);
+            double *got = attended(harness_device(d), &sizes[i], false),
+                   *want = by_definition(harness_device(d), &sizes[i]);
             for (size_t k = 0; k < words_of(&sizes[i]) + results_of(&sizes[i]); k++)
                 if (!(fabs(got[k] - want[k]) <= 1e-5 * (1 + fabs(want[k]))))
                     fail_msg("%s, case %zu: number %zu is %.9g, by definition %.9g",
@@ -241,7 +263,13 @@ static void it_equals_its_definition(void **state)
 /* Values after a length change nothing, not even NaN. */
 static void padding_is_not_read(void **state)
 {
-    enum { ITEMS = 2, LENGTH = 40, WIDTH = 8, N = ITEMS * LENGTH * 3 * WIDTH, M = ITEMS * LENGTH * WIDTH };
+    enum {
+        ITEMS = 2,
+        LENGTH = 40,
+        WIDTH = 8,
+        N = ITEMS * LENGTH * 3 * WIDTH,
+        M = ITEMS * LENGTH * WIDTH
+    };
     static const int32_t lengths[] = { 21, 40 };
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++) {
@@ -255,12 +283,14 @@ static void padding_is_not_read(void **state)
             for (size_t i = 0; has_nan && i < N; i++)
                 x[i] = i < LENGTH * 3 * WIDTH && i >= 21 * 3 * WIDTH ? NAN : x[i];
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, 3 * WIDTH), &in[0]));
+            OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, 3 * WIDTH),
+                                 &in[0]));
             OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, WIDTH), &in[1]));
             OK(copse_constant(g, COPSE_I32, COPSE_SHAPE(ITEMS), lengths, &params.lengths));
             OK(copse_self_attention(g, in[0], 1, 1, &params, &out[0]));
             OK(copse_gradients(g, out[0], in[1], in, 1, &out[1]));
-            harness_on_device(harness_device(d), g, in, in_values, 2, out, 2, NULL, (double *[]){ got[has_nan], got[has_nan] + M });
+            harness_on_device(harness_device(d), g, in, in_values, 2, out, 2, NULL,
+                              (double *[]){ got[has_nan], got[has_nan] + M });
             copse_graph_release(&g);
         }
         for (size_t i = 0; i < N + M; i++)
@@ -278,23 +308,29 @@ static void padding_is_not_read(void **state)
     }
 }
 
-/* The result of 16-bit operands has the bits of those numbers in f32. Derivatives use a result that was rounded. */
+/* The result of 16-bit operands has the bits of those numbers in f32. Derivatives use a result that
+   was rounded. */
 static void operands_may_have_16_bits(void **state)
 {
     static const copse_type types[] = { COPSE_F16, COPSE_BF16 };
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++)
         for (size_t t = 0; t < COPSE_COUNT(types); t++) {
-            const struct sizes s = { 2, 70, 4, 2, 8, .params = { .is_causal = true }, .type = types[t] };
+            const struct sizes s = {
+                2, 70, 4, 2, 8, .params = { .is_causal = true }, .type = types[t]
+            };
             const char *id = copse_device_describe(harness_device(d))->id;
             const double close = types[t] == COPSE_F16 ? 1e-3 : 1e-2;
-            double *narrow = attended(harness_device(d), &s, false), *wide = attended(harness_device(d), &s, true);
+            double *narrow = attended(harness_device(d), &s, false),
+                   *wide = attended(harness_device(d), &s, true);
             for (size_t i = 0; i < results_of(&s); i++)
                 if (memcmp(&narrow[i], &wide[i], sizeof *narrow) != 0)
-                    fail_msg("%s, %s: result %zu is %.9g and %.9g", id, copse__type_name(s.type), i, narrow[i], wide[i]);
+                    fail_msg("%s, %s: result %zu is %.9g and %.9g", id, copse__type_name(s.type), i,
+                             narrow[i], wide[i]);
             for (size_t i = results_of(&s); i < results_of(&s) + words_of(&s); i++)
                 if (!(fabs(narrow[i] - wide[i]) <= close * (1 + fabs(wide[i]))))
-                    fail_msg("%s, %s: derivative %zu is %.9g and %.9g", id, copse__type_name(s.type), i, narrow[i], wide[i]);
+                    fail_msg("%s, %s: derivative %zu is %.9g and %.9g", id,
+                             copse__type_name(s.type), i, narrow[i], wide[i]);
             free(narrow);
             free(wide);
         }
@@ -317,7 +353,8 @@ static void a_mask_has_no_derivative(void **state)
 
 /* ---- memory ---- */
 
-/* The most bytes in use for operands, result and state; the derivative is outside. 0 if the device cannot run the variant. */
+/* The most bytes in use for operands, result and state; the derivative is outside. 0 if the device
+   cannot run the variant. */
 static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
 {
     enum { HEADS = 4, WIDTH = 32 };
@@ -337,8 +374,12 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
     const size_t room = sizeof(float) * (size_t)copse__elements(dx->shape);
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = room }, &buffer));
     const struct copse_placement at = { .tensor = dx, .at = { buffer, 0, room } };
-    const struct copse_program_params program = { .graph = g, .queue = queue, .placements = &at, .placement_count = 1,
-                                                  .choices = &choice, .choice_count = 1 };
+    const struct copse_program_params program = { .graph = g,
+                                                  .queue = queue,
+                                                  .placements = &at,
+                                                  .placement_count = 1,
+                                                  .choices = &choice,
+                                                  .choice_count = 1 };
     const copse_status status = copse__program_measure(&program, SIZE_MAX, &memory);
     if (status != COPSE_ERR_UNSUPPORTED)
         OK(status);
@@ -348,7 +389,8 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
     return memory.peak;
 }
 
-/* Each position has the bytes of its shapes; what does not depend on the length is at most a kilobyte. */
+/* Each position has the bytes of its shapes; what does not depend on the length is at most a
+   kilobyte. */
 static void memory_grows_linearly(void **state)
 {
     static const char *const variants[] = { "plain", "wide", "texel" };
@@ -361,7 +403,8 @@ static void memory_grows_linearly(void **state)
             const size_t first = bytes_of(dev, 512, variants[v]);
             for (uint32_t length = 512; length <= 4096 && first > 0; length *= 2) {
                 const size_t bytes = bytes_of(dev, length, variants[v]);
-                print_message("%s, %s, %u positions: %zu bytes\n", copse_device_describe(dev)->id, variants[v], length, bytes);
+                print_message("%s, %s, %u positions: %zu bytes\n", copse_device_describe(dev)->id,
+                              variants[v], length, bytes);
                 assert_int_equal(bytes - first, each * (length - 512));
                 assert_true(bytes >= each * length && bytes <= each * length + 1024);
             }
@@ -371,14 +414,10 @@ static void memory_grows_linearly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_have_the_same_bits),
-        cmocka_unit_test(groups_do_not_matter),
-        cmocka_unit_test(a_window_of_all_is_none),
-        cmocka_unit_test(it_equals_its_definition),
-        cmocka_unit_test(padding_is_not_read),
-        cmocka_unit_test(operands_may_have_16_bits),
-        cmocka_unit_test(a_mask_has_no_derivative),
-        cmocka_unit_test(memory_grows_linearly),
+        cmocka_unit_test(results_have_the_same_bits), cmocka_unit_test(groups_do_not_matter),
+        cmocka_unit_test(a_window_of_all_is_none),    cmocka_unit_test(it_equals_its_definition),
+        cmocka_unit_test(padding_is_not_read),        cmocka_unit_test(operands_may_have_16_bits),
+        cmocka_unit_test(a_mask_has_no_derivative),   cmocka_unit_test(memory_grows_linearly),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

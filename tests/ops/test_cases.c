@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of conformance cases themselves: every public op is in them, names are unique, every
-   row can be built, no limit is wider than its class, and what must be refused is. Nothing runs on a
-   device here. */
+   row can be built, no limit is wider than its class, and what must be refused is. Nothing runs on
+   a device here. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prover/conformance/rig.h"
 #include "core/graph/variant.h"
+#include "prover/conformance/rig.h"
 #include "tests/rig/op_harness.h"
 
 typedef void visit(const struct copse_case *c);
@@ -89,7 +89,7 @@ static void every_public_op_has_a_quick_case(void **state)
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
-#define BINARY(op, ...) #op,
+#define BINARY(op, ...)  #op,
 #define COMPARE(op, ...) #op,
 #include "kernels/elementwise/binary.def"
 #undef BINARY
@@ -128,7 +128,8 @@ static void names_are_unique(void **state)
             fail_msg("two cases of %s are called '%s'", all[i]->op, all[i]->name);
     for (size_t t = 0; copse_case_tables[t]; t++)
         for (size_t i = 0; i < copse_case_tables[t]->op_count; i++)
-            assert_ptr_equal(find_op(copse_case_tables[t]->ops[i].name), &copse_case_tables[t]->ops[i]);
+            assert_ptr_equal(find_op(copse_case_tables[t]->ops[i].name),
+                             &copse_case_tables[t]->ops[i]);
     size_t tiers[4] = { 0 };
     for (size_t i = 0; i < count; i++) {
         tiers[all[i]->tier]++;
@@ -216,8 +217,10 @@ static const struct law {
     [COPSE_ACCURACY_sum] = { .ulp = 1, .ratio = 4 },
     [COPSE_ACCURACY_rounded] = { .ulp = 1, .gradient_ulp = 1 },
     [COPSE_ACCURACY_root] = { .ulp = 3, .gradient_ulp = 4 },
-    [COPSE_ACCURACY_rsqrt] = { .ulp = 3, .gradient_ulp = 6 }, /* rsqrt(x) / x: 2 and 2.5 for the built-ins */
-    [COPSE_ACCURACY_quotient] = { .ulp = 3, .gradient_ulp = 7, .gradient_ratio = 8 }, /* two divisions */
+    /* rsqrt(x) / x: 2 and 2.5 for the built-ins */
+    [COPSE_ACCURACY_rsqrt] = { .ulp = 3, .gradient_ulp = 6 },
+    /* two divisions */
+    [COPSE_ACCURACY_quotient] = { .ulp = 3, .gradient_ulp = 7, .gradient_ratio = 8 },
     [COPSE_ACCURACY_division] = { .ulp = 3, .gradient_ulp = 3 },
     [COPSE_ACCURACY_exponential] = { .ulp = 3, .gradient_ulp = 4 },
     [COPSE_ACCURACY_logarithm] = { .ulp = 3, .gradient_ulp = 3 },
@@ -226,7 +229,10 @@ static const struct law {
     [COPSE_ACCURACY_maximum] = { .gradient_ulp = 3 },
     [COPSE_ACCURACY_mean] = { .ulp = 3, .ratio = 4, .gradient_ulp = 6 },
     [COPSE_ACCURACY_product] = { .ratio = 16, .gradient_ratio = 16 },
-    [COPSE_ACCURACY_dense] = { .ulp = 16, .of_max = 1e-6, .gradient_ulp = 4, .gradient_of_max = 1e-6 },
+    [COPSE_ACCURACY_dense] = { .ulp = 16,
+                               .of_max = 1e-6,
+                               .gradient_ulp = 4,
+                               .gradient_of_max = 1e-6 },
     [COPSE_ACCURACY_softmax] = { .ulp = 208, .gradient_ulp = 16, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_cross_entropy] = { .ulp = 8, .gradient_ulp = 111 },
     [COPSE_ACCURACY_loss] = { .ulp = 16, .ratio = 16, .gradient_ulp = 16, .gradient_of_max = 1e-6 },
@@ -260,8 +266,8 @@ static void check_limit(const struct copse_case *c)
                      b->ulp <= l->gradient_ulp && b->ratio <= l->gradient_ratio &&
                      b->of_max <= l->gradient_of_max && f->floor == 0 && b->floor <= 0.25;
     if (must_be_exact(c))
-        is_lawful = is_lawful && f->ulp + f->ratio + f->of_max == 0 &&
-                    b->ulp + b->ratio + b->of_max == 0;
+        is_lawful =
+            is_lawful && f->ulp + f->ratio + f->of_max == 0 && b->ulp + b->ratio + b->of_max == 0;
     if (accuracy == COPSE_ACCURACY_softmax && c->in[0].fill == COPSE_FILL_UNIFORM)
         is_lawful = is_lawful && f->ulp <= 8 + c->in[0].high - c->in[0].low;
     if (!is_lawful)

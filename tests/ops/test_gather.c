@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The derivative of gather has one order of additions: the same bits on every device and for every group size. */
+/* The derivative of gather has one order of additions: the same bits on every device and for every
+   group size. */
 #include <stdlib.h>
 
 #include "core/base/random.h"
@@ -16,14 +17,18 @@ static void fill(const struct sizes *s, double *dy, double *indices)
     copse__stream_init(&random, 7, 0);
     for (uint32_t i = 0; i < s->positions; i++) {
         const uint32_t kind = copse__stream_below(&random, 30);
-        indices[i] = kind < 10 ? 0 : kind < 13 ? (double)s->rows : copse__stream_below(&random, s->rows);
+        indices[i] = kind < 10   ? 0
+                     : kind < 13 ? (double)s->rows
+                                 : copse__stream_below(&random, s->rows);
     }
     for (size_t i = 0; i < (size_t)s->positions * s->width; i++)
         dy[i] = (double)copse__stream_normal(&random);
 }
 
-/* The documented order for one element: chunks of 64 positions of the row, runs of 256 chunks, all runs. */
-static float sum_of(const struct sizes *s, const double *dy, const double *indices, uint32_t row, uint32_t col)
+/* The documented order for one element: chunks of 64 positions of the row, runs of 256 chunks, all
+   runs. */
+static float sum_of(const struct sizes *s, const double *dy, const double *indices, uint32_t row,
+                    uint32_t col)
 {
     float total = 0, run = 0, chunk = 0;
     uint32_t n = 0;
@@ -44,7 +49,8 @@ static float sum_of(const struct sizes *s, const double *dy, const double *indic
     return total + (run + chunk);
 }
 
-static void run_on(copse_device *dev, const struct sizes *s, double *dy, double *indices, double *result)
+static void run_on(copse_device *dev, const struct sizes *s, double *dy, double *indices,
+                   double *result)
 {
     const size_t cells = (size_t)s->rows * s->width;
     double *table = calloc(cells, sizeof *table), *in[] = { table, indices, dy };
@@ -73,9 +79,9 @@ static void check_on(copse_device *dev, const struct sizes *s)
     for (uint32_t i = 0; i < cells; i++) {
         const float want = sum_of(s, dy, indices, i / s->width, i % s->width);
         if ((float)got[i] != want)
-            fail_msg("%u x %u, %u positions on %s, groups of %u: element %u is %.9g, expected %.9g", s->rows, s->width,
-                     s->positions, copse_device_describe(dev)->id, dev->limits->max_group_size, i, got[i],
-                     (double)want);
+            fail_msg("%u x %u, %u positions on %s, groups of %u: element %u is %.9g, expected %.9g",
+                     s->rows, s->width, s->positions, copse_device_describe(dev)->id,
+                     dev->limits->max_group_size, i, got[i], (double)want);
     }
     free(dy);
     free(indices);
@@ -85,7 +91,9 @@ static void check_on(copse_device *dev, const struct sizes *s)
 static void the_order_of_additions_is_one(void **state)
 {
     (void)state;
-    static const struct sizes sizes[] = { { 3, 5, 3000 }, { 40, 70, 300 }, { 2, 1, 120000 }, { 300, 3, 70000 } };
+    static const struct sizes sizes[] = {
+        { 3, 5, 3000 }, { 40, 70, 300 }, { 2, 1, 120000 }, { 300, 3, 70000 }
+    };
     static const uint32_t groups[] = { 256, 8 };
     for (size_t d = 0; d < harness_device_count(); d++) {
         const char *id = copse_device_describe(harness_device(d))->id;
@@ -116,7 +124,8 @@ static void too_many_indices_have_no_derivative(void **state)
     OK(copse_graph_input(g, "indices", COPSE_I32, COPSE_SHAPE((1u << 22) + 1), &t[1]));
     OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE((1u << 22) + 1), &t[2]));
     OK(copse_gather(g, t[0], t[1], &y));
-    harness_fails(copse_gradients(g, y, t[2], t, 1, &dx), COPSE_ERR_UNSUPPORTED, "at most 4194304 indices");
+    harness_fails(copse_gradients(g, y, t[2], t, 1, &dx), COPSE_ERR_UNSUPPORTED,
+                  "at most 4194304 indices");
     copse_graph_release(&g);
 }
 

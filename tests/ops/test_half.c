@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* f16 and bf16 tensors in graphs: conversion of operands, derivatives, and memory. Numbers are in the table of casts. */
+/* f16 and bf16 tensors in graphs: conversion of operands, derivatives, and memory. Numbers are in
+   the table of casts. */
 #include "copse/device/function.h"
-#include "copse/matmul.h"
 #include "copse/distribute/sync.h"
+#include "copse/matmul.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/norm.h"
 #include "copse/ops/precision.h"
@@ -32,7 +33,8 @@ static void operands_are_converted_once(void **state)
     assert_int_equal(g->nodes.count, nodes + 1);
     assert_int_equal(copse_tensor_type(z), COPSE_F32);
     OK(copse_graph_input(g, "bytes", COPSE_U8, COPSE_SHAPE(5), &bytes));
-    harness_fails(copse_add(g, bytes, x, &y), COPSE_ERR_UNSUPPORTED, "operand 0 is u8; convert it first");
+    harness_fails(copse_add(g, bytes, x, &y), COPSE_ERR_UNSUPPORTED,
+                  "operand 0 is u8; convert it first");
     copse_graph_release(&g);
 }
 
@@ -55,7 +57,8 @@ static void derivatives_are_f32(void **state)
         harness_on_device(harness_device(d), g, &x, &in, 1, &dx, 1, NULL, &out);
         for (size_t i = 0; i < COPSE_COUNT(want); i++)
             if (slopes[i] != want[i])
-                fail_msg("%s: element %zu is %g, expected %g", harness_device(d)->info.id, i, slopes[i], want[i]);
+                fail_msg("%s: element %zu is %g, expected %g", harness_device(d)->info.id, i,
+                         slopes[i], want[i]);
         copse_graph_release(&g);
     }
 }
@@ -67,17 +70,19 @@ static void results_are_f32(void **state)
     copse_function *f;
     copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
     OK(copse_cast(g, x, COPSE_F16, &h));
-    harness_fails(copse_function_create(harness_device(0), &(struct copse_function_params){
-                      .graph = g, .outputs = &h, .output_count = 1 }, &f),
-                  COPSE_ERR_UNSUPPORTED, "output 0 is f16; convert it first");
+    harness_fails(
+        copse_function_create(
+            harness_device(0),
+            &(struct copse_function_params){ .graph = g, .outputs = &h, .output_count = 1 }, &f),
+        COPSE_ERR_UNSUPPORTED, "output 0 is f16; convert it first");
     harness_fails(copse_gradients(g, x, x, &h, 1, &x), COPSE_ERR_SHAPE, "x[0] is not f32");
     copse_graph_release(&g);
 }
 
-#define TAKES(...)                                                    \
-    do {                                                              \
-        OK(__VA_ARGS__);                                              \
-        assert_int_equal(copse_tensor_type(y), COPSE_F32);            \
+#define TAKES(...)                                         \
+    do {                                                   \
+        OK(__VA_ARGS__);                                   \
+        assert_int_equal(copse_tensor_type(y), COPSE_F32); \
     } while (0)
 
 /* Ops that look at types before they add a node, too. */
@@ -112,11 +117,13 @@ static void every_op_takes_them(void **state)
     }
 }
 
-/* The gradients of a product of whole numbers are those of f32; the derivative of its result is rounded. */
+/* The gradients of a product of whole numbers are those of f32; the derivative of its result is
+   rounded. */
 static void products_of_16_bits(void **state)
 {
     (void)state;
-    static double a[] = { 1, 2, 3, 4, 5, 6 }, b[] = { 7, -8, 9, 10, 11, 12 }, dy[] = { 1, 2049, -3, 0.5 };
+    static double a[] = { 1, 2, 3, 4, 5, 6 }, b[] = { 7, -8, 9, 10, 11, 12 },
+                  dy[] = { 1, 2049, -3, 0.5 };
     static double values[2][3][6];
     static const copse_type types[] = { COPSE_F16, COPSE_F32 };
     for (size_t d = 0; d < harness_device_count(); d++) {
@@ -144,22 +151,29 @@ static void products_of_16_bits(void **state)
 enum { ROWS = 37, COLS = 70, TERMS = 300 }; /* past every tile, more than a chain of sums */
 
 /* relu(op(a) op(b) + bias), or op(a) op(b). */
-static void multiply_with(copse_device *dev, const char *kernels, copse_type type, unsigned turn, float *result)
+static void multiply_with(copse_device *dev, const char *kernels, copse_type type, unsigned turn,
+                          float *result)
 {
     static float values[3][TERMS * COLS];
     const bool ta = turn & 1, tb = turn & 2, is_dense = turn == 4;
     copse_tensor *in[3], *y;
     copse_function *f;
-    copse_graph *g = graph_of("a", COPSE_F32, ta ? COPSE_SHAPE(TERMS, ROWS) : COPSE_SHAPE(ROWS, TERMS), &in[0]);
-    OK(copse_graph_input(g, "b", COPSE_F32, tb ? COPSE_SHAPE(COLS, TERMS) : COPSE_SHAPE(TERMS, COLS), &in[1]));
+    copse_graph *g =
+        graph_of("a", COPSE_F32, ta ? COPSE_SHAPE(TERMS, ROWS) : COPSE_SHAPE(ROWS, TERMS), &in[0]);
+    OK(copse_graph_input(g, "b", COPSE_F32,
+                         tb ? COPSE_SHAPE(COLS, TERMS) : COPSE_SHAPE(TERMS, COLS), &in[1]));
     OK(copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(COLS), &in[2]));
     OK(copse_set_precision(g, type));
-    OK(is_dense ? copse_dense(g, in[0], in[1], in[2], COPSE_RELU, &y) : copse_matmul(g, in[0], in[1], ta, tb, &y));
-    const struct copse_function_params params = { .graph = g, .outputs = &y, .output_count = 1, .kernels = kernels };
+    OK(is_dense ? copse_dense(g, in[0], in[1], in[2], COPSE_RELU, &y)
+                : copse_matmul(g, in[0], in[1], ta, tb, &y));
+    const struct copse_function_params params = {
+        .graph = g, .outputs = &y, .output_count = 1, .kernels = kernels
+    };
     OK(copse_function_create(dev, &params, &f));
     for (uint32_t i = 0; i < (is_dense ? 3 : 2); i++) {
         for (uint32_t k = 0; k < TERMS * COLS; k++)
-            values[i][k] = (float)((int)(((k + 7 * i) * 2654435761u) >> 8) % 20011 - 10005) * 0x1p-11f;
+            values[i][k] =
+                (float)((int)(((k + 7 * i) * 2654435761u) >> 8) % 20011 - 10005) * 0x1p-11f;
         OK(copse_function_write(f, in[i], values[i]));
     }
     OK(copse_function_run(f));
@@ -191,8 +205,10 @@ static void precisions_that_are_refused(void **state)
     (void)state;
     copse_tensor *x;
     copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
-    harness_fails(copse_set_precision(g, COPSE_I32), COPSE_ERR_ARGUMENT, "precision: f32, f16 or bf16");
-    harness_fails(copse_set_precision(g, (copse_type)99), COPSE_ERR_ARGUMENT, "not element type 99 (?)");
+    harness_fails(copse_set_precision(g, COPSE_I32), COPSE_ERR_ARGUMENT,
+                  "precision: f32, f16 or bf16");
+    harness_fails(copse_set_precision(g, (copse_type)99), COPSE_ERR_ARGUMENT,
+                  "not element type 99 (?)");
     copse_graph_release(&g);
 }
 

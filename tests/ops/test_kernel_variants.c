@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel variants: lists and names, texts that force them, and the one function that chooses: by limits,
-   by measurement and by force. */
+/* Kernel variants: lists and names, texts that force them, and the one function that chooses: by
+   limits, by measurement and by force. */
 #include "copse/device/conformance.h"
 #include "copse/matmul.h"
 #include "core/graph/lowering.h"
@@ -17,31 +17,38 @@ static bool is_small(const struct copse_limits *limits, const void *work)
 
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
-    strcpy(name, *(const uint32_t *)work == 9 ? "small_f16" : is_small(NULL, work) ? "small" : "large");
+    strcpy(name, *(const uint32_t *)work == 9 ? "small_f16"
+                 : is_small(NULL, work)       ? "small"
+                                              : "large");
     return *(const uint32_t *)work != 7; /* which is not measured */
 }
 
 static copse_status lower(struct copse_lowering *l, const void *work)
 {
     (void)l;
-    return copse_fail(COPSE_ERR_CANCELLED, "work %u was lowered", (unsigned)*(const uint32_t *)work);
+    return copse_fail(COPSE_ERR_CANCELLED, "work %u was lowered",
+                      (unsigned)*(const uint32_t *)work);
 }
 
-/* Plain devices take the second row, those with wide vectors the third, those with fast texels the first. */
+/* Plain devices take the second row, those with wide vectors the third, those with fast texels the
+   first. */
 static const struct copse_variant rows[] = {
     { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, NULL, lower, NULL, 0 },
     { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, is_small, lower, NULL, 0 },
     { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, NULL, lower, NULL, 0 },
 };
-static const struct copse_family three = { .name = "three", .variants = rows, .count = 3,
-                                           .size_class = size_class };
+static const struct copse_family three = {
+    .name = "three", .variants = rows, .count = 3, .size_class = size_class
+};
 
 static const char *chosen(const copse_device *dev, const struct copse_limits *limits, uint32_t work,
                           const char *forced)
 {
     const struct copse_choice choice = { "three", forced };
-    const struct copse_lowering l = { .limits = limits ? limits : dev->limits, .dev = dev,
-                                      .choices = &choice, .choice_count = forced != NULL };
+    const struct copse_lowering l = { .limits = limits ? limits : dev->limits,
+                                      .dev = dev,
+                                      .choices = &choice,
+                                      .choice_count = forced != NULL };
     const struct copse_variant *v;
     return copse__choose(&l, &three, &work, &v) == COPSE_OK ? v->name : copse_last_error();
 }
@@ -68,7 +75,8 @@ static void limits_choose(void **state)
 
     OK(copse_device_block(ctx, "fake:0", "softmax", "by the test"));
     assert_string_equal(chosen(dev, &plain, 5, NULL), "first");
-    OK(copse_device_block(ctx, "fake:0", "reduce", "by the test")); /* the third has no prior here */
+    /* the third has no prior here */
+    OK(copse_device_block(ctx, "fake:0", "reduce", "by the test"));
     assert_string_equal(chosen(dev, &plain, 5, NULL), "first");
     assert_string_equal(chosen(dev, &texels, 5, NULL), "third");
     copse_device_release(&dev);
@@ -141,11 +149,13 @@ static void force_chooses(void **state)
     assert_string_equal(chosen(dev, NULL, 5, "second"), "second");
     assert_string_equal(chosen(dev, NULL, 5, "third"), "third");
     assert_string_equal(chosen(dev, NULL, 5, "argmax"), "third"); /* its kernel */
-    assert_string_equal(chosen(dev, NULL, 500, "second"), "first"); /* which does what the second cannot */
+    /* which does what the second cannot */
+    assert_string_equal(chosen(dev, NULL, 500, "second"), "first");
     assert_non_null(strstr(chosen(dev, NULL, 5, "fourth"),
                            "three: no variant 'fourth'; there are first, second, third"));
     OK(copse_device_block(ctx, "fake:0", "softmax", "by the test"));
-    assert_non_null(strstr(chosen(dev, NULL, 5, "second"), "softmax is blocked on fake:0: by the test"));
+    assert_non_null(
+        strstr(chosen(dev, NULL, 5, "second"), "softmax is blocked on fake:0: by the test"));
 
     struct copse_lowering l = { .limits = dev->limits, .dev = dev };
     const uint32_t work = 12;
@@ -174,8 +184,10 @@ static void variants_are_listed(void **state)
     size_t families = 0;
     for (; copse_families[families]; families++) {
         const struct copse_family *f = copse_families[families];
-        assert_true(f->count > 0 && !f->variants[0].fits && f->variants[0].kernel != COPSE_LIBRARY_KERNEL);
-        assert_false(copse_kernel_table[f->variants[0].kernel].is_variant); /* the double reference runs it */
+        assert_true(f->count > 0 && !f->variants[0].fits &&
+                    f->variants[0].kernel != COPSE_LIBRARY_KERNEL);
+        /* the double reference runs it */
+        assert_false(copse_kernel_table[f->variants[0].kernel].is_variant);
     }
     assert_true(families >= 2 && families <= COPSE_MAX_FAMILIES && first == families && wide == 1);
     assert_false(copse_kernel_variant_at(count, &v));
@@ -198,18 +210,22 @@ static void texts_force_variants(void **state)
     assert_string_equal(parsed(NULL), "auto");
     assert_string_equal(parsed("matmul=wide"), "matmul=wide");
     assert_string_equal(parsed("matmul=matmul_wide"), "matmul=wide"); /* one spelling */
-    assert_string_equal(parsed("matmul=clblast,column_sum=reduce"), "column_sum=reduce,matmul=clblast");
-    assert_non_null(strstr(parsed("matmul=nonsense"),
-                           "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
-    assert_non_null(strstr(parsed("fft=wide"), "kernels: no family 'fft'; the families are attention "
-                                                "(plain, wide, texel), channel_norm (plain, wide), "));
+    assert_string_equal(parsed("matmul=clblast,column_sum=reduce"),
+                        "column_sum=reduce,matmul=clblast");
+    assert_non_null(
+        strstr(parsed("matmul=nonsense"),
+               "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
+    assert_non_null(strstr(parsed("fft=wide"),
+                           "kernels: no family 'fft'; the families are attention "
+                           "(plain, wide, texel), channel_norm (plain, wide), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul="), "no variant ''"));
     assert_non_null(strstr(parsed("matmul=wide,matmul=shared"), "matmul is named twice"));
-    assert_non_null(strstr(parsed("matmul=a_variant_with_a_name_that_is_longer_than_all_others_together"),
-                           "is not family=variant"));
+    assert_non_null(
+        strstr(parsed("matmul=a_variant_with_a_name_that_is_longer_than_all_others_together"),
+               "is not family=variant"));
 }
 
 /* ---- where they are used ---- */
@@ -244,21 +260,28 @@ static void a_device_says_what_it_would_choose(void **state)
     assert_string_equal(v.kernel, "matmul");
     OK(copse_kernel_choice(dev, "matmul=shared", "column_sum", "256-32", &v));
     assert_string_equal(v.kernel, "reduce");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=wide", "matmul", "tn-32-128-512", &v),
+    FAILS(COPSE_ERR_UNSUPPORTED,
+          copse_kernel_choice(dev, "matmul=wide", "matmul", "tn-32-128-512", &v),
           "cannot run the variant matmul_wide");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=cooperative", "matmul", "nn-32-32-32_f16", &v),
-          "cannot run the variant matmul_cooperative: kernel: matmul_cooperative multiplies cooperative matrices of f16 "
+    FAILS(COPSE_ERR_UNSUPPORTED,
+          copse_kernel_choice(dev, "matmul=cooperative", "matmul", "nn-32-32-32_f16", &v),
+          "cannot run the variant matmul_cooperative: kernel: matmul_cooperative multiplies "
+          "cooperative matrices of f16 "
           "with f32 sums, fake:0 reports no shape of them");
     OK(copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32_f16", &v));
     assert_string_equal(v.kernel, "matmul");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, "matmul=w", "matmul", "nn-32-32-32", &v), "'w'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "fft", "nn-32-32-32", &v), "no family 'fft'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, "matmul=w", "matmul", "nn-32-32-32", &v),
+          "'w'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "fft", "nn-32-32-32", &v),
+          "no family 'fft'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-33-32-32", &v),
           "matmul has no size class 'nn-33-32-32'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v), "'dev' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v),
+          "'dev' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, NULL, "nn-32-32-32", &v), "family");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", NULL, &v), "size_class");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", NULL), "'out' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", NULL),
+          "'out' is NULL");
     copse_device_release(&dev);
     copse_context_release(&ctx);
 }

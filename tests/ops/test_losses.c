@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses and their derivatives against the numbers of PyTorch 1.13 in double precision, in the reference and on every
-   device found. Where a loss is not averaged, the derivatives 1, 2, 3, ... come from above. */
+/* Losses and their derivatives against the numbers of PyTorch 1.13 in double precision, in the
+   reference and on every device found. Where a loss is not averaged, the derivatives 1, 2, 3, ...
+   come from above. */
 #include <math.h>
 
 #include "copse/ops/losses.h"
@@ -8,67 +9,81 @@
 
 enum { X, LABELS, TARGETS, SHARES, INPUTS, MANY = 12 };
 
-typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y);
+typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                              copse_tensor **y);
 
-static copse_status smooth(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status smooth(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                           copse_tensor **y)
 {
     (void)weights;
-    return copse_cross_entropy(g, in[X], in[LABELS], &(struct copse_cross_entropy_params){ .label_smoothing = 0.1f }, y);
-}
-
-static copse_status everything(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_averaging averaging,
-                               copse_tensor **y)
-{
     return copse_cross_entropy(g, in[X], in[LABELS],
-                               &(struct copse_cross_entropy_params){ averaging, 0.1f, weights, true, -100, { 0 } }, y);
+                               &(struct copse_cross_entropy_params){ .label_smoothing = 0.1f }, y);
 }
 
-static copse_status all_mean(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status everything(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                               copse_averaging averaging, copse_tensor **y)
+{
+    return copse_cross_entropy(
+        g, in[X], in[LABELS],
+        &(struct copse_cross_entropy_params){ averaging, 0.1f, weights, true, -100, { 0 } }, y);
+}
+
+static copse_status all_mean(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                             copse_tensor **y)
 {
     return everything(g, in, weights, COPSE_MEAN, y);
 }
 
-static copse_status all_sum(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status all_sum(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                            copse_tensor **y)
 {
     return everything(g, in, weights, COPSE_SUM, y);
 }
 
-static copse_status all_each(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status all_each(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                             copse_tensor **y)
 {
     return everything(g, in, weights, COPSE_EACH, y);
 }
 
-static copse_status ignored(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status ignored(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                            copse_tensor **y)
 {
     (void)weights;
     return copse_cross_entropy(
-        g, in[X], in[LABELS], &(struct copse_cross_entropy_params){ .ignores = true, .ignored_label = -100 }, y);
+        g, in[X], in[LABELS],
+        &(struct copse_cross_entropy_params){ .ignores = true, .ignored_label = -100 }, y);
 }
 
-static copse_status binary(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status binary(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                           copse_tensor **y)
 {
     (void)weights;
     return copse_binary_cross_entropy(g, in[X], in[TARGETS], NULL, COPSE_MEAN, y);
 }
 
-static copse_status binary_weighted(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status binary_weighted(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                                    copse_tensor **y)
 {
     return copse_binary_cross_entropy(g, in[X], in[TARGETS], weights, COPSE_EACH, y);
 }
 
-static copse_status huber(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status huber(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                          copse_tensor **y)
 {
     (void)weights;
     return copse_huber_loss(g, in[X], in[TARGETS], 0.75f, COPSE_MEAN, y);
 }
 
-static copse_status smooth_l1(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status smooth_l1(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                              copse_tensor **y)
 {
     (void)weights;
     return copse_smooth_l1_loss(g, in[X], in[TARGETS], 0.5f, COPSE_SUM, y);
 }
 
-static copse_status divergence(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status divergence(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                               copse_tensor **y)
 {
     copse_tensor *log_q;
     (void)weights;
@@ -76,14 +91,16 @@ static copse_status divergence(copse_graph *g, copse_tensor *const *in, copse_te
     return copse_kl_divergence(g, log_q, in[SHARES], COPSE_MEAN, y);
 }
 
-static copse_status cosine(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status cosine(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                           copse_tensor **y)
 {
     (void)weights;
     return copse_cosine_similarity(g, in[X], in[SHARES], y);
 }
 
 /* Labels 1, -1, 1 of the classes 1, 3, 1. */
-static copse_status embedding(copse_graph *g, copse_tensor *const *in, copse_tensor *weights, copse_tensor **y)
+static copse_status embedding(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                              copse_tensor **y)
 {
     static const int32_t labels[] = { 1, -1, 1 };
     copse_tensor *t;
@@ -98,53 +115,93 @@ static const struct loss {
     double last_label;
     double value[MANY], slope[MANY];
 } losses[] = {
-    { "cross-entropy, smoothing", smooth, 0, { 2.53804274 },
-      { 0.0397009471, -0.299986227, 0.206941376, 0.0533439036, 0.0227345711, 0.221229155, 0.0574374208, -0.301401147,
-        -0.0313491132, 0.0291524046, -0.00326019038, 0.00545689897 } },
-    { "cross-entropy, all settings, mean", all_mean, -100, { 3.53783326 },
-      { 0.0756851341, -0.514798703, 0.348060414, 0.0910531553, 0.0357072791, 0.27594686, 0.0760101677, -0.387664307 } },
-    { "cross-entropy, all settings, sum", all_sum, -100, { 12.3824164 },
-      { 0.26489797, -1.80179546, 1.21821145, 0.318686043, 0.124975477, 0.965814011, 0.266035587, -1.35682507 } },
-    { "cross-entropy, all settings, each", all_each, -100, { 6.91978901, 5.46262738, 0 },
-      { 0.26489797, -1.80179546, 1.21821145, 0.318686043, 0.249950954, 1.93162802, 0.532071174, -2.71365015 } },
-    { "cross-entropy, ignored", ignored, -100, { 3.78009789 },
-      { 0.0720514206, -0.487479341, 0.322912064, 0.0925158554, 0.0466018566, 0.344343733, 0.0986561311, -0.48960172 } },
-    { "binary cross-entropy", binary, 0, { 1.34261839 },
-      { 0.0518716109, -0.0647749884, 0.0525664232, 0.0149315583, -0.0518716109, 0.0681312063, -0.0364852916,
-        -0.0525664232, 0.0793811772, 0.0609215482, -0.0609215482, -0.0416666667 } },
-    { "binary cross-entropy, weights", binary_weighted, 0,
-      { 0.974076984, 3.00385816, 1.62692801, 0.858588758, 0.487038492, 1.70141328, 0.57593942, 2.42452602, 3.04858735,
-        1.31326169, 1.31326169, 1.03972077 },
-      { 0.622459331, -3.10919944, 1.89239123, 0.395893496, -1.55614833, 4.90544686, -3.06476449, -7.68876786, 8.57316714,
-        7.31058579, -8.04164436, -9 } },
-    { "Huber's loss", huber, 0, { 0.872395833 },
-      { 0.0416666667, -0.0625, 0.0625, 0.0208333333, -0.0625, 0.0625, -0.0625, -0.0625, 0.0625, 0.0625, -0.0625, -0.0625 } },
+    { "cross-entropy, smoothing",
+      smooth,
+      0,
+      { 2.53804274 },
+      { 0.0397009471, -0.299986227, 0.206941376, 0.0533439036, 0.0227345711, 0.221229155,
+        0.0574374208, -0.301401147, -0.0313491132, 0.0291524046, -0.00326019038, 0.00545689897 } },
+    { "cross-entropy, all settings, mean",
+      all_mean,
+      -100,
+      { 3.53783326 },
+      { 0.0756851341, -0.514798703, 0.348060414, 0.0910531553, 0.0357072791, 0.27594686,
+        0.0760101677, -0.387664307 } },
+    { "cross-entropy, all settings, sum",
+      all_sum,
+      -100,
+      { 12.3824164 },
+      { 0.26489797, -1.80179546, 1.21821145, 0.318686043, 0.124975477, 0.965814011, 0.266035587,
+        -1.35682507 } },
+    { "cross-entropy, all settings, each",
+      all_each,
+      -100,
+      { 6.91978901, 5.46262738, 0 },
+      { 0.26489797, -1.80179546, 1.21821145, 0.318686043, 0.249950954, 1.93162802, 0.532071174,
+        -2.71365015 } },
+    { "cross-entropy, ignored",
+      ignored,
+      -100,
+      { 3.78009789 },
+      { 0.0720514206, -0.487479341, 0.322912064, 0.0925158554, 0.0466018566, 0.344343733,
+        0.0986561311, -0.48960172 } },
+    { "binary cross-entropy",
+      binary,
+      0,
+      { 1.34261839 },
+      { 0.0518716109, -0.0647749884, 0.0525664232, 0.0149315583, -0.0518716109, 0.0681312063,
+        -0.0364852916, -0.0525664232, 0.0793811772, 0.0609215482, -0.0609215482, -0.0416666667 } },
+    { "binary cross-entropy, weights",
+      binary_weighted,
+      0,
+      { 0.974076984, 3.00385816, 1.62692801, 0.858588758, 0.487038492, 1.70141328, 0.57593942,
+        2.42452602, 3.04858735, 1.31326169, 1.31326169, 1.03972077 },
+      { 0.622459331, -3.10919944, 1.89239123, 0.395893496, -1.55614833, 4.90544686, -3.06476449,
+        -7.68876786, 8.57316714, 7.31058579, -8.04164436, -9 } },
+    { "Huber's loss",
+      huber,
+      0,
+      { 0.872395833 },
+      { 0.0416666667, -0.0625, 0.0625, 0.0208333333, -0.0625, 0.0625, -0.0625, -0.0625, 0.0625,
+        0.0625, -0.0625, -0.0625 } },
     { "smooth L1", smooth_l1, 0, { 15.3125 }, { 1, -1, 1, 0.5, -1, 1, -1, -1, 1, 1, -1, -1 } },
-    { "divergence", divergence, 0, { 0.728451748 },
-      { 0.0147009471, -0.0583195603, 0.11527471, -0.0716560964, -0.0522654289, 0.146229155, 0.0657707541, -0.15973448,
-        0.0436508868, 0.00415240456, -0.0282601904, -0.019543101 } },
-    { "cosine", cosine, 0, { 0.506171068, -0.478091444, 0.878054111 },
-      { 0.032610461, 0.243869534, 0.0581316913, 0.229691073, 0.2458756, 0.537283718, 0.0364260148, 0.34604714, 0.159646202,
-        -0.114033001, 0.364905604, 0.125436302 } },
-    { "cosine embedding", embedding, 0, { 0.205258274 },
-      { -0.0108701537, -0.0812898448, -0.0193772304, -0.076563691, 0, 0, 0, 0, -0.0177384669, 0.0126703335, -0.0405450672,
-        -0.0139373668 } },
+    { "divergence",
+      divergence,
+      0,
+      { 0.728451748 },
+      { 0.0147009471, -0.0583195603, 0.11527471, -0.0716560964, -0.0522654289, 0.146229155,
+        0.0657707541, -0.15973448, 0.0436508868, 0.00415240456, -0.0282601904, -0.019543101 } },
+    { "cosine",
+      cosine,
+      0,
+      { 0.506171068, -0.478091444, 0.878054111 },
+      { 0.032610461, 0.243869534, 0.0581316913, 0.229691073, 0.2458756, 0.537283718, 0.0364260148,
+        0.34604714, 0.159646202, -0.114033001, 0.364905604, 0.125436302 } },
+    { "cosine embedding",
+      embedding,
+      0,
+      { 0.205258274 },
+      { -0.0108701537, -0.0812898448, -0.0193772304, -0.076563691, 0, 0, 0, 0, -0.0177384669,
+        0.0126703335, -0.0405450672, -0.0139373668 } },
 };
 
-static void compare(const struct loss *l, const char *where, const char *what, const double *got, const double *want,
-                    uint64_t n)
+static void compare(const struct loss *l, const char *where, const char *what, const double *got,
+                    const double *want, uint64_t n)
 {
     for (uint64_t k = 0; k < n; k++)
         if (!(fabs(got[k] - want[k]) <= 3e-6 * fmax(1, fabs(want[k]))))
-            fail_msg("%s on %s: %s %u is %.9g, expected %.9g", l->name, where, what, (unsigned)k, got[k], want[k]);
+            fail_msg("%s on %s: %s %u is %.9g, expected %.9g", l->name, where, what, (unsigned)k,
+                     got[k], want[k]);
 }
 
 static void check(const struct loss *l)
 {
     static double x[] = { 0.5, -1.25, 2, 0.75, -0.5, 1.5, 0.25, -2, 3, 1, -1, 0 };
     static double targets[] = { 0, 1, 0.25, 0.5, 1, 0, 1, 0.75, 0, 0, 1, 1 };
-    double labels[] = { 1, 3, l->last_label }, shares[] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.25f, 0.25f, 0, 0.5f, 0.7f, 0.1f, 0.1f, 0.1f };
-    static const float weights[] = { 0.5f, 2, 1, 1.5f }, from_above[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+    double labels[] = { 1, 3, l->last_label },
+           shares[] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.25f, 0.25f, 0, 0.5f, 0.7f, 0.1f, 0.1f, 0.1f };
+    static const float weights[] = { 0.5f, 2, 1, 1.5f },
+                       from_above[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
     double *const values[INPUTS] = { x, labels, targets, shares };
     double y[MANY], slope[MANY], *results[] = { y, slope };
     copse_graph *g;
@@ -192,7 +249,8 @@ static void class_weights_have_no_derivative(void **state)
     OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
     OK(copse_cross_entropy(g, x, labels, &p, &y));
     OK(copse_gradients(g, y, NULL, &x, 1, &dx));
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_gradients(g, y, NULL, &p.class_weights, 1, &dx), "class_weights");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_gradients(g, y, NULL, &p.class_weights, 1, &dx),
+          "class_weights");
     copse_graph_release(&g);
 }
 

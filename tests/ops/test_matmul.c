@@ -32,8 +32,8 @@ static void the_reference_is_the_definition(void **state)
     (void)state;
     enum { MOST = 70 * 70 };
     static const uint32_t sizes[][4] = {
-        { 1, 1, 1, 1 }, { 3, 7, 5, 6 }, { 2, 17, 65, 31 }, { 1, 16, 64, 64 }, { 1, 33, 3, 65 },
-        { 1, 3, 4, 0 },
+        { 1, 1, 1, 1 },    { 3, 7, 5, 6 },   { 2, 17, 65, 31 },
+        { 1, 16, 64, 64 }, { 1, 33, 3, 65 }, { 1, 3, 4, 0 },
     };
     double *a = calloc(MOST, sizeof *a), *b = calloc(MOST, sizeof *b);
     double *want = calloc(MOST, sizeof *want), *got = calloc(MOST, sizeof *got);
@@ -49,9 +49,9 @@ static void the_reference_is_the_definition(void **state)
             copse_tensor *in[2], *y;
             OK(copse_graph_create(harness_context(), &g));
             OK(copse_graph_input(g, "a", COPSE_F32,
-                           ta ? COPSE_SHAPE(batch, k, m) : COPSE_SHAPE(batch, m, k), &in[0]));
+                                 ta ? COPSE_SHAPE(batch, k, m) : COPSE_SHAPE(batch, m, k), &in[0]));
             OK(copse_graph_input(g, "b", COPSE_F32,
-                           tb ? COPSE_SHAPE(batch, n, k) : COPSE_SHAPE(batch, k, n), &in[1]));
+                                 tb ? COPSE_SHAPE(batch, n, k) : COPSE_SHAPE(batch, k, n), &in[1]));
             OK(copse_matmul(g, in[0], in[1], ta, tb, &y));
             harness_in_double(g, in, (double *[]){ a, b }, 2, &y, 1, NULL, &got);
             multiply(a, b, sizes[s], ta, tb, want);
@@ -87,8 +87,10 @@ static copse_tensor *operand(copse_graph *g, copse_shape lead, uint32_t rows, ui
     return x;
 }
 
-/* The same as the product of the repeated matrices, with all its derivatives: whole numbers, so without an error. */
-static void check_leads(copse_device *dev, copse_shape a, copse_shape b, copse_shape both, bool ta, bool tb)
+/* The same as the product of the repeated matrices, with all its derivatives: whole numbers, so
+   without an error. */
+static void check_leads(copse_device *dev, copse_shape a, copse_shape b, copse_shape both, bool ta,
+                        bool tb)
 {
     enum { MOST = 4000, M = 3, N = 4, K = 2 };
     static double values[3][MOST], got[6][MOST];
@@ -111,8 +113,8 @@ static void check_leads(copse_device *dev, copse_shape a, copse_shape b, copse_s
     for (size_t i = 0; i < 3; i++)
         for (size_t k = 0; k < copse__elements(out[i]->shape); k++)
             if (got[i][k] != got[i + 3][k])
-                fail_msg("%s, output %zu, element %zu: %g, with repeated matrices %g", ta ? "a transposed" : "a", i, k,
-                         got[i][k], got[i + 3][k]);
+                fail_msg("%s, output %zu, element %zu: %g, with repeated matrices %g",
+                         ta ? "a transposed" : "a", i, k, got[i][k], got[i + 3][k]);
     copse_graph_release(&g);
 }
 
@@ -148,15 +150,17 @@ static void variants_are_refused_by_name(void **state)
     OK(copse_graph_create(harness_context(), &g));
     OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
     OK(copse_matmul(g, a, a, false, false, &y));
-    harness_fails(copse_function_create(host, &(struct copse_function_params){ .graph = g, .outputs = &y,
-                .output_count = 1,
-                                                                              .kernels = "matmul=cubic" },
-                                        &f),
+    harness_fails(copse_function_create(
+                      host,
+                      &(struct copse_function_params){
+                          .graph = g, .outputs = &y, .output_count = 1, .kernels = "matmul=cubic" },
+                      &f),
                   COPSE_ERR_ARGUMENT, "no variant 'cubic'");
-    harness_fails(copse_function_create(host, &(struct copse_function_params){ .graph = g, .outputs = &y,
-                .output_count = 1,
-                                                                              .kernels = "matmul=wide" },
-                                        &f),
+    harness_fails(copse_function_create(
+                      host,
+                      &(struct copse_function_params){
+                          .graph = g, .outputs = &y, .output_count = 1, .kernels = "matmul=wide" },
+                      &f),
                   COPSE_ERR_UNSUPPORTED, "matmul_wide");
     copse_graph_release(&g);
     copse_device_release(&host);

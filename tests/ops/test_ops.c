@@ -44,7 +44,8 @@ struct batch_norm {
     double y[BN_ROWS * BN_COLS], dx[BN_ROWS * BN_COLS], dscale[BN_COLS], doffset[BN_COLS];
 };
 
-/* (x - mean) / sqrt(variance + epsilon) scale + offset, with mean and variance over all axes but the last. */
+/* (x - mean) / sqrt(variance + epsilon) scale + offset, with mean and variance over all axes but
+   the last. */
 static void build_batch_norm(copse_graph *g, copse_tensor *const *in, copse_tensor **y)
 {
     static const uint32_t axes[] = { 0, 1 };
@@ -72,7 +73,7 @@ static void check_batch_norm(const struct batch_norm *b)
 {
     for (size_t c = 0; c < BN_COLS; c++) {
         double mean = 0, variance = 0, slope = 0, along = 0, slopes = 0, alongs = 0, offset = 0;
-#define AT(k) ((k) * BN_COLS + c)
+#define AT(k) ((k)*BN_COLS + c)
         for (size_t k = 0; k < BN_ROWS; k++)
             mean += b->x[AT(k)] / BN_ROWS;
         for (size_t k = 0; k < BN_ROWS; k++)
@@ -116,7 +117,8 @@ static void batch_norm_is_made_of_other_ops(void **state)
     for (size_t d = 0; d < harness_device_count(); d++) {
         copse_graph *g;
         copse_tensor *in[4], *out[4];
-        double *values[] = { b.x, b.scale, b.offset, b.dy }, *results[] = { b.y, b.dx, b.dscale, b.doffset };
+        double *values[] = { b.x, b.scale, b.offset, b.dy },
+               *results[] = { b.y, b.dx, b.dscale, b.doffset };
         OK(copse_graph_create(harness_context(), &g));
         OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BN_ROWS / 3, 3, BN_COLS), &in[0]));
         OK(copse_graph_input(g, "scale", COPSE_F32, COPSE_SHAPE(BN_COLS), &in[1]));
@@ -132,7 +134,8 @@ static void batch_norm_is_made_of_other_ops(void **state)
 
 /* ---- where ---- */
 
-/* NaN and infinities of the operand that is not chosen reach neither the result nor a derivative. */
+/* NaN and infinities of the operand that is not chosen reach neither the result nor a
+   derivative. */
 static void where_keeps_the_other_operand_out(void **state)
 {
     enum { N = 4 };
@@ -145,7 +148,8 @@ static void where_keeps_the_other_operand_out(void **state)
         OK(copse_graph_input(g, "flags", COPSE_F32, COPSE_SHAPE(N), &in[0]));
         OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(N), &in[1]));
         OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(N), &in[2]));
-        OK(copse_where(g, in[0], in[1], in[2], &zero)); /* 1 where a has no root: the usual way to keep NaN out */
+        /* 1 where a has no root: the usual way to keep NaN out */
+        OK(copse_where(g, in[0], in[1], in[2], &zero));
         OK(copse_sqrt(g, zero, &root));
         OK(copse_fill(g, COPSE_F32, COPSE_SCALAR, NAN, &zero));
         OK(copse_where(g, in[0], root, zero, &out[0]));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recurrent layers have the same bits on repetition. A packed sequence gives what it gives alone, whatever
-   is behind its end, and no derivative there. A sequence in two parts, with the state between them, gives what it gives in one. */
+/* Recurrent layers have the same bits on repetition. A packed sequence gives what it gives alone,
+   whatever is behind its end, and no derivative there. A sequence in two parts, with the state
+   between them, gives what it gives in one. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,8 +16,9 @@ struct sizes {
 };
 
 static const struct sizes all_sizes[] = {
-    { COPSE_RECURRENT_GRU, 3, 6, 5, 7 }, { COPSE_RECURRENT_LSTM, 3, 6, 5, 7 }, { COPSE_RECURRENT_TANH, 3, 6, 5, 7 },
-    { COPSE_RECURRENT_GRU, 16, 20, 16, 32 }, { COPSE_RECURRENT_LSTM, 5, 9, 3, 33 },
+    { COPSE_RECURRENT_GRU, 3, 6, 5, 7 },   { COPSE_RECURRENT_LSTM, 3, 6, 5, 7 },
+    { COPSE_RECURRENT_TANH, 3, 6, 5, 7 },  { COPSE_RECURRENT_GRU, 16, 20, 16, 32 },
+    { COPSE_RECURRENT_LSTM, 5, 9, 3, 33 },
 };
 
 enum { X, W, R, BIAS, HIDDEN, CELL, INS };
@@ -43,7 +45,8 @@ static struct values values_of(const struct sizes *s)
     struct values v;
     struct copse_stream random;
     for (int i = 0; i <= INS; i++) {
-        const copse_shape shape = i == INS ? COPSE_SHAPE(s->batch, s->time, s->units) : shape_of(s, i);
+        const copse_shape shape =
+            i == INS ? COPSE_SHAPE(s->batch, s->time, s->units) : shape_of(s, i);
         v.count[i] = (size_t)copse__elements(shape);
         v.at[i] = calloc(v.count[i], sizeof(double));
         assert_non_null(v.at[i]);
@@ -60,11 +63,16 @@ static void drop(struct values *v)
         free(v->at[i]);
 }
 
-static copse_status layer(copse_graph *g, const struct sizes *s, copse_tensor *const *in, copse_tensor *lengths, copse_tensor **y,
-                          copse_tensor **last, copse_tensor **cell)
+static copse_status layer(copse_graph *g, const struct sizes *s, copse_tensor *const *in,
+                          copse_tensor *lengths, copse_tensor **y, copse_tensor **last,
+                          copse_tensor **cell)
 {
-    const struct copse_recurrent_params p = { .bias = in[BIAS], .recurrent_bias = in[BIAS], .hidden = in[HIDDEN],
-                                              .cell = s->kind == COPSE_RECURRENT_LSTM ? in[CELL] : NULL, .lengths = lengths };
+    const struct copse_recurrent_params p = { .bias = in[BIAS],
+                                              .recurrent_bias = in[BIAS],
+                                              .hidden = in[HIDDEN],
+                                              .cell =
+                                                  s->kind == COPSE_RECURRENT_LSTM ? in[CELL] : NULL,
+                                              .lengths = lengths };
     if (s->kind == COPSE_RECURRENT_LSTM)
         return copse_lstm(g, in[X], in[W], in[R], &p, y, last, cell);
     return s->kind == COPSE_RECURRENT_GRU ? copse_gru(g, in[X], in[W], in[R], &p, y, last)
@@ -79,7 +87,8 @@ struct results {
     size_t count[OUTS];
 };
 
-static struct results computed(copse_device *dev, const struct sizes *s, const struct values *v, const int32_t *lengths)
+static struct results computed(copse_device *dev, const struct sizes *s, const struct values *v,
+                               const int32_t *lengths)
 {
     struct results r;
     copse_graph *g;
@@ -108,7 +117,8 @@ static void drop_results(struct results *r)
         free(r->at[i]);
 }
 
-static void same(const char *what, const char *id, const double *a, const double *b, size_t count, double limit)
+static void same(const char *what, const char *id, const double *a, const double *b, size_t count,
+                 double limit)
 {
     for (size_t i = 0; i < count; i++)
         if (!(fabs(a[i] - b[i]) <= limit))
@@ -122,7 +132,8 @@ static void repetition_gives_the_same_bits(void **state)
         for (size_t k = 0; k < COPSE_COUNT(all_sizes); k++) {
             copse_device *dev = harness_device(d);
             struct values v = values_of(&all_sizes[k]);
-            struct results a = computed(dev, &all_sizes[k], &v, NULL), b = computed(dev, &all_sizes[k], &v, NULL);
+            struct results a = computed(dev, &all_sizes[k], &v, NULL),
+                           b = computed(dev, &all_sizes[k], &v, NULL);
             for (int i = 0; i < OUTS; i++)
                 same("repeated", copse_device_describe(dev)->id, a.at[i], b.at[i], a.count[i], 0);
             drop_results(&a);
@@ -138,7 +149,8 @@ static int32_t length_of(const struct sizes *s, uint32_t i)
 }
 
 /* A sequence of a packed batch, and alone. */
-static void check_alone(copse_device *dev, const struct sizes *s, const struct values *v, const struct results *packed, uint32_t i)
+static void check_alone(copse_device *dev, const struct sizes *s, const struct values *v,
+                        const struct results *packed, uint32_t i)
 {
     const char *id = copse_device_describe(dev)->id;
     struct sizes one = *s;
@@ -154,7 +166,8 @@ static void check_alone(copse_device *dev, const struct sizes *s, const struct v
     same("y", id, &packed->at[Y][i * states], r.at[Y], r.count[Y], 2e-6);
     same("last state", id, &packed->at[LAST][i * s->units], r.at[LAST], r.count[LAST], 2e-6);
     same("dx", id, &packed->at[SLOPES + X][i * row], r.at[SLOPES + X], r.count[SLOPES + X], 2e-5);
-    same("derivative of the state", id, &packed->at[SLOPES + HIDDEN][i * s->units], r.at[SLOPES + HIDDEN], s->units, 2e-5);
+    same("derivative of the state", id, &packed->at[SLOPES + HIDDEN][i * s->units],
+         r.at[SLOPES + HIDDEN], s->units, 2e-5);
     for (size_t k = r.count[Y]; k < states; k++)
         assert_true(packed->at[Y][i * states + k] == 0);
     for (size_t k = r.count[SLOPES + X]; k < row; k++)
@@ -187,7 +200,8 @@ static void packed_sequences_are_those_alone(void **state)
 }
 
 /* y of the first and of the second half of the steps, joined. */
-static copse_status halves(copse_graph *g, const struct sizes *s, copse_tensor *const *in, copse_tensor **y)
+static copse_status halves(copse_graph *g, const struct sizes *s, copse_tensor *const *in,
+                           copse_tensor **y)
 {
     copse_tensor *operands[INS], *x[2], *part[2];
     memcpy(operands, in, sizeof operands);
@@ -217,7 +231,8 @@ static void two_parts_give_what_one_gives(void **state)
             OK(copse_graph_create(harness_context(), &g));
             for (int i = 0; i < INS; i++)
                 OK(copse_graph_input(g, "x", COPSE_F32, shape_of(s, i), &in[i]));
-            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units), &in[INS]));
+            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units),
+                                 &in[INS]));
             OK(halves(g, s, in, &out[0]));
             OK(copse_gradients(g, out[0], in[INS], in, INS - 1, &out[1]));
             for (int i = 0; i < INS; i++) {
@@ -225,10 +240,11 @@ static void two_parts_give_what_one_gives(void **state)
                 assert_non_null(got[i]);
             }
             harness_on_device(dev, g, in, v.at, INS + 1, out, INS, NULL, got);
-            same("y in two parts", copse_device_describe(dev)->id, got[0], whole.at[Y], whole.count[Y], 2e-6);
+            same("y in two parts", copse_device_describe(dev)->id, got[0], whole.at[Y],
+                 whole.count[Y], 2e-6);
             for (int i = 1; i < INS; i++)
-                same("derivative in two parts", copse_device_describe(dev)->id, got[i], whole.at[SLOPES + i - 1],
-                     whole.count[SLOPES + i - 1], 5e-5);
+                same("derivative in two parts", copse_device_describe(dev)->id, got[i],
+                     whole.at[SLOPES + i - 1], whole.count[SLOPES + i - 1], 5e-5);
             for (int i = 0; i < INS; i++)
                 free(got[i]);
             copse_graph_release(&g);

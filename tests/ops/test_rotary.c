@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary positions: the definition at large positions, scores that depend on distances only, the derivative of the table, one table
-   for calls of equal angles. */
+/* Rotary positions: the definition at large positions, scores that depend on distances only, the
+   derivative of the table, one table for calls of equal angles. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,7 +27,8 @@ static copse_graph *new_graph(void)
 }
 
 /* The result of one call on a device, or in double for NULL. */
-static double *result_of(copse_device *dev, copse_shape shape, double *x, const struct copse_rotary_params *p)
+static double *result_of(copse_device *dev, copse_shape shape, double *x,
+                         const struct copse_rotary_params *p)
 {
     double *got = calloc((size_t)copse__elements(shape), sizeof *got);
     copse_graph *g = new_graph();
@@ -47,8 +48,10 @@ static double *result_of(copse_device *dev, copse_shape shape, double *x, const 
 
 enum { LENGTH = 40, HEADS = 2, WIDTH = 64 };
 
-/* Each element is (a cos - b sin) of its angle within 5 half-ULPs of the magnitudes: 4 and the rounding of the table. */
-static void check_definition(const char *id, const double *x, const double *y, const struct copse_rotary_params *p)
+/* Each element is (a cos - b sin) of its angle within 5 half-ULPs of the magnitudes: 4 and the
+   rounding of the table. */
+static void check_definition(const char *id, const double *x, const double *y,
+                             const struct copse_rotary_params *p)
 {
     const size_t pairs = WIDTH / 2;
     const double base = p->base > 0 ? (double)p->base : 10000;
@@ -56,25 +59,34 @@ static void check_definition(const char *id, const double *x, const double *y, c
         for (size_t i = 0; i < (size_t)HEADS * WIDTH; i++) {
             const size_t at = t * HEADS * WIDTH + i, k = i % WIDTH;
             const bool is_second = p->is_interleaved ? k % 2 != 0 : k >= pairs;
-            const size_t pair = p->is_interleaved ? k / 2 : k % pairs, apart = p->is_interleaved ? 1 : pairs;
-            const double angle = (double)(t + p->offset) * exp(-2.0 * (double)pair / WIDTH * log(base));
-            const double a = x[at] * cos(angle), b = x[is_second ? at - apart : at + apart] * sin(angle);
-            const double want = is_second ? a + b : a - b, limit = 5 * 0x1p-24 * (fabs(a) + fabs(b)) + 1e-11;
+            const size_t pair = p->is_interleaved ? k / 2 : k % pairs,
+                         apart = p->is_interleaved ? 1 : pairs;
+            const double angle =
+                (double)(t + p->offset) * exp(-2.0 * (double)pair / WIDTH * log(base));
+            const double a = x[at] * cos(angle),
+                         b = x[is_second ? at - apart : at + apart] * sin(angle);
+            const double want = is_second ? a + b : a - b,
+                         limit = 5 * 0x1p-24 * (fabs(a) + fabs(b)) + 1e-11;
             if (!(fabs(y[at] - want) <= limit))
-                fail_msg("%s: position %zu, element %zu is %.9g, expected %.9g within %.3g", id, t + p->offset, i, y[at], want, limit);
+                fail_msg("%s: position %zu, element %zu is %.9g, expected %.9g within %.3g", id,
+                         t + p->offset, i, y[at], want, limit);
         }
 }
 
 static void large_positions_are_accurate(void **state)
 {
     static const struct copse_rotary_params params[] = {
-        { .offset = 0 }, { .offset = 99970 }, { .offset = 99970, .is_interleaved = true }, { .base = 500000, .offset = 1000000 },
+        { .offset = 0 },
+        { .offset = 99970 },
+        { .offset = 99970, .is_interleaved = true },
+        { .base = 500000, .offset = 1000000 },
     };
     (void)state;
     double *x = numbers((size_t)LENGTH * HEADS * WIDTH, 3);
     for (size_t i = 0; i < COPSE_COUNT(params); i++)
         for (size_t d = 0; d < harness_device_count(); d++) {
-            double *y = result_of(harness_device(d), COPSE_SHAPE(LENGTH, HEADS, WIDTH), x, &params[i]);
+            double *y =
+                result_of(harness_device(d), COPSE_SHAPE(LENGTH, HEADS, WIDTH), x, &params[i]);
             check_definition(copse_device_describe(harness_device(d))->id, x, y, &params[i]);
             free(y);
         }
@@ -99,7 +111,8 @@ static void scores_depend_on_distances(void **state)
     double *near = result_of(NULL, shape, x, NULL), *beyond = result_of(NULL, shape, x, &far);
     for (size_t i = 0; i < LENGTH; i++)
         for (size_t j = 0; j < LENGTH; j++) {
-            const double a = dot(near + i * WIDTH, near + j * WIDTH, WIDTH), b = dot(beyond + i * WIDTH, beyond + j * WIDTH, WIDTH);
+            const double a = dot(near + i * WIDTH, near + j * WIDTH, WIDTH),
+                         b = dot(beyond + i * WIDTH, beyond + j * WIDTH, WIDTH);
             if (fabs(a - b) > 1e-4)
                 fail_msg("positions %zu and %zu: %.9g, and %.9g from position 5000 on", i, j, a, b);
         }
@@ -141,7 +154,8 @@ static void equal_angles_share_a_table(void **state)
 }
 
 /* The sum of y dy, in double. */
-static double objective(double *const *values, copse_shape table, const struct copse_rotary_params *p)
+static double objective(double *const *values, copse_shape table,
+                        const struct copse_rotary_params *p)
 {
     double sum = 0, *result = &sum;
     copse_graph *g = new_graph();
@@ -157,7 +171,8 @@ static double objective(double *const *values, copse_shape table, const struct c
     return sum;
 }
 
-static double *derivative_of_table(double *const *values, copse_shape table, const struct copse_rotary_params *p)
+static double *derivative_of_table(double *const *values, copse_shape table,
+                                   const struct copse_rotary_params *p)
 {
     double *slopes = calloc((size_t)copse__elements(table), sizeof *slopes);
     copse_graph *g = new_graph();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The cumulative sum has one order of additions, the same bits on every device and for every group size. Top-k equals a sort of
-   the rows. */
+/* The cumulative sum has one order of additions, the same bits on every device and for every group
+   size. Top-k equals a sort of the rows. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +25,8 @@ static double *numbers(size_t n)
 
 /* ---- cumulative sums ---- */
 
-/* The documented order: chunks of 64 elements in parts of 4 and runs of 4 parts, and the sums of the chunks in the same way. */
+/* The documented order: chunks of 64 elements in parts of 4 and runs of 4 parts, and the sums of
+   the chunks in the same way. */
 static void scan_line(const float *x, size_t n, bool is_exclusive, float *y)
 {
     enum { CHUNK = 64, PART = 4, RUN = 16 };
@@ -60,8 +61,8 @@ static void scan_line(const float *x, size_t n, bool is_exclusive, float *y)
     free(sums);
 }
 
-static void check_line(const char *id, const struct sizes *s, const double *x, const double *y, size_t at, bool is_exclusive,
-                       bool is_reversed)
+static void check_line(const char *id, const struct sizes *s, const double *x, const double *y,
+                       size_t at, bool is_exclusive, bool is_reversed)
 {
     float *line = calloc(2 * (size_t)s->count, sizeof *line), *want = line + s->count;
     assert_non_null(line);
@@ -71,13 +72,14 @@ static void check_line(const char *id, const struct sizes *s, const double *x, c
     for (size_t k = 0; k < s->count; k++) {
         const float wanted = want[is_reversed ? s->count - 1 - k : k];
         if ((float)y[at + k * s->inner] != wanted)
-            fail_msg("%u x %u x %u on %s: element %zu of the line from %zu is %.9g, expected %.9g", s->outer, s->count, s->inner,
-                     id, k, at, y[at + k * s->inner], (double)wanted);
+            fail_msg("%u x %u x %u on %s: element %zu of the line from %zu is %.9g, expected %.9g",
+                     s->outer, s->count, s->inner, id, k, at, y[at + k * s->inner], (double)wanted);
     }
     free(line);
 }
 
-static void check_scan(copse_device *dev, const struct sizes *s, bool is_exclusive, bool is_reversed)
+static void check_scan(copse_device *dev, const struct sizes *s, bool is_exclusive,
+                       bool is_reversed)
 {
     const size_t n = (size_t)s->outer * s->count * s->inner;
     double *x = numbers(n), *got = calloc(n, sizeof *got);
@@ -91,7 +93,8 @@ static void check_scan(copse_device *dev, const struct sizes *s, bool is_exclusi
     copse_graph_release(&g);
     for (size_t o = 0; o < s->outer; o++)
         for (size_t i = 0; i < s->inner; i++)
-            check_line(copse_device_describe(dev)->id, s, x, got, o * s->count * s->inner + i, is_exclusive, is_reversed);
+            check_line(copse_device_describe(dev)->id, s, x, got, o * s->count * s->inner + i,
+                       is_exclusive, is_reversed);
     free(x);
     free(got);
 }
@@ -99,7 +102,9 @@ static void check_scan(copse_device *dev, const struct sizes *s, bool is_exclusi
 static void the_order_of_additions_is_one(void **state)
 {
     (void)state;
-    static const struct sizes sizes[] = { { 1, 64, 1 }, { 2, 65, 3 }, { 2, 5000, 3 }, { 1, 270000, 1 }, { 70001, 3, 1 } };
+    static const struct sizes sizes[] = {
+        { 1, 64, 1 }, { 2, 65, 3 }, { 2, 5000, 3 }, { 1, 270000, 1 }, { 70001, 3, 1 }
+    };
     static const uint32_t groups[] = { 256, 8 };
     for (size_t d = 0; d < harness_device_count(); d++) {
         const char *id = copse_device_describe(harness_device(d))->id;
@@ -145,13 +150,15 @@ static void check_row(const char *id, const double *x, uint32_t m, uint32_t k, d
     for (uint32_t i = 0; i < k; i++) {
         const double v = x[order[i]];
         slopes[order[i]] = i + 1;
-        if (got[1][i] != order[i] || (got[0][i] != (double)(float)v && !(isnan(got[0][i]) && isnan(v))))
-            fail_msg("%u of %u on %s: place %u has element %g, %.9g; expected %u, %.9g", k, m, id, i, got[1][i], got[0][i],
-                     order[i], v);
+        if (got[1][i] != order[i] ||
+            (got[0][i] != (double)(float)v && !(isnan(got[0][i]) && isnan(v))))
+            fail_msg("%u of %u on %s: place %u has element %g, %.9g; expected %u, %.9g", k, m, id,
+                     i, got[1][i], got[0][i], order[i], v);
     }
     for (uint32_t i = 0; i < m; i++)
         if (got[2][i] != slopes[i])
-            fail_msg("%u of %u on %s: the derivative of element %u is %g, expected %g", k, m, id, i, got[2][i], slopes[i]);
+            fail_msg("%u of %u on %s: the derivative of element %u is %g, expected %g", k, m, id, i,
+                     got[2][i], slopes[i]);
     free(order);
     free(slopes);
 }
@@ -162,7 +169,8 @@ static void check_top_k(copse_device *dev, const struct sizes *s)
     const uint32_t m = s->count, k = s->inner;
     const size_t n = (size_t)s->outer * m, kept = (size_t)s->outer * k;
     double *x = numbers(n), *dy = calloc(kept, sizeof *dy), *in_values[] = { x, dy };
-    double *got[] = { calloc(kept, sizeof(double)), calloc(kept, sizeof(double)), calloc(n, sizeof(double)) };
+    double *got[] = { calloc(kept, sizeof(double)), calloc(kept, sizeof(double)),
+                      calloc(n, sizeof(double)) };
     copse_graph *g;
     copse_tensor *in[2], *out[3];
     assert_true(dy && got[0] && got[1] && got[2]);
@@ -189,8 +197,9 @@ static void check_top_k(copse_device *dev, const struct sizes *s)
 static void top_k_equals_a_sort(void **state)
 {
     (void)state;
-    static const struct sizes sizes[] = { { 3, 1, 1 },   { 5, 64, 64 },   { 5, 65, 1 },     { 7, 321, 321 },
-                                          { 4, 500, 70 }, { 2, 9999, 5 }, { 1, 9999, 9999 }, { 70001, 3, 2 } };
+    static const struct sizes sizes[] = { { 3, 1, 1 },       { 5, 64, 64 },  { 5, 65, 1 },
+                                          { 7, 321, 321 },   { 4, 500, 70 }, { 2, 9999, 5 },
+                                          { 1, 9999, 9999 }, { 70001, 3, 2 } };
     for (size_t d = 0; d < harness_device_count(); d++)
         for (size_t i = 0; i < COPSE_COUNT(sizes); i++)
             check_top_k(harness_device(d), &sizes[i]);

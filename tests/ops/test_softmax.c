@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Softmax, its logarithm and the losses, stated as numbers, on every device found: extreme logits, and labels out of
-   range. */
+/* Softmax, its logarithm and the losses, stated as numbers, on every device found: extreme logits,
+   and labels out of range. */
 #include <math.h>
 
 #include "tests/rig/op_harness.h"
@@ -35,9 +35,9 @@ static void check_rows(copse_status (*build)(copse_graph *, copse_tensor *const 
         else
             harness_on_device(harness_device(d - 1), g, &t, &in, 1, &y, 1, NULL, &out);
         for (uint32_t k = 0; k < cols; k++)
-            if (isnan(want[k]) ? !isnan(got[k])
-                               : !(got[k] == want[k] ||
-                                   fabs(got[k] - want[k]) < 1e-6 * fabs(want[k])))
+            if (isnan(want[k])
+                    ? !isnan(got[k])
+                    : !(got[k] == want[k] || fabs(got[k] - want[k]) < 1e-6 * fabs(want[k])))
                 fail_msg("%s: element %u is %g, expected %g",
                          d ? copse_device_describe(harness_device(d - 1))->id : "reference",
                          (unsigned)k, got[k], want[k]);

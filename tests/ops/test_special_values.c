@@ -43,12 +43,12 @@ static void expect(const char *name, build_fn *build, const void *user, const do
     copse_graph_release(&g);
 }
 
-#define UNARY(op, ...)                                                                             \
-    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, const void *user,      \
-                                   copse_tensor **y)                                               \
-    {                                                                                              \
-        (void)user;                                                                                \
-        return copse_##op(g, in[0], y);                                                            \
+#define UNARY(op, ...)                                                                        \
+    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, const void *user, \
+                                   copse_tensor **y)                                          \
+    {                                                                                         \
+        (void)user;                                                                           \
+        return copse_##op(g, in[0], y);                                                       \
     }
 #define SCALED(...)
 #include "kernels/elementwise/unary.def"
@@ -57,9 +57,12 @@ static void expect(const char *name, build_fn *build, const void *user, const do
 
 #define I INFINITY
 #define N NAN
-#define EXPECT(op, ulp, n, x, ...)                                                                 \
+#define EXPECT(op, ulp, n, x, ...) \
     expect(#op, build_##op, NULL, (const double[])x, (const double[])__VA_ARGS__, n, ulp)
-#define LIST(...) { __VA_ARGS__ }
+#define LIST(...)   \
+    {               \
+        __VA_ARGS__ \
+    }
 
 static void functions_of_one_tensor(void **state)
 {
@@ -82,9 +85,11 @@ static void functions_of_one_tensor(void **state)
     EXPECT(erf, 16, 6, LIST(N, I, -I, 1e-7, 4, -4),
            { N, 1, -1, 1.1283792e-7, 0.99999998458, -0.99999998458 });
     EXPECT(gelu, 16, 6, LIST(N, I, -I, 3e38, -3e38, -10), { N, I, 0, 3e38, 0, -7.6198530e-23 });
-    EXPECT(gelu_tanh, 16, 6, LIST(N, I, -I, 3e38, -3e38, -8), { N, I, 0, 3e38, 0, -3.10778294e-21 });
+    EXPECT(gelu_tanh, 16, 6, LIST(N, I, -I, 3e38, -3e38, -8),
+           { N, I, 0, 3e38, 0, -3.10778294e-21 });
     EXPECT(mish, 16, 6, LIST(N, I, -I, 3e38, -3e38, -80), { N, I, 0, 3e38, 0, -1.44388111e-33 });
-    EXPECT(hard_sigmoid, 3, 7, LIST(N, I, -I, -3, 3, 0, -2.9999998), { N, 1, 0, 0, 1, 0.5, 3.97364299e-08 });
+    EXPECT(hard_sigmoid, 3, 7, LIST(N, I, -I, -3, 3, 0, -2.9999998),
+           { N, 1, 0, 0, 1, 0.5, 3.97364299e-08 });
     EXPECT(hard_swish, 3, 7, LIST(N, I, -I, -3, 3, -1.5, 3e38), { N, I, 0, 0, 3, -0.375, 3e38 });
     EXPECT(selu, 4, 5, LIST(N, I, -I, 0, -1), { N, I, -1.75809934, 0, -1.11133074 });
 }
@@ -97,22 +102,28 @@ static void trigonometry(void **state)
            { N, N, N, 1e-7, 8.742278e-08, -0.734081535, -0.874904888 });
     EXPECT(cos, 5, 7, LIST(N, I, -I, 0, 1.57079637, 1e22, -3e38),
            { N, N, N, 1, -4.371139e-08, 0.679061337, -0.484294784 });
-    EXPECT(tan, 16, 6, LIST(N, I, -I, 1e-7, 1.57079637, 1e22), { N, N, N, 1e-7, -22877332.4, -1.0810239 });
+    EXPECT(tan, 16, 6, LIST(N, I, -I, 1e-7, 1.57079637, 1e22),
+           { N, N, N, 1e-7, -22877332.4, -1.0810239 });
     EXPECT(asin, 5, 8, LIST(N, I, -I, 1, -1, 1.0000001, 0.999999, 1e-7),
            { N, N, N, 1.57079633, -1.57079633, N, 1.56937275, 1e-7 });
     EXPECT(acos, 5, 8, LIST(N, I, -I, 1, -1, 0, 0.999999, -2),
            { N, N, N, 0, 3.14159265, 1.57079633, 0.00142357236, N });
-    EXPECT(atan, 5, 6, LIST(N, I, -I, 3e38, 1e-7, -1), { N, 1.57079633, -1.57079633, 1.57079633, 1e-7, -0.785398163 });
-    EXPECT(sinh, 5, 7, LIST(N, I, -I, 89, -89, 1e-7, 90), { N, I, -I, 2.24480641e38, -2.24480641e38, 1e-7, I });
+    EXPECT(atan, 5, 6, LIST(N, I, -I, 3e38, 1e-7, -1),
+           { N, 1.57079633, -1.57079633, 1.57079633, 1e-7, -0.785398163 });
+    EXPECT(sinh, 5, 7, LIST(N, I, -I, 89, -89, 1e-7, 90),
+           { N, I, -I, 2.24480641e38, -2.24480641e38, 1e-7, I });
     EXPECT(cosh, 5, 6, LIST(N, I, -I, 0, -89, 90), { N, I, I, 1, 2.24480641e38, I });
-    EXPECT(asinh, 5, 6, LIST(N, I, -I, 3e38, -1e-7, -1e10), { N, I, -I, 89.289993, -1e-7, -23.7189981 });
-    EXPECT(acosh, 5, 7, LIST(N, I, -I, 1, 0.9999999, 3e38, 1.00000012), { N, I, N, 0, N, 89.289993, 0.000488281245 });
-    EXPECT(atanh, 5, 7, LIST(N, I, -I, 1, -1, 1e-7, -0.999999), { N, N, N, I, -I, 1e-7, -7.24773283 });
+    EXPECT(asinh, 5, 6, LIST(N, I, -I, 3e38, -1e-7, -1e10),
+           { N, I, -I, 89.289993, -1e-7, -23.7189981 });
+    EXPECT(acosh, 5, 7, LIST(N, I, -I, 1, 0.9999999, 3e38, 1.00000012),
+           { N, I, N, 0, N, 89.289993, 0.000488281245 });
+    EXPECT(atanh, 5, 7, LIST(N, I, -I, 1, -1, 1e-7, -0.999999),
+           { N, N, N, I, -I, 1e-7, -7.24773283 });
 }
 
 /* dx for each pair of x and dy. */
-static void expect_gradient(const char *name, build_fn *build, const void *user, const double *x, const double *dy,
-                            const double *want, uint32_t n, double ulp)
+static void expect_gradient(const char *name, build_fn *build, const void *user, const double *x,
+                            const double *dy, const double *want, uint32_t n, double ulp)
 {
     double rounded[2][MANY], got[MANY], *in[2] = { rounded[0], rounded[1] }, *out = got;
     copse_graph *g;
@@ -134,28 +145,38 @@ static void expect_gradient(const char *name, build_fn *build, const void *user,
         for (uint32_t k = 0; k < n; k++) {
             const double w = want[k], v = (float)got[k];
             if (!(isnan(w) ? isnan(v) : isinf(w) ? v == w : fabs(v - w) <= ulp * fabs(w) * 0x1p-23))
-                fail_msg("derivative of %s at %g, slope %g, on %s is %.9g, expected %.9g", name, x[k], dy[k],
-                         d == 0 ? "reference" : copse_device_describe(harness_device(d - 1))->id, v, w);
+                fail_msg("derivative of %s at %g, slope %g, on %s is %.9g, expected %.9g", name,
+                         x[k], dy[k],
+                         d == 0 ? "reference" : copse_device_describe(harness_device(d - 1))->id, v,
+                         w);
         }
     }
     copse_graph_release(&g);
 }
 
-#define EXPECT_GRADIENT(op, ulp, n, x, dy, ...)                                                     \
-    expect_gradient(#op, build_##op, NULL, (const double[])x, (const double[])dy, (const double[])__VA_ARGS__, n, ulp)
+#define EXPECT_GRADIENT(op, ulp, n, x, dy, ...)                                   \
+    expect_gradient(#op, build_##op, NULL, (const double[])x, (const double[])dy, \
+                    (const double[])__VA_ARGS__, n, ulp)
 
-/* dy f'(x), where f'(x) is a real number: infinity times a positive number is infinite also where that number is too
-   small for f32, infinity times an exact zero is NaN. */
+/* dy f'(x), where f'(x) is a real number: infinity times a positive number is infinite also where
+   that number is too small for f32, infinity times an exact zero is NaN. */
 static void infinite_slopes(void **state)
 {
     (void)state;
-    EXPECT_GRADIENT(exp, 0, 6, LIST(-1, 0.3, -1000, I, -I, N), LIST(I, -I, I, I, I, I), { I, -I, I, I, N, N });
-    EXPECT_GRADIENT(sigmoid, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
-    EXPECT_GRADIENT(tanh, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
-    EXPECT_GRADIENT(softplus, 0, 5, LIST(0.3, -1, -3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, I, N });
-    EXPECT_GRADIENT(silu, 0, 5, LIST(0.3, -1, -2, -3e38, -I), LIST(I, I, I, I, I), { I, I, -I, -I, N });
-    EXPECT_GRADIENT(gelu, 0, 6, LIST(0.3, -0.5, -2, -3e38, I, -I), LIST(I, I, I, I, I, I), { I, I, -I, -I, I, N });
-    EXPECT_GRADIENT(erf, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
+    EXPECT_GRADIENT(exp, 0, 6, LIST(-1, 0.3, -1000, I, -I, N), LIST(I, -I, I, I, I, I),
+                    { I, -I, I, I, N, N });
+    EXPECT_GRADIENT(sigmoid, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I),
+                    { I, -I, I, N, N });
+    EXPECT_GRADIENT(tanh, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I),
+                    { I, -I, I, N, N });
+    EXPECT_GRADIENT(softplus, 0, 5, LIST(0.3, -1, -3e38, I, -I), LIST(I, -I, I, I, I),
+                    { I, -I, I, I, N });
+    EXPECT_GRADIENT(silu, 0, 5, LIST(0.3, -1, -2, -3e38, -I), LIST(I, I, I, I, I),
+                    { I, I, -I, -I, N });
+    EXPECT_GRADIENT(gelu, 0, 6, LIST(0.3, -0.5, -2, -3e38, I, -I), LIST(I, I, I, I, I, I),
+                    { I, I, -I, -I, I, N });
+    EXPECT_GRADIENT(erf, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I),
+                    { I, -I, I, N, N });
     EXPECT_GRADIENT(sqrt, 0, 4, LIST(4, 0, I, -1), LIST(I, I, I, I), { I, I, N, N });
     EXPECT_GRADIENT(rsqrt, 0, 4, LIST(4, 0, 3e38, I), LIST(I, I, I, I), { -I, -I, -I, N });
     EXPECT_GRADIENT(exp, 0, 4, LIST(1000, I, -I, 100), LIST(0, 0, 0, 0), { 0, N, 0, 0 });
@@ -168,10 +189,12 @@ static void large_and_small_slopes(void **state)
     EXPECT_GRADIENT(exp, 4, 4, LIST(-0.5, -150, 100, 170), LIST(3e38, 3e38, 1e-30, 1e-37),
                     { 1.81959198e38, 2.15252879e-27, 2.68811714e13, 6.76179381e36 });
     EXPECT_GRADIENT(sigmoid, 6, 2, LIST(-120, 0), LIST(3e38, 3e38), { 2.30029442e-14, 7.5e37 });
-    EXPECT_GRADIENT(tanh, 6, 3, LIST(0, 0.001, 60), LIST(3e38, 3e38, 3e38), { 3e38, 2.999997e38, 9.20117769e-14 });
+    EXPECT_GRADIENT(tanh, 6, 3, LIST(0, 0.001, 60), LIST(3e38, 3e38, 3e38),
+                    { 3e38, 2.999997e38, 9.20117769e-14 });
     EXPECT_GRADIENT(silu, 6, 1, LIST(-120), LIST(3e38), { -2.73735036e-12 });
     EXPECT_GRADIENT(gelu, 16, 1, LIST(-15), LIST(3e38), { -2.4778064e-10 });
-    EXPECT_GRADIENT(erf, 16, 2, LIST(0.25, -10), LIST(3.2e38, 3e38), { 3.39204521e38, 1.25929687e-5 });
+    EXPECT_GRADIENT(erf, 16, 2, LIST(0.25, -10), LIST(3.2e38, 3e38),
+                    { 3.39204521e38, 1.25929687e-5 });
     EXPECT_GRADIENT(gelu_tanh, 16, 1, LIST(-10), LIST(3e38), { -827.291421 });
     EXPECT_GRADIENT(mish, 16, 1, LIST(-120), LIST(3e38), { -2.73735037e-12 });
     EXPECT_GRADIENT(selu, 5, 1, LIST(-120), LIST(3e38), { 4.04414611e-14 });
@@ -224,13 +247,17 @@ static void functions_with_settings(void **state)
 static void gradients_with_settings(void **state)
 {
     (void)state;
-    const struct scaled half = { copse_pow, -0.5f, 0 }, twenty = { copse_pow, 20, 0 }, elu = { copse_elu, 2, 0 };
+    const struct scaled half = { copse_pow, -0.5f, 0 }, twenty = { copse_pow, 20, 0 },
+                        elu = { copse_elu, 2, 0 };
     expect_gradient("pow -0.5", build_scaled, &half, (const double[]){ 1e-30, 1e30, 0, I, -1, 4 },
-                    (const double[]){ 1e-30, 1e38, 1, I, 1, -I }, (const double[]){ -5e14, -5e-8, -I, N, N, I }, 6, 16);
+                    (const double[]){ 1e-30, 1e38, 1, I, 1, -I },
+                    (const double[]){ -5e14, -5e-8, -I, N, N, I }, 6, 16);
     expect_gradient("pow 20", build_scaled, &twenty, (const double[]){ 100, -100, 0.01, 0, 0.01 },
-                    (const double[]){ 1e-30, 1e-30, 1e38, I, I }, (const double[]){ 2e9, -2e9, 2e1, N, I }, 5, 16);
+                    (const double[]){ 1e-30, 1e-30, 1e38, I, I },
+                    (const double[]){ 2e9, -2e9, 2e1, N, I }, 5, 16);
     expect_gradient("elu 2", build_scaled, &elu, (const double[]){ -5, -1, -I, -3e38, 1 },
-                    (const double[]){ 3e38, I, I, I, -I }, (const double[]){ 4.0427682e36, I, N, I, -I }, 5, 4);
+                    (const double[]){ 3e38, I, I, I, -I },
+                    (const double[]){ 4.0427682e36, I, N, I, -I }, 5, 4);
 }
 
 struct two {
@@ -319,8 +346,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(functions_with_settings),
         cmocka_unit_test(functions_of_two_tensors), cmocka_unit_test(reductions),
-        cmocka_unit_test(logarithm_of_subnormals),  cmocka_unit_test(trigonometry), cmocka_unit_test(infinite_slopes),
-        cmocka_unit_test(large_and_small_slopes),   cmocka_unit_test(gradients_with_settings),
+        cmocka_unit_test(logarithm_of_subnormals),  cmocka_unit_test(trigonometry),
+        cmocka_unit_test(infinite_slopes),          cmocka_unit_test(large_and_small_slopes),
+        cmocka_unit_test(gradients_with_settings),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

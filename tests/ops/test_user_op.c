@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ops of the application: values and derivatives on every device found, conformance, wrong kernels that are found, blocked
-   and refused like the library's, own kernels in their place, and registrations that are refused. */
+/* Ops of the application: values and derivatives on every device found, conformance, wrong kernels
+   that are found, blocked and refused like the library's, own kernels in their place, and
+   registrations that are refused. */
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,16 +11,17 @@
 #include "copse/ops/user_op.h"
 #include "tests/rig/rig.h"
 
-#define TEXT(name, body)                                                                          \
-    "GROUP(256, 1)\nPARAMS(uint n; float beta;)\n#include \"math.clh\"\n"                         \
-    "KERNEL2(" name ", IN(real, from), OUT(real, to))\n{\n    const uint i = INDEX();\n"          \
+#define TEXT(name, body)                                                                 \
+    "GROUP(256, 1)\nPARAMS(uint n; float beta;)\n#include \"math.clh\"\n"                \
+    "KERNEL2(" name ", IN(real, from), OUT(real, to))\n{\n    const uint i = INDEX();\n" \
     "    if (i < p.n) {\n        const float x = LOAD(from, i);\n" body "    }\n}\n"
-#define SWISH "        STORE(to, i, x * m_sigmoid(p.beta * x));\n"
+#define SWISH        "        STORE(to, i, x * m_sigmoid(p.beta * x));\n"
 #define WRONG_AT_900 "        STORE(to, i, SELECT(i == 900u, 7.0f, x * m_sigmoid(p.beta * x)));\n"
-#define WRONG "        STORE(to, i, x);\n"
+#define WRONG        "        STORE(to, i, x);\n"
 static const char slope_text[] =
     "GROUP(64, 1)\nPARAMS(uint n; float beta;)\n#include \"math.clh\"\n"
-    "KERNEL3(swish_slope, IN(real, from), IN(real, slope), OUT(real, to))\n{\n    const uint i = INDEX();\n"
+    "KERNEL3(swish_slope, IN(real, from), IN(real, slope), OUT(real, to))\n{\n    const uint i = "
+    "INDEX();\n"
     "    if (i < p.n) {\n        const float bx = p.beta * LOAD(from, i), s = m_sigmoid(bx);\n"
     "        STORE(to, i, LOAD(slope, i) * s * (1.0f + bx * m_sigmoid(-bx)));\n    }\n}\n";
 
@@ -48,7 +50,8 @@ static void slope(const void *params, const int32_t *spec, const struct copse_ho
     }
 }
 
-static copse_status launch(void *user, const struct copse_user_call *call, struct copse_user_launch *out)
+static copse_status launch(void *user, const struct copse_user_call *call,
+                           struct copse_user_launch *out)
 {
     struct params p = { 1, 0 };
     (void)user;
@@ -62,8 +65,8 @@ static copse_status launch(void *user, const struct copse_user_call *call, struc
 
 static copse_user_op *slope_op;
 
-static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call, copse_tensor *dy,
-                             copse_tensor **dx)
+static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call,
+                             copse_tensor *dy, copse_tensor **dx)
 {
     copse_tensor *in[] = { call->operands[0], dy };
     (void)user;
@@ -80,7 +83,11 @@ static copse_status small(void *user, const struct copse_user_call *call, copse_
 
 static const float one = 1, two = 2;
 static const struct copse_user_sample samples[] = {
-    { .name = "a row", .shapes = { { 1, { 600 } }, { 1, { 600 } } }, .settings = &one, .low = -4, .high = 4 },
+    { .name = "a row",
+      .shapes = { { 1, { 600 } }, { 1, { 600 } } },
+      .settings = &one,
+      .low = -4,
+      .high = 4 },
     { .name = "a matrix", .shapes = { { 2, { 3, 30 } }, { 2, { 3, 30 } } }, .settings = &two },
 };
 
@@ -100,7 +107,8 @@ static uint32_t *to_spirv(const char *source, size_t *bytes)
     assert_true(fputs(text, f) >= 0);
     fclose(f);
     free(text);
-    snprintf(command, sizeof command, "glslangValidator -V --target-env vulkan1.1 -o %s %s >/dev/null 2>&1", out, path);
+    snprintf(command, sizeof command,
+             "glslangValidator -V --target-env vulkan1.1 -o %s %s >/dev/null 2>&1", out, path);
     const int status = system(command);
     f = status == 0 ? fopen(out, "rb") : NULL;
     *bytes = f ? fread(words, 1, sizeof words, f) : 0;
@@ -117,8 +125,18 @@ static bool has_compiler;
 static struct copse_user_op_params params_of(const char *name, const char *text)
 {
     return (struct copse_user_op_params){
-        .name = name, .operands = 1, .text = text, .params = 2, .settings_size = sizeof(float), .launch = launch,
-        .reference = swish, .ulp = 8, .gradient_ulp = 16, .gradient_ratio = 16, .samples = samples, .sample_count = 2,
+        .name = name,
+        .operands = 1,
+        .text = text,
+        .params = 2,
+        .settings_size = sizeof(float),
+        .launch = launch,
+        .reference = swish,
+        .ulp = 8,
+        .gradient_ulp = 16,
+        .gradient_ratio = 16,
+        .samples = samples,
+        .sample_count = 2,
         .any_rows = true,
     };
 }
@@ -134,7 +152,8 @@ static copse_user_op *add_op(copse_context *ctx, struct copse_user_op_params p)
 
 static copse_user_op *add_swish(copse_context *ctx)
 {
-    struct copse_user_op_params p = params_of("swish_slope", slope_text), q = params_of("swish", TEXT("swish", SWISH));
+    struct copse_user_op_params p = params_of("swish_slope", slope_text),
+                                q = params_of("swish", TEXT("swish", SWISH));
     p.operands = 2;
     p.reference = slope;
     p.ratio = 16;
@@ -161,8 +180,8 @@ static size_t devices_of(copse_context *ctx, const char *list[8])
 }
 
 /* y and dx of x; the status of making the function. */
-static copse_status compute(copse_context *ctx, const char *device, copse_user_op *op, uint32_t n, const float *values,
-                            float *y, float *dx)
+static copse_status compute(copse_context *ctx, const char *device, copse_user_op *op, uint32_t n,
+                            const float *values, float *y, float *dx)
 {
     copse_device *dev;
     copse_graph *g;
@@ -176,7 +195,9 @@ static copse_status compute(copse_context *ctx, const char *device, copse_user_o
     if (dx)
         OK(copse_gradients(g, out[0], dy, &x, 1, &out[1]));
     const copse_status s = copse_function_create(
-        dev, &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = dx ? 2 : 1 }, &f);
+        dev,
+        &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = dx ? 2 : 1 },
+        &f);
     if (s == COPSE_OK) {
         OK(copse_function_write(f, x, values));
         OK(copse_function_run(f));
@@ -209,7 +230,8 @@ static void values_and_derivatives_are_right_on_every_device(void **state)
             const double s = 1 / (1 + exp(-(double)x[i]));
             if (!(fabs((double)y[i] - (double)x[i] * s) < 3e-6) ||
                 !(fabs((double)dx[i] - s * (1 + (double)x[i] * (1 - s))) < 3e-6))
-                fail_msg("%s: swish(%g) is %.9g, slope %.9g", list[d], (double)x[i], (double)y[i], (double)dx[i]);
+                fail_msg("%s: swish(%g) is %.9g, slope %.9g", list[d], (double)x[i], (double)y[i],
+                         (double)dx[i]);
         }
     }
     copse_context_release(&ctx);
@@ -218,20 +240,27 @@ static void values_and_derivatives_are_right_on_every_device(void **state)
 static void note_failure(void *user, const struct copse_case_result *r)
 {
     if (r->verdict != COPSE_VERDICT_PASS && r->verdict != COPSE_VERDICT_SKIP) {
-        snprintf(user, 256, "%s %s '%s': %s: %s", r->mode, r->op, r->name, copse_verdict_name(r->verdict), r->text);
+        snprintf(user, 256, "%s %s '%s': %s: %s", r->mode, r->op, r->name,
+                 copse_verdict_name(r->verdict), r->text);
         printf("%s\n", (const char *)user);
     }
 }
 
-static struct copse_conformance_summary conform(copse_context *ctx, const char *device, const char *ops,
-                                                const struct copse_own_kernel *own, char failed[256])
+static struct copse_conformance_summary conform(copse_context *ctx, const char *device,
+                                                const char *ops, const struct copse_own_kernel *own,
+                                                char failed[256])
 {
     struct copse_conformance_summary s;
     *failed = '\0';
     OK(copse_conformance_run(ctx,
                              &(struct copse_conformance_params){
-                                 .device = device, .ops = ops, .own = own, .result = note_failure, .user = failed,
-                                 .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | (own ? 0 : COPSE_CONFORM_BITWISE | COPSE_CONFORM_ARGS),
+                                 .device = device,
+                                 .ops = ops,
+                                 .own = own,
+                                 .result = note_failure,
+                                 .user = failed,
+                                 .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD |
+                                          (own ? 0 : COPSE_CONFORM_BITWISE | COPSE_CONFORM_ARGS),
                                  .tier = COPSE_CONFORM_STANDARD },
                              &s));
     return s;
@@ -247,15 +276,16 @@ static void they_pass_the_conformance_of_the_library(void **state)
     (void)add_swish(ctx);
     const size_t count = devices_of(ctx, list);
     for (size_t d = 0; d < count; d++) {
-        const struct copse_conformance_summary s = conform(ctx, list[d], "swish,swish_slope", NULL, failed);
+        const struct copse_conformance_summary s =
+            conform(ctx, list[d], "swish,swish_slope", NULL, failed);
         if (*failed || s.counts[COPSE_VERDICT_PASS] < 20)
             fail_msg("%s: %u passed; %s", list[d], (unsigned)s.counts[COPSE_VERDICT_PASS], failed);
     }
     copse_context_release(&ctx);
 }
 
-/* One wrong element in 1000: conformance finds it, blocks the kernel, and then programs are refused, or the host computes
-   the launch. */
+/* One wrong element in 1000: conformance finds it, blocks the kernel, and then programs are
+   refused, or the host computes the launch. */
 static void wrong_kernels_are_blocked_and_refused(void **state)
 {
     static float x[1000], y[1000];
@@ -274,7 +304,8 @@ static void wrong_kernels_are_blocked_and_refused(void **state)
         (void)conform(ctx, list[d], "wrong_swish", NULL, failed);
         if (!strstr(failed, "FAIL") || !strstr(failed, "rows"))
             fail_msg("%s: conformance does not find the wrong element: %s", list[d], failed);
-        FAILS(COPSE_ERR_UNSUPPORTED, compute(ctx, list[d], op, 1000, x, y, NULL), copse_user_op_kernel(op));
+        FAILS(COPSE_ERR_UNSUPPORTED, compute(ctx, list[d], op, 1000, x, y, NULL),
+              copse_user_op_kernel(op));
         OK(copse_context_allow(ctx, COPSE_ALLOW_HOST));
         OK(compute(ctx, list[d], op, 1000, x, y, NULL));
         assert_true(y[900] < 0.5f);
@@ -317,10 +348,13 @@ static void the_cross_check_finds_a_wrong_element(void **state)
         copse_strategy *st;
         copse_trainer *t;
         OK(copse_one_device_create(ctx, list[d], NULL, &st));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1000) }, &m.w));
+        OK(copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1000) }, &m.w));
         OK(copse_trainer_create(st,
-                                &(struct copse_trainer_params){ .loss = loss_of, .user = &m,
-                                                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+                                &(struct copse_trainer_params){
+                                    .loss = loss_of,
+                                    .user = &m,
+                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
                                 &t));
         const struct copse_host_batch batch = { RIG_X(1, x), .count = 2 };
         if (is_host)
@@ -361,7 +395,9 @@ static void own_kernels_take_their_place(void **state)
     assert_non_null(strstr(text, copse_user_op_kernel(op)));
     const size_t count = devices_of(ctx, list);
     for (size_t d = 0; d < count; d++) {
-        struct copse_own_kernel own = { .kernel = "swish", .code = right, .size = sizeof right - 1 };
+        struct copse_own_kernel own = { .kernel = "swish",
+                                        .code = right,
+                                        .size = sizeof right - 1 };
         const bool is_vulkan = strncmp(list[d], "vulkan", 6) == 0;
         if (strncmp(list[d], "host", 4) == 0)
             continue;
@@ -383,19 +419,21 @@ static void own_kernels_take_their_place(void **state)
 
 /* ---- refusals ---- */
 
-#define REFUSED(code, word, ...)                                                             \
-    do {                                                                                     \
-        struct copse_user_op_params p = params_of("swish", TEXT("swish", SWISH));            \
-        copse_user_op *op_ = NULL;                                                           \
-        __VA_ARGS__;                                                                         \
-        FAILS(code, copse_user_op_register(ctx, &p, &op_), word);                            \
-        assert_null(op_);                                                                    \
+#define REFUSED(code, word, ...)                                                  \
+    do {                                                                          \
+        struct copse_user_op_params p = params_of("swish", TEXT("swish", SWISH)); \
+        copse_user_op *op_ = NULL;                                                \
+        __VA_ARGS__;                                                              \
+        FAILS(code, copse_user_op_register(ctx, &p, &op_), word);                 \
+        assert_null(op_);                                                         \
     } while (0)
 
 static void wrong_registrations_are_refused(void **state)
 {
-    static const uint32_t damaged[] = { 0x07230203u, 0, 0, 0, 0, 0 }, other[] = { 1, 2, 3, 4, 5, 6 };
-    static const struct copse_user_sample large[] = { { .name = "large", .shapes = { { 1, { 3000 } } } } };
+    static const uint32_t damaged[] = { 0x07230203u, 0, 0, 0, 0, 0 },
+                          other[] = { 1, 2, 3, 4, 5, 6 };
+    static const struct copse_user_sample large[] = { { .name = "large",
+                                                        .shapes = { { 1, { 3000 } } } } };
     static const struct copse_user_sample twice[] = { { .name = "x", .shapes = { { 1, { 3 } } } },
                                                       { .name = "x", .shapes = { { 1, { 4 } } } } };
     static const struct copse_user_sample turned[] = { { .name = "x", .low = 2, .high = 1 } };
@@ -418,7 +456,8 @@ static void wrong_registrations_are_refused(void **state)
     REFUSED(COPSE_ERR_ARGUMENT, "largest error", p.gradient_ratio = -1);
     REFUSED(COPSE_ERR_ARGUMENT, "no kernel", p.text = NULL);
     REFUSED(COPSE_ERR_FORMAT, "no kernel named 'other'", p.name = "other");
-    REFUSED(COPSE_ERR_FORMAT, "not a file of the dialect", p.text = "#include \"nothing.clh\"\nswish");
+    REFUSED(COPSE_ERR_FORMAT, "not a file of the dialect",
+            p.text = "#include \"nothing.clh\"\nswish");
     REFUSED(COPSE_ERR_FORMAT, "damaged SPIR-V", p.spirv = damaged; p.spirv_bytes = sizeof damaged);
     REFUSED(COPSE_ERR_FORMAT, "damaged SPIR-V", p.spirv = other; p.spirv_bytes = sizeof other);
     REFUSED(COPSE_ERR_FORMAT, "multiple of 4", p.spirv = other; p.spirv_bytes = 23);
@@ -426,8 +465,10 @@ static void wrong_registrations_are_refused(void **state)
     REFUSED(COPSE_ERR_ARGUMENT, "2048", p.samples = large; p.sample_count = 1);
     REFUSED(COPSE_ERR_ARGUMENT, "two samples", p.samples = twice);
     REFUSED(COPSE_ERR_ARGUMENT, "range", p.samples = turned; p.sample_count = 1);
-    REFUSED(COPSE_ERR_SHAPE, "a row", p.shape = small; p.samples = (struct copse_user_sample[]){
-                                          { .name = "a row", .shapes = { { 1, { 1001 } } } } }; p.sample_count = 1);
+    REFUSED(COPSE_ERR_SHAPE, "a row", p.shape = small;
+            p.samples =
+                (struct copse_user_sample[]){ { .name = "a row", .shapes = { { 1, { 1001 } } } } };
+            p.sample_count = 1);
     copse_context_release(&ctx);
 }
 
@@ -451,8 +492,10 @@ static void wrong_calls_are_refused(void **state)
     OK(copse_graph_input(g, "n", COPSE_I32, COPSE_SHAPE(3), &n));
     OK(copse_graph_input(g, "large", COPSE_F32, COPSE_SHAPE(1001), &large));
     FAILS(COPSE_ERR_ARGUMENT, copse_user_op_add(g, again, &x, 1, NULL, &y), "another context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_user_op_add(g, op, (copse_tensor *[]){ x, x }, 2, NULL, &y), "2 operands");
-    FAILS(COPSE_ERR_SHAPE, copse_user_op_add(g, op, &n, 1, NULL, &y), "swish: operand i32[3]: expected f32");
+    FAILS(COPSE_ERR_ARGUMENT, copse_user_op_add(g, op, (copse_tensor *[]){ x, x }, 2, NULL, &y),
+          "2 operands");
+    FAILS(COPSE_ERR_SHAPE, copse_user_op_add(g, op, &n, 1, NULL, &y),
+          "swish: operand i32[3]: expected f32");
     FAILS(COPSE_ERR_SHAPE, copse_user_op_add(g, op, &large, 1, NULL, &y), "shape rule");
     OK(copse_user_op_add(g, op, &x, 1, NULL, &y));
     FAILS(COPSE_ERR_UNSUPPORTED, copse_gradients(g, y, x, &x, 1, &y), "swish has no derivative");
@@ -469,7 +512,8 @@ static void places_are_free_again_with_the_context(void **state)
         copse_context *ctx;
         copse_user_op *op;
         char name[32], text[600];
-        OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+        OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                &ctx));
         for (int i = 0; i < 65; i++) {
             snprintf(name, sizeof name, "op_%d", i);
             snprintf(text, sizeof text, "KERNEL2(%s, IN(real, x), OUT(real, y)) {}", name);
@@ -477,7 +521,8 @@ static void places_are_free_again_with_the_context(void **state)
             if (i < 64)
                 OK(copse_user_op_register(ctx, &p, &op));
             else
-                FAILS(COPSE_ERR_ARGUMENT, copse_user_op_register(ctx, &p, &op), "64 registered ops");
+                FAILS(COPSE_ERR_ARGUMENT, copse_user_op_register(ctx, &p, &op),
+                      "64 registered ops");
         }
         copse_context_release(&ctx);
     }

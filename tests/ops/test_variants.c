@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Families of kernel variants: each is forced where a case makes use of it and nowhere else, and the one that
-   is wrong is blamed alone and replaced by the next. */
+/* Families of kernel variants: each is forced where a case makes use of it and nowhere else, and
+   the one that is wrong is blamed alone and replaced by the next. */
 #include "tests/rig/op_harness.h"
 
 #include "prover/conformance/rig.h"
@@ -60,8 +60,11 @@ static void note_listed(void *user, const struct copse_case_result *r)
 static void list(const char *ops, copse_conformance_tier tier)
 {
     const struct copse_conformance_params p = {
-        .device = "host:0", .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD, .ops = ops,
-        .tier = tier, .result = note_listed,
+        .device = "host:0",
+        .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD,
+        .ops = ops,
+        .tier = tier,
+        .result = note_listed,
     };
     memset(&listed, 0, sizeof listed);
     OK(copse_conformance_list(harness_context(), &p));
@@ -74,7 +77,8 @@ static void sums_down_columns_are_forced_in_results_and_gradients(void **state)
     assert_true(listed.plain[0] >= 2 && listed.forced[0] == 0);
     list("column_sum", COPSE_CONFORM_STANDARD);
     assert_true(listed.plain[0] >= 15 && listed.plain[1] == 0);
-    assert_int_equal(listed.forced[0], 2 * (listed.plain[0] - 2)); /* none without rows or columns */
+    /* none without rows or columns */
+    assert_int_equal(listed.forced[0], 2 * (listed.plain[0] - 2));
     list("dense", COPSE_CONFORM_STANDARD);
     assert_int_equal(listed.forced[0], 0); /* the result has none */
     assert_int_equal(listed.forced[1], 2 * 7);
@@ -98,8 +102,11 @@ static void note_seen(void *user, const struct copse_case_result *r)
 static void run(copse_context *ctx, unsigned modes, const char *ops, const char *case_name,
                 copse_conformance_tier tier)
 {
-    const struct copse_conformance_params p = { .device = "lying:0", .modes = modes, .ops = ops,
-                                                .case_name = case_name, .tier = tier,
+    const struct copse_conformance_params p = { .device = "lying:0",
+                                                .modes = modes,
+                                                .ops = ops,
+                                                .case_name = case_name,
+                                                .tier = tier,
                                                 .result = note_seen };
     struct copse_conformance_summary summary;
     memset(&seen, 0, sizeof seen);
@@ -152,7 +159,7 @@ static void the_variant_that_is_wrong_is_blocked_alone(void **state)
 {
     static const struct {
         const char *kernel;
-        size_t at, other; /* as in `seen` */
+        size_t at, other;            /* as in `seen` */
         copse_conformance_tier tier; /* `quick` forces variants when the choice fails only */
     } table[] = { { "column_sum_wide", 2, 1, COPSE_CONFORM_QUICK },
                   { "column_sum_wide", 2, 1, COPSE_CONFORM_STANDARD },
@@ -189,7 +196,8 @@ static void no_variant_is_blamed_for_another_kernel(void **state)
     copse_context *ctx = open_lying("matmul_wide");
     run(ctx, COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD, "dense,column_sum", "bias gradient, 64 x 32",
         COPSE_CONFORM_STANDARD);
-    assert_int_equal(seen.count[0][COPSE_VERDICT_FAIL], 1); /* the result, by the library's choice */
+    /* the result, by the library's choice */
+    assert_int_equal(seen.count[0][COPSE_VERDICT_FAIL], 1);
     assert_int_equal(seen.count[0][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[1][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[2][COPSE_VERDICT_PASS], 1);
@@ -202,8 +210,12 @@ static void no_variant_is_blamed_for_another_kernel(void **state)
     copse_fake.devices[0].stray_at = -4;
     OK(copse__context_create_with(NULL, fake_backends, &ctx));
     const struct copse_conformance_params p = {
-        .device = "fake:0", .modes = COPSE_CONFORM_GRAD, .ops = "dense",
-        .case_name = "bias gradient, 64 x 32", .tier = COPSE_CONFORM_STANDARD, .result = note_seen,
+        .device = "fake:0",
+        .modes = COPSE_CONFORM_GRAD,
+        .ops = "dense",
+        .case_name = "bias gradient, 64 x 32",
+        .tier = COPSE_CONFORM_STANDARD,
+        .result = note_seen,
     };
     struct copse_conformance_summary summary;
     memset(&seen, 0, sizeof seen);
@@ -214,7 +226,6 @@ static void no_variant_is_blamed_for_another_kernel(void **state)
     copse_context_release(&ctx);
     fake_reset();
 }
-
 
 int main(void)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation, prediction and saving with the moving averages of the variables: their values against double precision,
-   training that goes on with the same bits, and what is refused, under every strategy. */
+/* Evaluation, prediction and saving with the moving averages of the variables: their values against
+   double precision, training that goes on with the same bits, and what is refused, under every
+   strategy. */
 #include <math.h>
 
 #include "copse/copse.h"
-#include "copse/train/average.h"
 #include "copse/predict.h"
+#include "copse/train/average.h"
 #include "copse/train/slots.h"
 #include "copse/train/weights.h"
 #include "core/comm/local.h"
@@ -13,7 +14,16 @@
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"
 
-enum { FIRST = 300, SECOND = 7, THIRD = 5, ALL = FIRST + SECOND + THIRD, VARIABLES = 3, ROWS = 12, STEPS = 6, STRATEGIES = 4 };
+enum {
+    FIRST = 300,
+    SECOND = 7,
+    THIRD = 5,
+    ALL = FIRST + SECOND + THIRD,
+    VARIABLES = 3,
+    ROWS = 12,
+    STEPS = 6,
+    STRATEGIES = 4
+};
 
 static const struct {
     const char *name;
@@ -22,8 +32,9 @@ static const struct {
 
 #include "tests/rig/mean_rig.h"
 
-static const struct copse_optimizer_params settings = { .kind = COPSE_SGD, .learning_rate = 0.1f, .average = 0.8f,
-                                                        .groups = "kept: frozen" };
+static const struct copse_optimizer_params settings = {
+    .kind = COPSE_SGD, .learning_rate = 0.1f, .average = 0.8f, .groups = "kept: frozen"
+};
 
 static struct copse_host_batch batch_of(int i)
 {
@@ -43,7 +54,8 @@ static double run_truth(int steps, double mean[ALL])
         for (int t = 1; t <= steps && i < FIRST + SECOND; t++) {
             double g = gradient_of(t - 1, i);
             value -= 0.1 * g;
-            const double weight = pow((double)settings.average, steps - t); /* the mean with weights d^(steps - t) */
+            /* the mean with weights d^(steps - t) */
+            const double weight = pow((double)settings.average, steps - t);
             all += weight * value;
             weights += weight;
         }
@@ -62,8 +74,8 @@ static void compare(const char *name, const float *is, const double *want)
 
 /* ---- tests ---- */
 
-/* Evaluates with averages after each step: the loss and predictions are those of the averages, and the run has the bits of
-   one that does not evaluate. */
+/* Evaluates with averages after each step: the loss and predictions are those of the averages, and
+   the run has the bits of one that does not evaluate. */
 static void evaluation_uses_averages_and_changes_nothing(void **state)
 {
     const char *name;
@@ -172,7 +184,8 @@ static void saved_files_have_averages(void **state)
     temp_end();
 }
 
-/* A step with a gradient that is not finite: the average of its variable is not finite, the others' are. */
+/* A step with a gradient that is not finite: the average of its variable is not finite, the others'
+   are. */
 static void averages_of_infinite_values(void **state)
 {
     static float x[ROWS * ALL];
@@ -191,7 +204,8 @@ static void averages_of_infinite_values(void **state)
     OK(copse_trainer_average_begin(t));
     OK(read_values(&m, value));
     for (int i = 0; i < ALL; i++)
-        if (i < FIRST ? isfinite(value[i]) : value[i] != first_value(i)) /* zero gradients: the average is the value */
+        /* zero gradients: the average is the value */
+        if (i < FIRST ? isfinite(value[i]) : value[i] != first_value(i))
             fail_msg("element %d is %g", i, (double)value[i]);
     OK(copse_trainer_average_end(t));
     OK(read_values(&m, own));
@@ -274,8 +288,10 @@ static void changes_in_between_are_refused(void **state)
     refused(copse_trainer_average_begin(t), COPSE_ERR_ARGUMENT, "have their averages");
     refused(copse_trainer_step(t, &batch), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
     refused(copse_trainer_flush(t), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
-    refused(copse_trainer_checkpoint(t, temp_path("run"), NULL), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
-    refused(copse_trainer_load(t, temp_path("model"), NULL, NULL), COPSE_ERR_ARGUMENT, "copse_trainer_average_end first");
+    refused(copse_trainer_checkpoint(t, temp_path("run"), NULL), COPSE_ERR_ARGUMENT,
+            "copse_trainer_average_end first");
+    refused(copse_trainer_load(t, temp_path("model"), NULL, NULL), COPSE_ERR_ARGUMENT,
+            "copse_trainer_average_end first");
     OK(copse_trainer_average_end(t));
     OK(train(t, 1, 2));
     copse_trainer_release(&t);
@@ -309,7 +325,8 @@ static void strategies_without_averages_are_refused(void **state)
     OK(copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &st));
     OK(create(st, &settings, &m, &t));
     OK(train(t, 0, 1));
-    refused(copse_trainer_average_begin(t), COPSE_ERR_UNSUPPORTED, "parameter servers have the variables");
+    refused(copse_trainer_average_begin(t), COPSE_ERR_UNSUPPORTED,
+            "parameter servers have the variables");
     OK(train(t, 1, 2));
     copse_trainer_release(&t);
     copse_strategy_release(&st);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Clipping by the norm of each variable and by the global norm: of the sum over all replicas and workers, under every
-   strategy, against the formulas in double. The loss is the sum over examples of x . w, so the gradient of w is the
-   sum of the rows of x. They are whole numbers: the sum is exact in any order, and results must have the same bits
-   however it is formed. */
+/* Clipping by the norm of each variable and by the global norm: of the sum over all replicas and
+   workers, under every strategy, against the formulas in double. The loss is the sum over examples
+   of x . w, so the gradient of w is the sum of the rows of x. They are whole numbers: the sum is
+   exact in any order, and results must have the same bits however it is formed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,8 @@ static double norm_of(const double *g, int first, int count)
 
 static void clip(const struct copse_optimizer_params *p, double *g)
 {
-    const double all = norm_of(g, 0, ALL), most = (double)p->clip_global_norm, each = (double)p->clip_norm;
+    const double all = norm_of(g, 0, ALL), most = (double)p->clip_global_norm,
+                 each = (double)p->clip_norm;
     for (int k = 0; k < TRAINED; k++) {
         const double norm = norm_of(g, starts[k], counts[k]);
         for (int i = starts[k]; i < starts[k] + counts[k]; i++)
@@ -98,22 +99,33 @@ static void compare(const struct job *job, const char *name, const struct result
     run_truth(&job->optimizer, job->steps, want);
     for (int i = 0; i < ALL; i++)
         if (!(fabs((double)is->value[i] - want[i]) <= limit))
-            fail_msg("%s, %d steps: value %d is %.9g, not %.9g", name, job->steps, i, (double)is->value[i], want[i]);
+            fail_msg("%s, %d steps: value %d is %.9g, not %.9g", name, job->steps, i,
+                     (double)is->value[i], want[i]);
     for (int i = 0; i < counts[TRAINED]; i++)
         assert_true(is->frozen[i] == first_value(i));
 }
 
-#define GLOBAL { .kind = COPSE_SGD, .learning_rate = 0.125f, .clip_global_norm = 100.0f }
-#define EACH   { .kind = COPSE_SGD, .learning_rate = 0.125f, .clip_norm = 20.0f }
-#define ADAM   { .kind = COPSE_ADAM, .learning_rate = 0.01f, .epsilon = 1e-3f, .clip_global_norm = 1.0f }
+#define GLOBAL                                                                 \
+    {                                                                          \
+        .kind = COPSE_SGD, .learning_rate = 0.125f, .clip_global_norm = 100.0f \
+    }
+#define EACH                                                           \
+    {                                                                  \
+        .kind = COPSE_SGD, .learning_rate = 0.125f, .clip_norm = 20.0f \
+    }
+#define ADAM                                                                                   \
+    {                                                                                          \
+        .kind = COPSE_ADAM, .learning_rate = 0.01f, .epsilon = 1e-3f, .clip_global_norm = 1.0f \
+    }
 
 /* ---- tests ---- */
 
 static void norms_are_clipped_as_defined(void **state)
 {
-    static const struct job jobs[] = { { GLOBAL, 1, 1 }, { GLOBAL, 1, 10 }, { GLOBAL, 1, MOST }, { EACH, 1, 1 },
-                                       { EACH, 1, 10 }, { EACH, 1, MOST }, { ADAM, 1, 1 }, { ADAM, 1, 10 },
-                                       { ADAM, 1, MOST }, { GLOBAL, 3, 10 }, { EACH, 3, 10 } };
+    static const struct job jobs[] = { { GLOBAL, 1, 1 },  { GLOBAL, 1, 10 }, { GLOBAL, 1, MOST },
+                                       { EACH, 1, 1 },    { EACH, 1, 10 },   { EACH, 1, MOST },
+                                       { ADAM, 1, 1 },    { ADAM, 1, 10 },   { ADAM, 1, MOST },
+                                       { GLOBAL, 3, 10 }, { EACH, 3, 10 } };
     static struct result is;
     (void)state;
     for (size_t k = 0; k < sizeof jobs / sizeof *jobs; k++) {
@@ -124,7 +136,9 @@ static void norms_are_clipped_as_defined(void **state)
 
 static void every_strategy_clips_the_same_sum(void **state)
 {
-    static const struct job jobs[] = { { GLOBAL, 1, 10 }, { EACH, 1, 10 }, { GLOBAL, 3, 4 }, { EACH, 3, 4 } };
+    static const struct job jobs[] = {
+        { GLOBAL, 1, 10 }, { EACH, 1, 10 }, { GLOBAL, 3, 4 }, { EACH, 3, 4 }
+    };
     static struct result want, is;
     (void)state;
     for (size_t k = 0; k < sizeof jobs / sizeof *jobs; k++) {
@@ -155,7 +169,8 @@ static void workers_clip_the_sum_over_all(void **state)
         run_on(&setups[0], &jobs[k], &want);
         for (uint32_t workers = 2; workers <= 3; workers++)
             for (uint32_t replicas = 1; replicas <= 2; replicas++) {
-                run_workers_over(&copse__transport_local, w, workers, replicas, &jobs[k], run_in_worker);
+                run_workers_over(&copse__transport_local, w, workers, replicas, &jobs[k],
+                                 run_in_worker);
                 assert_all_ok(w, workers);
                 for (uint32_t v = 0; v < workers; v++)
                     same("workers", &of_worker[v], &want);
@@ -164,8 +179,8 @@ static void workers_clip_the_sum_over_all(void **state)
 }
 
 /* The last row is the last replica's. */
-static void run_special(const struct setup *s, const struct copse_optimizer_params *p, int at, float x,
-                        struct result *out)
+static void run_special(const struct setup *s, const struct copse_optimizer_params *p, int at,
+                        float x, struct result *out)
 {
     const struct job job = { *p, 1, 1 };
     float *row = data_x[0] + (size_t)(ROWS - 1) * ALL;
@@ -187,12 +202,13 @@ static void a_global_norm_that_is_not_finite_makes_all_nan(void **state)
             run_special(&setups[i], &p, 5003, bad[b], &is);
             for (int k = 0; k < ALL; k++)
                 if (!isnan(is.value[k]))
-                    fail_msg("%s, %g: value %d is %g", setups[i].name, (double)bad[b], k, (double)is.value[k]);
+                    fail_msg("%s, %g: value %d is %g", setups[i].name, (double)bad[b], k,
+                             (double)is.value[k]);
         }
 }
 
-/* tf.clip_by_norm: an infinite norm leaves NaN where the gradient is infinite and 0 elsewhere; NaN makes all NaN. Other
-   variables are clipped as ever. */
+/* tf.clip_by_norm: an infinite norm leaves NaN where the gradient is infinite and 0 elsewhere; NaN
+   makes all NaN. Other variables are clipped as ever. */
 static void a_norm_that_is_not_finite_stays_with_its_variable(void **state)
 {
     static const struct copse_optimizer_params p = EACH;
@@ -204,7 +220,8 @@ static void a_norm_that_is_not_finite_stays_with_its_variable(void **state)
         run_special(&setups[i], &p, 5003, INFINITY, &is);
         for (int k = 0; k < ALL; k++) {
             const bool is_small = k >= starts[1] && k < starts[1] + counts[1];
-            if (k == 5003 ? !isnan(is.value[k]) : is.value[k] != (is_small ? first_value(k) : want.value[k]))
+            if (k == 5003 ? !isnan(is.value[k])
+                          : is.value[k] != (is_small ? first_value(k) : want.value[k]))
                 fail_msg("%s, inf: value %d is %g", setups[i].name, k, (double)is.value[k]);
         }
         run_special(&setups[i], &p, 5003, NAN, &is);
@@ -240,8 +257,8 @@ static void norms_have_the_range_of_gradients(void **state)
                 run_on(&setups[i], &job, &is);
                 for (int v = 0; v < ALL; v++)
                     if (!(fabsf(is.value[v] - want.value[v]) <= 1e-6f))
-                        fail_msg("%s, %g: value %d is %g, not %g", setups[i].name, (double)sizes[k], v,
-                                 (double)is.value[v], (double)want.value[v]);
+                        fail_msg("%s, %g: value %d is %g, not %g", setups[i].name, (double)sizes[k],
+                                 v, (double)is.value[v], (double)want.value[v]);
             }
             memcpy(data_x[0], kept, sizeof kept);
         }
@@ -317,8 +334,8 @@ struct tower {
 };
 
 /* Rows are dealt out in turn. */
-static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                         copse_value **out)
+static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count,
+                         void *user, copse_value **out)
 {
     static _Thread_local float sums[ALL];
     const struct tower *w = user;
@@ -334,7 +351,8 @@ static copse_status give(copse_replica_context *rc, copse_value *const *args, si
     copse_status s = COPSE_OK;
     for (int k = 0; k < TRAINED && !s; k++) {
         pairs[k].variable = w->m->v[k];
-        s = copse_value_create(ctx, COPSE_F32, COPSE_SHAPE((uint64_t)counts[k]), sums + starts[k], &pairs[k].gradient);
+        s = copse_value_create(ctx, COPSE_F32, COPSE_SHAPE((uint64_t)counts[k]), sums + starts[k],
+                               &pairs[k].gradient);
     }
     if (!s)
         s = copse_tower_apply(w->t, pairs, TRAINED, true);
@@ -348,8 +366,10 @@ static copse_status run_tower(copse_strategy *st, const struct job *job, struct 
     struct model m;
     struct tower w = { .m = &m };
     COPSE_TRY(model_create(&m, st));
-    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = job->optimizer,
-                                                                   .reduction = COPSE_LOSS_SUM }, &w.t));
+    COPSE_TRY(copse_tower_create(
+        st,
+        &(struct copse_tower_params){ .optimizer = job->optimizer, .reduction = COPSE_LOSS_SUM },
+        &w.t));
     copse_status s = COPSE_OK;
     for (int i = 0; i < job->steps && !s; i++) {
         w.set = i % SETS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adam with 8-bit slots: what codes stand for; the same bits under every strategy; checkpoints with codes, which go to other
-   numbers of replicas; the memory of slots. */
+/* Adam with 8-bit slots: what codes stand for; the same bits under every strategy; checkpoints with
+   codes, which go to other numbers of replicas; the memory of slots. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,23 +19,29 @@
 #include "tests/rig/gradient_rig.h"
 #include "tests/rig/temp_files.h"
 
-#define EIGHT { .kind = COPSE_ADAM8, .learning_rate = 0.01f, .weight_decay = 0.125f }
+#define EIGHT                                                               \
+    {                                                                       \
+        .kind = COPSE_ADAM8, .learning_rate = 0.01f, .weight_decay = 0.125f \
+    }
 
 /* ---- codes ---- */
 
 static void codes_are_the_nearest(void **state)
 {
     (void)state;
-    assert_true(copse__code_value(0, 7) == 0.0f && copse__code_value(127, 7) == 1.0f && copse__code_value(255, 8) == 1.0f);
+    assert_true(copse__code_value(0, 7) == 0.0f && copse__code_value(127, 7) == 1.0f &&
+                copse__code_value(255, 8) == 1.0f);
     assert_true(fabs((double)copse__code_value(64, 7) - (0.1 + 0.9 / 64)) < 1e-7);
-    assert_true(fabs((double)copse__code_value(1, 7) / 1e-6 - 1) < 1e-6 && fabs((double)copse__code_value(1, 8) / 1e-7 - 1) < 1e-6);
+    assert_true(fabs((double)copse__code_value(1, 7) / 1e-6 - 1) < 1e-6 &&
+                fabs((double)copse__code_value(1, 8) / 1e-7 - 1) < 1e-6);
     for (uint32_t bits = 7; bits <= 8; bits++)
         for (uint32_t c = 1; c < 1u << bits; c++) {
             const float below = copse__code_value(c - 1, bits), at = copse__code_value(c, bits);
             const float x[3] = { 5.0f, 5.0f * at, 5.0f * (at - 0.3f * (at - below)) };
             uint32_t word;
             assert_true(at > below);
-            const float scale = bits == 7 ? copse__code_means(x, 3, &word) : copse__code_squares(x, 3, &word);
+            const float scale =
+                bits == 7 ? copse__code_means(x, 3, &word) : copse__code_squares(x, 3, &word);
             assert_true(scale == 5.0f);
             assert_int_equal(copse__code_at(&word, 0), (1u << bits) - 1);
             assert_int_equal(copse__code_at(&word, 1), c);
@@ -46,12 +52,14 @@ static void codes_are_the_nearest(void **state)
 
 static void codes_keep_what_is_special(void **state)
 {
-    const float means[] = { -2.0f, INFINITY, NAN, 1e-20f, 0.0f }, squares[] = { 3.4e38f, 1e-30f, 0.0f };
+    const float means[] = { -2.0f, INFINITY, NAN, 1e-20f, 0.0f },
+                squares[] = { 3.4e38f, 1e-30f, 0.0f };
     uint32_t words[2];
     (void)state;
     assert_true(copse__code_means(means, 5, words) == 2.0f);
     assert_true(copse__code_mean(copse__code_at(words, 0), 2.0f) == -2.0f);
-    assert_true(isnan(copse__code_mean(copse__code_at(words, 1), 2.0f)) && isnan(copse__code_mean(copse__code_at(words, 2), 2.0f)));
+    assert_true(isnan(copse__code_mean(copse__code_at(words, 1), 2.0f)) &&
+                isnan(copse__code_mean(copse__code_at(words, 2), 2.0f)));
     assert_int_equal(copse__code_at(words, 3), 0);
     assert_true(copse__code_squares(squares, 3, words) == 3.4e38f);
     assert_int_equal(words[0], 255 | 1 << 8); /* what is not 0 does not become 0 */
@@ -86,7 +94,8 @@ static void run_on(const struct setup *s, const struct job *job, struct result *
     copse_strategy_release(&st);
 }
 
-/* Gradients are whole numbers: their sums are exact. Roots and quotients are rounded by each device. */
+/* Gradients are whole numbers: their sums are exact. Roots and quotients are rounded by each
+   device. */
 static void every_strategy_has_the_same_bits(void **state)
 {
     static const struct job job = { EIGHT, 1, 10 };
@@ -123,7 +132,8 @@ static void workers_have_the_same_bits(void **state)
     }
 }
 
-/* Values follow those of Adam. The codes of m have steps of 1.4 % of the largest m of the block, in its highest decade. */
+/* Values follow those of Adam. The codes of m have steps of 1.4 % of the largest m of the block, in
+   its highest decade. */
 static void values_are_near_those_of_adam(void **state)
 {
     struct job job = { EIGHT, 1, 40 };
@@ -135,7 +145,8 @@ static void values_are_near_those_of_adam(void **state)
     run_on(&setups[0], &job, &full);
     for (int i = 0; i < ALL; i++) {
         const double change = (double)full.value[i] - (double)first_value(i);
-        difference += ((double)eight.value[i] - (double)full.value[i]) * ((double)eight.value[i] - (double)full.value[i]);
+        difference += ((double)eight.value[i] - (double)full.value[i]) *
+                      ((double)eight.value[i] - (double)full.value[i]);
         size += change * change;
     }
     print_message("40 steps: %.2g of the changes of Adam\n", sqrt(difference / size));
@@ -152,9 +163,13 @@ static void check_file(const char *path, bool has_average)
     const struct copse_array_view *scale = copse_checkpoint_find(file, "large/v_scale");
     const struct copse_array_view *average = copse_checkpoint_find(file, "large/average");
     assert_true(m && m->type == COPSE_ELEMENT_U8 && m->rank == 1 && m->shape[0] == 5000);
-    assert_true(scale && scale->type == COPSE_ELEMENT_F32 && scale->rank == 1 && scale->shape[0] == 40);
-    assert_true(has_average ? average && average->type == COPSE_ELEMENT_F32 && average->shape[0] == 5000 : !average);
-    assert_true(copse_checkpoint_find(file, "small/v")->shape[0] == 7 && copse_checkpoint_find(file, "small/v_scale")->shape[0] == 1);
+    assert_true(scale && scale->type == COPSE_ELEMENT_F32 && scale->rank == 1 &&
+                scale->shape[0] == 40);
+    assert_true(has_average
+                    ? average && average->type == COPSE_ELEMENT_F32 && average->shape[0] == 5000
+                    : !average);
+    assert_true(copse_checkpoint_find(file, "small/v")->shape[0] == 7 &&
+                copse_checkpoint_find(file, "small/v_scale")->shape[0] == 1);
     copse_checkpoint_release(&file);
 }
 
@@ -245,7 +260,8 @@ static void slots_take_a_quarter(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        const size_t full = slot_bytes(&setups[i], COPSE_ADAM), eight = slot_bytes(&setups[i], COPSE_ADAM8);
+        const size_t full = slot_bytes(&setups[i], COPSE_ADAM),
+                     eight = slot_bytes(&setups[i], COPSE_ADAM8);
         print_message("%s: %zu bytes, of Adam %zu\n", setups[i].name, eight, full);
         assert_true(full > 0 && eight * 1024 == full * 264);
     }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameter groups: learning rates and weight decays by name, and frozen variables, for every rule under every strategy
-   against the definition of the rule in double precision; in checkpoints; with several workers; texts that are refused. */
+/* Parameter groups: learning rates and weight decays by name, and frozen variables, for every rule
+   under every strategy against the definition of the rule in double precision; in checkpoints; with
+   several workers; texts that are refused. */
 #include <math.h>
 
 #include "copse/copse.h"
 #include "copse/optim/groups.h"
 #include "copse/train/slots.h"
 #include "core/comm/local.h"
-#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "core/train/trainer.h"
+#include "prover/conformance/mode.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"
@@ -34,7 +35,8 @@ static const struct part {
 
 static size_t pairs_seen; /* by the transform */
 
-static copse_status count_pairs(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static copse_status count_pairs(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                void *user)
 {
     (void)g, (void)pairs, (void)user;
     pairs_seen = count;
@@ -44,7 +46,9 @@ static copse_status count_pairs(copse_graph *g, struct copse_gradient *pairs, si
 static struct copse_optimizer_params settings_of(size_t i)
 {
     const struct copse_optimizer_rule *rule = copse_optimizer_rule_at(i);
-    struct copse_optimizer_params p = { .kind = rule->kind, .learning_rate = 0.02f, .weight_decay = 0.1f, .groups = GROUPS };
+    struct copse_optimizer_params p = {
+        .kind = rule->kind, .learning_rate = 0.02f, .weight_decay = 0.1f, .groups = GROUPS
+    };
     if (copse__rule_row(p.kind)->has & COPSE_HAS_L1) {
         p.l1 = 0.02f;
         p.l2 = 0.5f;
@@ -66,7 +70,9 @@ static void run_truth(const struct copse_optimizer_params *p, double value[ALL])
         if (parts[k].decay >= 0.0f)
             own.weight_decay = parts[k].decay;
         OK(copse__rule_init(&own, &rule));
-        const struct copse_conform_variable v = { (size_t)parts[k].count, value + at, { slots[0], slots[1], slots[2] }, size };
+        const struct copse_conform_variable v = {
+            (size_t)parts[k].count, value + at, { slots[0], slots[1], slots[2] }, size
+        };
         for (int i = 0; i < parts[k].count; i++) {
             value[at + i] = (double)first_value(at + i);
             for (int s = 0; s < COPSE_RULE_OWN_SLOTS; s++)
@@ -83,15 +89,19 @@ static void run_truth(const struct copse_optimizer_params *p, double value[ALL])
 /* ---- a run ---- */
 
 /* As `create`, and the gradients are counted. */
-static copse_status create_counted(copse_strategy *st, const struct copse_optimizer_params *p, struct model *m,
-                                   copse_trainer **out)
+static copse_status create_counted(copse_strategy *st, const struct copse_optimizer_params *p,
+                                   struct model *m, copse_trainer **out)
 {
     COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p,
-                                                                    .transform = count_pairs }, out);
+    return copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = model_loss, .user = m, .optimizer = *p, .transform = count_pairs },
+        out);
 }
 
-static copse_status run(copse_strategy *st, const struct copse_optimizer_params *p, float value[ALL])
+static copse_status run(copse_strategy *st, const struct copse_optimizer_params *p,
+                        float value[ALL])
 {
     struct model m;
     copse_trainer *t;
@@ -103,7 +113,8 @@ static copse_status run(copse_strategy *st, const struct copse_optimizer_params 
     return s;
 }
 
-static void compare(const struct copse_optimizer_params *p, const char *name, const float value[ALL])
+static void compare(const struct copse_optimizer_params *p, const char *name,
+                    const float value[ALL])
 {
     const double limit = p->kind == COPSE_ADAM8 ? 0.02 : 1e-5; /* the truth has no codes */
     double want[ALL];
@@ -111,9 +122,11 @@ static void compare(const struct copse_optimizer_params *p, const char *name, co
     int at = 0;
     for (int k = 0; k < VARIABLES; at += parts[k++].count)
         for (int i = at; i < at + parts[k].count; i++)
-            if (parts[k].is_frozen ? value[i] != first_value(i) : !(fabs((double)value[i] - want[i]) <= limit))
-                fail_msg("%s, %s: element %d of %s is %.9g, not %.9g", copse_optimizer_rule_at((size_t)p->kind)->name, name,
-                         i - at, parts[k].name, (double)value[i], want[i]);
+            if (parts[k].is_frozen ? value[i] != first_value(i)
+                                   : !(fabs((double)value[i] - want[i]) <= limit))
+                fail_msg("%s, %s: element %d of %s is %.9g, not %.9g",
+                         copse_optimizer_rule_at((size_t)p->kind)->name, name, i - at,
+                         parts[k].name, (double)value[i], want[i]);
 }
 
 static void every_rule_under_every_strategy(void **state)
@@ -140,7 +153,9 @@ static float halving(void *user, uint64_t step)
 
 static void a_schedule_is_multiplied(void **state)
 {
-    const struct copse_optimizer_params p = { .kind = COPSE_SGD, .schedule = halving, .groups = GROUPS, .average = 0.5f };
+    const struct copse_optimizer_params p = {
+        .kind = COPSE_SGD, .schedule = halving, .groups = GROUPS, .average = 0.5f
+    };
     const char *name;
     float value[ALL];
     double sum[2][ALL] = { { 0 } };
@@ -155,7 +170,8 @@ static void a_schedule_is_multiplied(void **state)
         for (int k = 0; k < VARIABLES; k++)
             for (int e = at + parts[k].count; at < e; at++) {
                 /* the decay of *.bias is 0.5: only groups without it have this closed form */
-                const double change = (double)parts[k].factor * (0.04 * sum[0][at] + 0.02 * sum[1][at]);
+                const double change =
+                    (double)parts[k].factor * (0.04 * sum[0][at] + 0.02 * sum[1][at]);
                 const double want = (double)first_value(at) - (parts[k].is_frozen ? 0.0 : change);
                 if (parts[k].decay < 0.0f && !(fabs((double)value[at] - want) <= 2e-6))
                     fail_msg("%s: element %d is %.9g, not %.9g", name, at, (double)value[at], want);
@@ -196,7 +212,8 @@ static size_t commands_of(const copse_trainer *t)
     return sum;
 }
 
-/* A step on one device: its commands, and whether it writes the memory of the gradients of each variable. */
+/* A step on one device: its commands, and whether it writes the memory of the gradients of each
+   variable. */
 static size_t look_at_step(const char *groups, struct model *m, bool has_gradient[VARIABLES])
 {
     static const float mark = 12345.0f;
@@ -217,7 +234,8 @@ static size_t look_at_step(const char *groups, struct model *m, bool has_gradien
         OK(copse_queue_read(q, at.buffer, at.offset, &first, sizeof first));
         OK(copse_queue_finish(q));
         has_gradient[k] = first != mark;
-        assert_int_equal(copse_trainer_slot(t, m->v[k], "m", slot), has_gradient[k] ? COPSE_OK : COPSE_ERR_ARGUMENT);
+        assert_int_equal(copse_trainer_slot(t, m->v[k], "m", slot),
+                         has_gradient[k] ? COPSE_OK : COPSE_ERR_ARGUMENT);
     }
     const size_t commands = commands_of(t);
     copse_trainer_release(&t);
@@ -225,7 +243,8 @@ static size_t look_at_step(const char *groups, struct model *m, bool has_gradien
     return commands;
 }
 
-/* Frozen variables have no gradients and no slots. A trainer of all others alone has as many commands. */
+/* Frozen variables have no gradients and no slots. A trainer of all others alone has as many
+   commands. */
 static void nothing_is_computed_for_frozen_variables(void **state)
 {
     struct model m;
@@ -264,7 +283,9 @@ static void odd_gradients_stay_in_their_group(void **state)
     for (int strategy = 0; strategy < STRATEGIES; strategy++)
         for (int k = 0; k < 3 && strategy != ACCELERATOR; k++) { /* it has runs, no steps */
             copse_strategy *st = strategy_of(strategy, &name);
-            struct copse_optimizer_params p = { .kind = COPSE_SGD, .learning_rate = 0.5f, .groups = GROUPS };
+            struct copse_optimizer_params p = { .kind = COPSE_SGD,
+                                                .learning_rate = 0.5f,
+                                                .groups = GROUPS };
             struct model m;
             copse_trainer *t;
             if (k == 2)
@@ -274,7 +295,8 @@ static void odd_gradients_stay_in_their_group(void **state)
             OK(read_values(&m, value));
             for (int i = 0; i < ALL; i++) {
                 const bool is_bias = (i >= 300 && i < 307) || i >= 577;
-                const float want = is_bias ? first_value(i) - 1.0f * (0.5f * first_value(i)) : first_value(i);
+                const float want =
+                    is_bias ? first_value(i) - 1.0f * (0.5f * first_value(i)) : first_value(i);
                 if (i < 300 && k < 2 ? isfinite(value[i]) : value[i] != want)
                     fail_msg("%s, %d: element %d is %g", name, k, i, (double)value[i]);
             }
@@ -349,7 +371,8 @@ static void checkpoints_keep_groups(void **state)
         copse_trainer_release(&t);
         copse_strategy_release(&st);
         st = strategy_of(i, &name);
-        p.groups = "body.weight:rate=.25;*.bias:rate=2,decay=5e-1;st?m*:frozen;"; /* another spelling */
+        /* another spelling */
+        p.groups = "body.weight:rate=.25;*.bias:rate=2,decay=5e-1;st?m*:frozen;";
         OK(create(st, &p, &m, &t));
         OK(copse_trainer_restore(t, temp_path("cut"), NULL, NULL));
         OK(train(t, 2, STEPS));
@@ -360,8 +383,10 @@ static void checkpoints_keep_groups(void **state)
         st = strategy_of(i, &name);
         p.groups = "*.bias: frozen";
         OK(create(st, &p, &m, &t));
-        assert_int_equal(copse_trainer_restore(t, temp_path("cut"), NULL, NULL), COPSE_ERR_ARGUMENT);
-        assert_non_null(strstr(copse_last_error(), "was made with the parameter groups \"body.weight: rate=0.25; "));
+        assert_int_equal(copse_trainer_restore(t, temp_path("cut"), NULL, NULL),
+                         COPSE_ERR_ARGUMENT);
+        assert_non_null(strstr(copse_last_error(),
+                               "was made with the parameter groups \"body.weight: rate=0.25; "));
         assert_non_null(strstr(copse_last_error(), "the trainer has \"*.bias: frozen\""));
         copse_trainer_release(&t);
         copse_strategy_release(&st);
@@ -373,7 +398,9 @@ static void checkpoints_keep_groups(void **state)
 
 static void wrong_texts_are_refused(void **state)
 {
-    static const struct { const char *text, *says; } wrong[] = {
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
         { "*.bias", "write PATTERN: SETTINGS" },
         { ": frozen", "a pattern of 1 to 63 bytes" },
         { "*.bias:", "rate=F with F > 0" },
@@ -385,7 +412,8 @@ static void wrong_texts_are_refused(void **state)
         { "*.bias: decay=0, decay=1", "at most once" },
         { "*.bias: thawed", "\"thawed\"" },
         { "*.bias: frozen, rate=2", "a frozen group has no rate" },
-        { "a:rate=1;a:rate=2;a:rate=3;a:rate=4;a:rate=5;a:rate=6;a:rate=7;a:rate=8;a:rate=9", "a ninth value of rate" },
+        { "a:rate=1;a:rate=2;a:rate=3;a:rate=4;a:rate=5;a:rate=6;a:rate=7;a:rate=8;a:rate=9",
+          "a ninth value of rate" },
     };
     char many[4 * 40] = "";
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What optimizers do with gradients and variables beside the rule, under every strategy, compared with double: clipping
-   of the sum over all replicas and workers, and moving averages of the variables. */
+/* What optimizers do with gradients and variables beside the rule, under every strategy, compared
+   with double: clipping of the sum over all replicas and workers, and moving averages of the
+   variables. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,14 +20,22 @@
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
 
-enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, VARIABLES = 2, ROWS = 12, STEPS = 5, STRATEGIES = 5 };
+enum {
+    FIRST = 300,
+    SECOND = 7,
+    ALL = FIRST + SECOND,
+    VARIABLES = 2,
+    ROWS = 12,
+    STEPS = 5,
+    STRATEGIES = 5
+};
 
 static const struct {
     const char *name;
@@ -72,7 +81,8 @@ struct result {
     float value[ALL], mean[ALL];
 };
 
-static copse_status read_all(copse_trainer *t, const struct model *m, bool has_mean, struct result *out)
+static copse_status read_all(copse_trainer *t, const struct model *m, bool has_mean,
+                             struct result *out)
 {
     COPSE_TRY(read_values(m, out->value));
     for (int k = 0; k < VARIABLES && has_mean; k++)
@@ -80,7 +90,8 @@ static copse_status read_all(copse_trainer *t, const struct model *m, bool has_m
     return COPSE_OK;
 }
 
-static copse_status run(copse_strategy *st, const struct copse_optimizer_params *p, struct result *out)
+static copse_status run(copse_strategy *st, const struct copse_optimizer_params *p,
+                        struct result *out)
 {
     struct model m;
     copse_trainer *t;
@@ -98,15 +109,18 @@ static const struct copse_optimizer_params settings[] = {
     { .kind = COPSE_ADAM, .learning_rate = 0.05f, .clip_value = 0.25f, .average = 0.9f },
 };
 
-static void compare(const struct copse_optimizer_params *p, const char *name, const struct result *is)
+static void compare(const struct copse_optimizer_params *p, const char *name,
+                    const struct result *is)
 {
     struct truth want;
     run_truth(p, &want);
     for (int i = 0; i < ALL; i++) {
         if (!(fabs((double)is->value[i] - want.value[i]) <= 2e-6))
-            fail_msg("%s: value %d is %.9g, not %.9g", name, i, (double)is->value[i], want.value[i]);
+            fail_msg("%s: value %d is %.9g, not %.9g", name, i, (double)is->value[i],
+                     want.value[i]);
         if (p->average > 0 && !(fabs((double)is->mean[i] - want.mean[i]) <= 2e-6))
-            fail_msg("%s: average %d is %.9g, not %.9g", name, i, (double)is->mean[i], want.mean[i]);
+            fail_msg("%s: average %d is %.9g, not %.9g", name, i, (double)is->mean[i],
+                     want.mean[i]);
     }
 }
 
@@ -203,7 +217,10 @@ static void slots_are_read_by_name(void **state)
 static void settings_are_checked(void **state)
 {
     static const struct copse_optimizer_params wrong[] = {
-        { .clip_value = -1.0f }, { .clip_value = INFINITY }, { .average = 1.0f }, { .average = -0.5f },
+        { .clip_value = -1.0f },
+        { .clip_value = INFINITY },
+        { .average = 1.0f },
+        { .average = -0.5f },
     };
     const char *name;
     struct model m;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedules: the rate of steps, against the formulas of copse/optim/schedule.h written out; composition; plateaus and
-   their state; refused texts; training with a schedule. */
+/* Schedules: the rate of steps, against the formulas of copse/optim/schedule.h written out;
+   composition; plateaus and their state; refused texts; training with a schedule. */
 #include <math.h>
 
 #include "copse/context.h"
@@ -14,7 +14,8 @@ static copse_context *ctx;
 static copse_schedule *make(const char *text, float rate, uint64_t steps)
 {
     copse_schedule *s;
-    OK(copse_schedule_create(ctx, &(struct copse_schedule_params){ .text = text, .rate = rate, .steps = steps }, &s));
+    OK(copse_schedule_create(
+        ctx, &(struct copse_schedule_params){ .text = text, .rate = rate, .steps = steps }, &s));
     return s;
 }
 
@@ -23,7 +24,8 @@ static void expect(const char *text, uint64_t step, double want)
     copse_schedule *s = make(text, 0.5f, 1000);
     const float is = copse_schedule_rate(s, step);
     if (is != (float)want)
-        fail_msg("%s: step %llu has rate %.9g, not %.9g", text, (unsigned long long)step, (double)is, (double)(float)want);
+        fail_msg("%s: step %llu has rate %.9g, not %.9g", text, (unsigned long long)step,
+                 (double)is, (double)(float)want);
     copse_schedule_release(&s);
 }
 
@@ -47,9 +49,11 @@ static void factors_have_their_formulas(void **state)
         expect("exponential 0.99", t, 0.5 * pow(0.99, k));
         expect("exponential 0.5 100", t, 0.5 * pow(0.5, k / 100));
         expect("step 0.1 300", t, 0.5 * (t <= 300 ? 1 : t <= 600 ? 0.1 : t <= 900 ? 0.01 : 0.001));
-        expect("inverse_sqrt 100", t, t <= 100 ? 0.5 * (double)t / 100 : 0.5 * sqrt(100.0 / (double)t));
+        expect("inverse_sqrt 100", t,
+               t <= 100 ? 0.5 * (double)t / 100 : 0.5 * sqrt(100.0 / (double)t));
         const double up = 0.04 + 0.96 * (1 - cos(PI * k / 299)) / 2, least = 1.0 / 25 / 1e4;
-        expect("one_cycle", t, 0.5 * (k <= 299 ? up : least + (1 - least) * (1 + cos(PI * (k - 299) / 700)) / 2));
+        expect("one_cycle", t,
+               0.5 * (k <= 299 ? up : least + (1 - least) * (1 + cos(PI * (k - 299) / 700)) / 2));
     }
     expect("cosine", 2000, 0.25 * (1 + cos(PI * 0.999)));
     expect("cosine", 0, 0.5);
@@ -61,9 +65,12 @@ static void factors_multiply_and_phases_follow(void **state)
     expect("step 0.1 300 * cosine * constant 2", 302, 0.05 * (1 + cos(PI * 0.301)) / 2 * 2);
     for (uint64_t t = 1; t <= 1000; t += 37) {
         const double k = (double)(t - 1);
-        expect("warmup for 10%; cosine", t, t <= 100 ? 0.5 * (k + 1) / 100 : 0.25 * (1 + cos(PI * (k - 100) / 900)));
+        expect("warmup for 10%; cosine", t,
+               t <= 100 ? 0.5 * (k + 1) / 100 : 0.25 * (1 + cos(PI * (k - 100) / 900)));
         expect("warmup for 50 ; constant for 250;\nlinear 1 0.5", t,
-               t <= 50 ? 0.01 * (k + 1) : t <= 300 ? 0.5 : 0.5 * (1 - 0.5 * (k - 300) / 700));
+               t <= 50    ? 0.01 * (k + 1)
+               : t <= 300 ? 0.5
+                          : 0.5 * (1 - 0.5 * (k - 300) / 700));
         expect("constant;constant .5;constant .25", t, t <= 333 ? 0.5 : t <= 666 ? 0.25 : 0.125);
     }
     copse_schedule *s = make("warmup for 10; inverse_sqrt 4", 1.0f, 0);
@@ -76,13 +83,15 @@ static void plateaus_wait_and_restore(void **state)
 {
     char text[COPSE_SCHEDULE_STATE];
     (void)state;
-    copse_schedule *s = make("plateau 0.5 2 0.1 * constant 2", 1.0f, 100), *other = make("plateau 0.5 2 0.1", 1.0f, 100);
+    copse_schedule *s = make("plateau 0.5 2 0.1 * constant 2", 1.0f, 100),
+                   *other = make("plateau 0.5 2 0.1", 1.0f, 100);
     const double losses[] = { 10, 8, 7.5, 7.3, 7.21, NAN, 5, 5, 5, 5 };
     const float rates[] = { 2, 2, 2, 1, 1, 0.5f, 0.5f, 0.5f, 0.25f, 0.25f };
     for (size_t i = 0; i < COPSE_COUNT(losses); i++) {
         OK(copse_schedule_observe(s, losses[i]));
         if (copse_schedule_rate(s, 50) != rates[i])
-            fail_msg("after loss %zu the rate is %g, not %g", i, (double)copse_schedule_rate(s, 50), (double)rates[i]);
+            fail_msg("after loss %zu the rate is %g, not %g", i, (double)copse_schedule_rate(s, 50),
+                     (double)rates[i]);
     }
     copse_schedule_state(s, text);
     OK(copse_schedule_restore(other, text));
@@ -132,17 +141,23 @@ static void wrong_texts_are_refused(void **state)
         { "cosine", "needs a phase with a length", 0 },
         { "warmup for 10%; constant", "no number of steps to take a part of", 0 },
         { "constant; constant", "phase 1 needs a length", 0 },
-        { "constant*constant*constant*constant*constant*constant*constant*constant*constant*constant*constant*constant*"
-          "constant*constant*constant*constant*constant", "more than 16 factors", 10 },
+        { "constant*constant*constant*constant*constant*constant*constant*constant*constant*"
+          "constant*constant*constant*"
+          "constant*constant*constant*constant*constant",
+          "more than 16 factors", 10 },
     };
     copse_schedule *s;
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
-        const struct copse_schedule_params p = { .text = wrong[i].text, .rate = 1, .steps = wrong[i].steps };
+        const struct copse_schedule_params p = { .text = wrong[i].text,
+                                                 .rate = 1,
+                                                 .steps = wrong[i].steps };
         FAILS(COPSE_ERR_ARGUMENT, copse_schedule_create(ctx, &p, &s), wrong[i].word);
         assert_null(s);
     }
-    FAILS(COPSE_ERR_ARGUMENT, copse_schedule_create(ctx, &(struct copse_schedule_params){ .text = "cosine", .steps = 9 }, &s),
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_schedule_create(
+              ctx, &(struct copse_schedule_params){ .text = "cosine", .steps = 9 }, &s),
           "the rate is 0");
     OK(copse_schedule_check("warmup for 100000; cosine"));
     FAILS(COPSE_ERR_ARGUMENT, copse_schedule_check("warm"), "at \"warm\"");

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Every update rule of the table: on every device found against its definition in double precision (mode opt of
-   conformance), and in training under every strategy, with checkpoints. */
+/* Every update rule of the table: on every device found against its definition in double precision
+   (mode opt of conformance), and in training under every strategy, with checkpoints. */
 #include <math.h>
 
 #include "copse/device/conformance.h"
 #include "copse/distribute/sync.h"
 #include "copse/train/slots.h"
-#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
+#include "prover/conformance/mode.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
-enum { FIRST = 300, SECOND = 7, ALL = FIRST + SECOND, VARIABLES = 2, ROWS = 12, STEPS = 5, STRATEGIES = 5 };
+enum {
+    FIRST = 300,
+    SECOND = 7,
+    ALL = FIRST + SECOND,
+    VARIABLES = 2,
+    ROWS = 12,
+    STEPS = 5,
+    STRATEGIES = 5
+};
 
 static copse_context *ctx;
 static const struct {
@@ -27,7 +35,9 @@ static const struct {
 static struct copse_optimizer_params settings_of(size_t i)
 {
     const struct copse_optimizer_rule *rule = copse_optimizer_rule_at(i);
-    struct copse_optimizer_params p = { .kind = rule->kind, .learning_rate = 0.05f, .weight_decay = 0.1f };
+    struct copse_optimizer_params p = { .kind = rule->kind,
+                                        .learning_rate = 0.05f,
+                                        .weight_decay = 0.1f };
     if (p.kind == COPSE_RMSPROP) {
         p.is_centred = 1;
         p.momentum = 0.5f;
@@ -53,8 +63,11 @@ static void run_truth(const struct copse_optimizer_params *p, double *value)
     }
     for (int t = 1; t <= STEPS; t++)
         for (int k = 0, at = 0; k < VARIABLES; at += parts[k++].count) {
-            const struct copse_conform_variable v = { (size_t)parts[k].count, value + at,
-                                                      { slots[0] + at, slots[1] + at, slots[2] + at }, size };
+            const struct copse_conform_variable v = { (size_t)parts[k].count,
+                                                      value + at,
+                                                      { slots[0] + at, slots[1] + at,
+                                                        slots[2] + at },
+                                                      size };
             for (int i = at; i < at + parts[k].count; i++)
                 gradient[i] = gradient_of(t - 1, i);
             copse__conform_update(&rule, t, gradient + at, &v);
@@ -68,7 +81,8 @@ static void every_strategy_applies_every_rule(void **state)
     (void)state;
     for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
         const struct copse_optimizer_params p = settings_of(k);
-        const double limit = p.kind == COPSE_ADAM8 ? 0.02 : 5e-6; /* the truth has no codes; test_eight_bit.c has them */
+        /* the truth has no codes; test_eight_bit.c has them */
+        const double limit = p.kind == COPSE_ADAM8 ? 0.02 : 5e-6;
         const char *name;
         copse_strategy *st;
         run_truth(&p, want);
@@ -80,8 +94,8 @@ static void every_strategy_applies_every_rule(void **state)
             OK(read_values(&m, is));
             for (int e = 0; e < ALL; e++)
                 if (!(fabs((double)is[e] - want[e]) <= limit * fmax(1.0, fabs(want[e]))))
-                    fail_msg("%s, %s: value %d is %.9g, not %.9g", copse_optimizer_rule_at(k)->name, name, e,
-                             (double)is[e], want[e]);
+                    fail_msg("%s, %s: value %d is %.9g, not %.9g", copse_optimizer_rule_at(k)->name,
+                             name, e, (double)is[e], want[e]);
             copse_trainer_release(&t);
             copse_strategy_release(&st);
         }
@@ -106,7 +120,8 @@ static void slots_are_in_checkpoints(void **state)
             OK(create(st, &p, &m, &t));
             for (uint32_t s = 0; s < rule.slots; s++) {
                 OK(copse_trainer_slot(t, m.v[0], rule.slot_names[s], slot));
-                assert_true(slot[0] == rule.slot_starts[s] && slot[FIRST - 1] == rule.slot_starts[s]);
+                assert_true(slot[0] == rule.slot_starts[s] &&
+                            slot[FIRST - 1] == rule.slot_starts[s]);
             }
             OK(train(t, 0, 2));
             OK(copse_trainer_checkpoint(t, temp_path("cut"), NULL));
@@ -159,9 +174,12 @@ static void settings_of_other_rules_are_refused(void **state)
     } wrong[] = {
         { { .kind = COPSE_ADAM, .l1 = 0.1f }, "l1 is 0.1: adam has no such setting" },
         { { .kind = COPSE_SGD, .l2 = 0.1f }, "l2 is 0.1: sgd has no such setting" },
-        { { .kind = COPSE_ADADELTA, .initial = 0.1f }, "initial is 0.1: adadelta has no such setting" },
-        { { .kind = COPSE_ADAM, .momentum_decay = 0.1f }, "momentum_decay is 0.1: adam has no such setting" },
-        { { .kind = COPSE_ADAGRAD, .is_centred = 1 }, "is_centred is 1: adagrad has no such setting" },
+        { { .kind = COPSE_ADADELTA, .initial = 0.1f },
+          "initial is 0.1: adadelta has no such setting" },
+        { { .kind = COPSE_ADAM, .momentum_decay = 0.1f },
+          "momentum_decay is 0.1: adam has no such setting" },
+        { { .kind = COPSE_ADAGRAD, .is_centred = 1 },
+          "is_centred is 1: adagrad has no such setting" },
         { { .kind = COPSE_RMSPROP, .is_centred = 2 }, "is_centred is 2" },
         { { .kind = COPSE_RMSPROP, .momentum = 1.0f }, "momentum is 1" },
         { { .kind = COPSE_FTRL, .l1 = -1.0f }, "l1 is -1" },
@@ -170,7 +188,8 @@ static void settings_of_other_rules_are_refused(void **state)
         { { .kind = COPSE_LION, .beta2 = 1.0f }, "beta2 is 1" },
         { { .kind = COPSE_LION, .trust = 1 }, "trust is 1: lion has no such setting" },
         { { .kind = COPSE_LARS, .trust = -1 }, "trust is -1" },
-        { { .kind = COPSE_LARS, .clip_norm = 1 }, "lars limits the update of each variable by its norms and has no clipping" },
+        { { .kind = COPSE_LARS, .clip_norm = 1 },
+          "lars limits the update of each variable by its norms and has no clipping" },
         { { .kind = COPSE_LAMB, .clip_global_norm = 1 }, "lamb limits" },
         { { .kind = COPSE_LAMB, .clip_value = 1 }, "lamb limits" },
     };
@@ -199,10 +218,15 @@ static void rules_keep_to_their_definitions(void **state)
         unsigned passed = 0;
         if (!list[i].is_usable)
             continue;
-        OK(copse_conformance_run(ctx, &(struct copse_conformance_params){
-                                          .device = list[i].id, .modes = COPSE_CONFORM_OPT,
-                                          .tier = COPSE_CONFORM_QUICK, .result = take_case, .user = &passed,
-                                      }, &summary));
+        OK(copse_conformance_run(ctx,
+                                 &(struct copse_conformance_params){
+                                     .device = list[i].id,
+                                     .modes = COPSE_CONFORM_OPT,
+                                     .tier = COPSE_CONFORM_QUICK,
+                                     .result = take_case,
+                                     .user = &passed,
+                                 },
+                                 &summary));
         print_message("%s: %u cases\n", list[i].id, passed);
         assert_true(passed > 50);
     }

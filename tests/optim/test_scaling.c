@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient scaling under every strategy: a scale that is a power of two changes no bit; an update with a sum over
-   replicas and workers that is not finite changes nothing, and is not counted; the scale follows its rule, and goes on
-   from checkpoints. */
+/* Gradient scaling under every strategy: a scale that is a power of two changes no bit; an update
+   with a sum over replicas and workers that is not finite changes nothing, and is not counted; the
+   scale follows its rule, and goes on from checkpoints. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,15 +13,15 @@
 #include <cmocka.h>
 
 #include "copse/loop/feed.h"
-#include "copse/train/update.h"
 #include "copse/state.h"
+#include "copse/train/update.h"
 #include "tests/rig/gradient_rig.h"
 #include "tests/rig/temp_files.h"
 
 #define SCALE 65536.0f
 
-/* Times the scale more than any f32; the loss, of values up to 1, is finite. In the last row, which is the last
-   replica's. */
+/* Times the scale more than any f32; the loss, of values up to 1, is finite. In the last row, which
+   is the last replica's. */
 #define LARGE 0x1p115f
 
 enum { BAD = 1, STEPS = 7 }; /* number of the step with it, of how many; within a run of steps */
@@ -39,8 +39,10 @@ struct seen {
     bool is_skipped[STEPS];
 };
 
-/* Train steps [from, to), with or without the bad one. All micro-batches of a step have the same sizes. */
-static copse_status train(copse_trainer *t, const struct job *job, int from, int to, bool leaves_out, struct seen *seen)
+/* Train steps [from, to), with or without the bad one. All micro-batches of a step have the same
+   sizes. */
+static copse_status train(copse_trainer *t, const struct job *job, int from, int to,
+                          bool leaves_out, struct seen *seen)
 {
     const int parts = job->accumulate > 1 ? (int)job->accumulate : 1, rows = ROWS / parts;
     const uint64_t first = copse_trainer_steps(t);
@@ -60,7 +62,8 @@ static copse_status train(copse_trainer *t, const struct job *job, int from, int
     return COPSE_OK;
 }
 
-static copse_status run(copse_strategy *st, const struct job *job, bool leaves_out, struct result *out, struct seen *seen)
+static copse_status run(copse_strategy *st, const struct job *job, bool leaves_out,
+                        struct result *out, struct seen *seen)
 {
     struct model m;
     copse_trainer *t;
@@ -72,7 +75,8 @@ static copse_status run(copse_strategy *st, const struct job *job, bool leaves_o
     return s;
 }
 
-static void run_on(const struct setup *s, const struct job *job, bool leaves_out, struct result *out, struct seen *seen)
+static void run_on(const struct setup *s, const struct job *job, bool leaves_out,
+                   struct result *out, struct seen *seen)
 {
     copse_strategy *st = make_strategy(s);
     OK(run(st, job, leaves_out, out, seen));
@@ -84,7 +88,10 @@ static void run_on(const struct setup *s, const struct job *job, bool leaves_out
 #define SGD  .kind = COPSE_SGD, .learning_rate = 0.125f
 
 static const struct copse_optimizer_params plain[] = {
-    { ADAM }, { ADAM, .average = 0.75f }, { SGD, .clip_global_norm = 100.0f }, { SGD, .clip_norm = 20.0f },
+    { ADAM },
+    { ADAM, .average = 0.75f },
+    { SGD, .clip_global_norm = 100.0f },
+    { SGD, .clip_norm = 20.0f },
     { SGD, .clip_value = 3.0f },
 };
 
@@ -116,11 +123,13 @@ static void a_scale_changes_no_bit(void **state)
 /* As if the step had not been; and three good updates double the scale. */
 static void check_seen(const char *name, const struct seen *seen)
 {
-    static const float scales[STEPS] = { SCALE, SCALE, SCALE / 2, SCALE / 2, SCALE / 2, SCALE, SCALE };
+    static const float scales[STEPS] = {
+        SCALE, SCALE, SCALE / 2, SCALE / 2, SCALE / 2, SCALE, SCALE
+    };
     for (int i = 0; i < STEPS; i++)
         if (seen->scales[i] != scales[i] || seen->is_skipped[i] != (i == BAD))
-            fail_msg("%s: step %d: scale %g, not %g, skipped: %d", name, i, (double)seen->scales[i], (double)scales[i],
-                     seen->is_skipped[i]);
+            fail_msg("%s: step %d: scale %g, not %g, skipped: %d", name, i, (double)seen->scales[i],
+                     (double)scales[i], seen->is_skipped[i]);
 }
 
 static void an_update_that_is_not_finite_is_skipped(void **state)
@@ -168,7 +177,8 @@ static void workers_skip_together(void **state)
         }
 }
 
-/* Scale, count of good updates and number of skipped ones go on: behind the bad step, and one before the scale grows. */
+/* Scale, count of good updates and number of skipped ones go on: behind the bad step, and one
+   before the scale grows. */
 static void a_checkpoint_has_the_scale(void **state)
 {
     static struct result whole, cut;
@@ -200,7 +210,8 @@ static void a_checkpoint_has_the_scale(void **state)
     temp_end();
 }
 
-/* A fixed scale stays; a step with NaN is skipped, too, and one at the lower bound keeps the scale. */
+/* A fixed scale stays; a step with NaN is skipped, too, and one at the lower bound keeps the
+   scale. */
 static void a_scale_keeps_to_its_bounds(void **state)
 {
     static struct result is;
@@ -210,8 +221,10 @@ static void a_scale_keeps_to_its_bounds(void **state)
     run_on(&setups[1], &job, false, &is, &seen);
     for (int i = 0; i < STEPS; i++)
         assert_true(seen.scales[i] == SCALE && seen.is_skipped[i] == (i == BAD));
-    job.optimizer = (struct copse_optimizer_params){ SGD, .loss_scale = SCALE, .loss_scale_interval = 2,
-                                                     .loss_scale_growth = 4.0f, .loss_scale_backoff = 0x1p-20f };
+    job.optimizer =
+        (struct copse_optimizer_params){ SGD, .loss_scale = SCALE, .loss_scale_interval = 2,
+                                         .loss_scale_growth = 4.0f,
+                                         .loss_scale_backoff = 0x1p-20f };
     run_on(&setups[1], &job, false, &is, &seen);
     static const float scales[STEPS] = { SCALE, SCALE, 1, 1, 4, 4, 16 };
     for (int i = 0; i < STEPS; i++)
@@ -226,7 +239,8 @@ struct counting {
     copse_variable *count;
 };
 
-static copse_status counting_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status counting_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     struct counting *c = user;
     copse_tensor *one, *sum;
@@ -247,16 +261,25 @@ static void a_skipped_step_assigns_nothing(void **state)
         copse_strategy *st = make_strategy(&setups[i]);
         const struct job job = { scaled(&plain[0]), 1, STEPS };
         OK(model_create(&c.m, st));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "count", .shape = COPSE_SCALAR,
-                                                                      .values = &zero, .is_frozen = true,
-                                                                      .aggregation = COPSE_AGGREGATION_MEAN }, &c.count));
-        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = counting_loss, .user = &c,
-                                                                    .reduction = COPSE_LOSS_SUM,
-                                                                    .optimizer = job.optimizer }, &t));
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){ .name = "count",
+                                             .shape = COPSE_SCALAR,
+                                             .values = &zero,
+                                             .is_frozen = true,
+                                             .aggregation = COPSE_AGGREGATION_MEAN },
+            &c.count));
+        OK(copse_trainer_create(st,
+                                &(struct copse_trainer_params){ .loss = counting_loss,
+                                                                .user = &c,
+                                                                .reduction = COPSE_LOSS_SUM,
+                                                                .optimizer = job.optimizer },
+                                &t));
         OK(train(t, &job, 0, STEPS, false, NULL));
         OK(copse_variable_read(c.count, 0, &count));
         if (count != STEPS - 1)
-            fail_msg("%s: %g assignments in %d steps with one skipped", setups[i].name, (double)count, STEPS);
+            fail_msg("%s: %g assignments in %d steps with one skipped", setups[i].name,
+                     (double)count, STEPS);
         copse_trainer_release(&t);
         copse_strategy_release(&st);
     }
@@ -272,8 +295,8 @@ struct tower {
 };
 
 /* Differentiates its rows; the large element comes into the gradient of the last replica. */
-static copse_status minimize(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                             copse_value **out)
+static copse_status minimize(copse_replica_context *rc, copse_value *const *args, size_t count,
+                             void *user, copse_value **out)
 {
     static _Thread_local float rows[ROWS * ALL];
     const struct tower *w = user;
@@ -283,7 +306,8 @@ static copse_status minimize(copse_replica_context *rc, copse_value *const *args
     (void)count;
     (void)out;
     for (uint32_t r = rank; r < ROWS; r += all)
-        memcpy(rows + (size_t)n++ * ALL, data_x[w->step % SETS] + (size_t)r * ALL, ALL * sizeof *rows);
+        memcpy(rows + (size_t)n++ * ALL, data_x[w->step % SETS] + (size_t)r * ALL,
+               ALL * sizeof *rows);
     if (w->is_bad && rank + 1 == all)
         rows[5003] = LARGE;
     copse_value *x;
@@ -294,13 +318,14 @@ static copse_status minimize(copse_replica_context *rc, copse_value *const *args
     return s;
 }
 
-static copse_status run_tower(copse_strategy *st, const struct copse_optimizer_params *p, bool leaves_out,
-                              struct result *out, struct seen *seen)
+static copse_status run_tower(copse_strategy *st, const struct copse_optimizer_params *p,
+                              bool leaves_out, struct result *out, struct seen *seen)
 {
     struct model m;
     struct tower w = { .m = &m };
     COPSE_TRY(model_create(&m, st));
-    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = *p, .reduction = COPSE_LOSS_SUM }, &w.t));
+    COPSE_TRY(copse_tower_create(
+        st, &(struct copse_tower_params){ .optimizer = *p, .reduction = COPSE_LOSS_SUM }, &w.t));
     copse_status s = COPSE_OK;
     for (w.step = 0; w.step < STEPS && !s; w.step++) {
         w.is_bad = w.step == BAD;
@@ -313,7 +338,8 @@ static copse_status run_tower(copse_strategy *st, const struct copse_optimizer_p
             s = copse_tower_finish(w.t);
     }
     if (!s && copse_tower_steps(w.t) != STEPS - 1)
-        s = copse_fail(COPSE_ERR_INTERNAL, "%llu updates", (unsigned long long)copse_tower_steps(w.t));
+        s = copse_fail(COPSE_ERR_INTERNAL, "%llu updates",
+                       (unsigned long long)copse_tower_steps(w.t));
     if (!s)
         s = read_all(&m, out);
     copse_tower_release(&w.t);

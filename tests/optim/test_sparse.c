@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sparse variables: gradients of rows from the lookup to the update, under every strategy. Numbers are not whole, so sums
-   depend on their order: where the same bits are promised, the order is compared, too. */
+/* Sparse variables: gradients of rows from the lookup to the update, under every strategy. Numbers
+   are not whole, so sums depend on their order: where the same bits are promised, the order is
+   compared, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +56,8 @@ struct sparse_result {
     float table[TABLE_ROWS * WIDTH], bias[WIDTH];
 };
 
-static copse_status lookup(copse_graph *g, struct table *m, copse_tensor *ids, copse_tensor *x, copse_tensor **sum)
+static copse_status lookup(copse_graph *g, struct table *m, copse_tensor *ids, copse_tensor *x,
+                           copse_tensor **sum)
 {
     copse_tensor *y;
     COPSE_TRY(copse_gather(g, copse_variable_tensor(m->table), ids, &y));
@@ -64,7 +66,8 @@ static copse_status lookup(copse_graph *g, struct table *m, copse_tensor *ids, c
     return copse_sum(g, y, NULL, 0, false, sum);
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     struct table *m = user;
     copse_tensor *ids, *x, *other;
@@ -80,9 +83,14 @@ static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user
 
 static copse_status make_table(copse_strategy *st, bool is_sparse, uint32_t rows, struct table *m)
 {
-    const struct copse_variable_params table = { .name = "table", .shape = COPSE_SHAPE(rows, WIDTH), .seed = 3,
-                                                 .initializer = COPSE_INIT_NORMAL, .is_sparse = is_sparse };
-    const struct copse_variable_params bias = { .name = "bias", .shape = COPSE_SHAPE(WIDTH), .initializer = COPSE_INIT_ONES };
+    const struct copse_variable_params table = { .name = "table",
+                                                 .shape = COPSE_SHAPE(rows, WIDTH),
+                                                 .seed = 3,
+                                                 .initializer = COPSE_INIT_NORMAL,
+                                                 .is_sparse = is_sparse };
+    const struct copse_variable_params bias = { .name = "bias",
+                                                .shape = COPSE_SHAPE(WIDTH),
+                                                .initializer = COPSE_INIT_ONES };
     COPSE_TRY(copse_variable_create(st, &table, &m->table));
     return copse_variable_create(st, &bias, &m->bias);
 }
@@ -90,15 +98,22 @@ static copse_status make_table(copse_strategy *st, bool is_sparse, uint32_t rows
 static copse_status make_trainer(struct table *m, const struct sparse_job *job, copse_trainer **out)
 {
     return copse_trainer_create(m->table->strategy,
-                                &(struct copse_trainer_params){ .loss = table_loss, .user = m, .reduction = COPSE_LOSS_SUM,
-                                                                .optimizer = job->optimizer }, out);
+                                &(struct copse_trainer_params){ .loss = table_loss,
+                                                                .user = m,
+                                                                .reduction = COPSE_LOSS_SUM,
+                                                                .optimizer = job->optimizer },
+                                out);
 }
 
 static copse_status table_step(copse_trainer *t, int batch, int examples)
 {
-    const struct copse_column columns[] = { { "ids", COPSE_I32, COPSE_SHAPE(IDS), batch_ids[batch] },
-                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), batch_x[batch] } };
-    const struct copse_host_batch b = { .columns = columns, .column_count = 2, .count = (size_t)examples };
+    const struct copse_column columns[] = {
+        { "ids", COPSE_I32, COPSE_SHAPE(IDS), batch_ids[batch] },
+        { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), batch_x[batch] }
+    };
+    const struct copse_host_batch b = { .columns = columns,
+                                        .column_count = 2,
+                                        .count = (size_t)examples };
     const uint32_t run = copse_accelerator_steps_per_run(copse_trainer_strategy(t));
     if (run <= 1)
         return copse_trainer_step(t, &b);
@@ -135,7 +150,8 @@ static copse_status read_replicas(const struct table *m, struct sparse_result *o
     return COPSE_OK;
 }
 
-static copse_status run_job(copse_strategy *st, const struct sparse_job *job, struct sparse_result *out)
+static copse_status run_job(copse_strategy *st, const struct sparse_job *job,
+                            struct sparse_result *out)
 {
     struct table m = { .looks_twice = job->looks_twice };
     copse_trainer *t;
@@ -155,23 +171,34 @@ static void run_with(const struct setup *s, const struct sparse_job *job, struct
     copse_strategy_release(&st);
 }
 
-static void same_bits(const char *name, const struct sparse_result *is, const struct sparse_result *want)
+static void same_bits(const char *name, const struct sparse_result *is,
+                      const struct sparse_result *want)
 {
     for (int i = 0; i < TABLE_ROWS * WIDTH; i++)
         if (memcmp(&is->table[i], &want->table[i], sizeof(float)) != 0)
-            fail_msg("%s: row %d, column %d is %a, not %a", name, i / WIDTH, i % WIDTH, (double)is->table[i],
-                     (double)want->table[i]);
+            fail_msg("%s: row %d, column %d is %a, not %a", name, i / WIDTH, i % WIDTH,
+                     (double)is->table[i], (double)want->table[i]);
     assert_memory_equal(is->bias, want->bias, sizeof want->bias);
 }
 
-#define SGD_RULE     { .kind = COPSE_SGD, .learning_rate = 0.1f }
-#define CLIPPED_RULE { .kind = COPSE_SGD, .learning_rate = 0.1f, .clip_value = 0.75f }
-#define ADAGRAD_RULE { .kind = COPSE_ADAGRAD, .learning_rate = 0.1f, .initial = 0.5f }
+#define SGD_RULE                                 \
+    {                                            \
+        .kind = COPSE_SGD, .learning_rate = 0.1f \
+    }
+#define CLIPPED_RULE                                                  \
+    {                                                                 \
+        .kind = COPSE_SGD, .learning_rate = 0.1f, .clip_value = 0.75f \
+    }
+#define ADAGRAD_RULE                                                  \
+    {                                                                 \
+        .kind = COPSE_ADAGRAD, .learning_rate = 0.1f, .initial = 0.5f \
+    }
 
 /* Rules for which a gradient of 0 changes nothing: the dense gradient's bits. */
 static const struct copse_optimizer_params exact_rules[] = { SGD_RULE, CLIPPED_RULE, ADAGRAD_RULE };
 
-static void on_each_device(const struct sparse_job *job, void (*check)(const char *device, const struct sparse_job *job))
+static void on_each_device(const struct sparse_job *job,
+                           void (*check)(const char *device, const struct sparse_job *job))
 {
     for (uint32_t f = 0; f <= found_count; f++)
         check(f < found_count ? found[f] : "host:0", job);
@@ -199,7 +226,8 @@ static void one_device_has_the_dense_bits(void **state)
         on_each_device(&(struct sparse_job){ exact_rules[k], true, false, EXAMPLES }, compare_on);
 }
 
-/* Also with shares of different sizes, with replicas that have no example, and with lists that grow from step to step. */
+/* Also with shares of different sizes, with replicas that have no example, and with lists that grow
+   from step to step. */
 static void every_strategy_has_the_dense_bits(void **state)
 {
     static struct sparse_result is, want;
@@ -209,7 +237,8 @@ static void every_strategy_has_the_dense_bits(void **state)
         for (size_t e = 0; e < 3; e++)
             for (int i = 0; i < SETUPS; i++) {
                 struct sparse_job job = { exact_rules[k], false, false, examples[e] };
-                if (setups[i].kind == CORES && examples[e] == 0) /* all batches of its runs have one size */
+                /* all batches of its runs have one size */
+                if (setups[i].kind == CORES && examples[e] == 0)
                     continue;
                 run_with(&setups[i], &job, &want);
                 job.is_sparse = true;
@@ -238,8 +267,12 @@ static void run_on_workers(uint32_t workers, uint32_t replicas, const struct spa
 static void workers_have_the_bits_of_one_process(void **state)
 {
     static struct sparse_result want;
-    static const struct { uint32_t workers, replicas; int examples; } sizes[] = {
-        { 2, 1, EXAMPLES }, { 2, 2, EXAMPLES }, { 3, 1, EXAMPLES }, { 4, 2, 2 }, { 4, 1, 2 }, { 2, 1, 0 }, { 4, 2, 0 },
+    static const struct {
+        uint32_t workers, replicas;
+        int examples;
+    } sizes[] = {
+        { 2, 1, EXAMPLES }, { 2, 2, EXAMPLES }, { 3, 1, EXAMPLES }, { 4, 2, 2 },
+        { 4, 1, 2 },        { 2, 1, 0 },        { 4, 2, 0 },
     };
     (void)state;
     for (size_t k = 0; k < sizeof exact_rules / sizeof *exact_rules; k++)
@@ -259,7 +292,8 @@ static void workers_have_the_bits_of_one_process(void **state)
         }
 }
 
-/* ---- rules that measure: sums of squares of rows are formed in another order than those of a dense range ---- */
+/* ---- rules that measure: sums of squares of rows are formed in another order than those of a
+   dense range ---- */
 
 static const struct copse_optimizer_params measuring_rules[] = {
     { .kind = COPSE_SGD, .learning_rate = 0.1f, .clip_global_norm = 2.0f },
@@ -272,8 +306,8 @@ static void near(const char *name, const struct sparse_result *is, const struct 
 {
     for (int i = 0; i < TABLE_ROWS * WIDTH; i++)
         if (!(fabsf(is->table[i] - want->table[i]) <= 1e-5f))
-            fail_msg("%s: row %d, column %d is %.9g, not %.9g", name, i / WIDTH, i % WIDTH, (double)is->table[i],
-                     (double)want->table[i]);
+            fail_msg("%s: row %d, column %d is %.9g, not %.9g", name, i / WIDTH, i % WIDTH,
+                     (double)is->table[i], (double)want->table[i]);
     for (int i = 0; i < WIDTH; i++)
         assert_true(fabsf(is->bias[i] - want->bias[i]) <= 1e-5f);
 }
@@ -286,8 +320,10 @@ static void norms_include_the_rows(void **state)
     for (size_t k = 0; k < sizeof measuring_rules / sizeof *measuring_rules; k++) {
         struct sparse_job job = { measuring_rules[k], false, false, EXAMPLES };
         run_with(&setups[0], &job, &want);
-        assert_true((measuring_rules[k].clip_norm > 0 || measuring_rules[k].clip_global_norm == 2.0f) ==
-                    (fabsf(want.table[0] - free_of.table[0]) > 1e-3f && measuring_rules[k].kind == COPSE_SGD));
+        assert_true(
+            (measuring_rules[k].clip_norm > 0 || measuring_rules[k].clip_global_norm == 2.0f) ==
+            (fabsf(want.table[0] - free_of.table[0]) > 1e-3f &&
+             measuring_rules[k].kind == COPSE_SGD));
         job.is_sparse = true;
         for (int i = 0; i < SETUPS; i++) {
             run_with(&setups[i], &job, &is);
@@ -302,8 +338,9 @@ static void norms_include_the_rows(void **state)
 /* The table alone is trained: no dense sum tells of the infinite element. */
 static void a_sum_that_is_not_finite_skips_the_update(void **state)
 {
-    static const struct sparse_job job = { { .kind = COPSE_ADAM, .loss_scale = 2.0f, .groups = "bias: frozen" }, true, false,
-                                           EXAMPLES };
+    static const struct sparse_job job = {
+        { .kind = COPSE_ADAM, .loss_scale = 2.0f, .groups = "bias: frozen" }, true, false, EXAMPLES
+    };
     static struct sparse_result is, want;
     (void)state;
     for (int i = 0; i < SETUPS; i++) {
@@ -361,7 +398,8 @@ static void row_gradient(int batch, double *g, bool *is_touched)
     }
 }
 
-static double change_of(const struct copse_optimizer_params *p, double g, double *a, double *b, int t)
+static double change_of(const struct copse_optimizer_params *p, double g, double *a, double *b,
+                        int t)
 {
     if (p->kind == COPSE_ADAM) {
         *a = 0.9 * *a + 0.1 * g;
@@ -412,7 +450,8 @@ static void lazy_rules_change_the_rows_of_the_batch(void **state)
             run_with(&setups[s], &(struct sparse_job){ rules[k], true, false, EXAMPLES }, &is);
             for (int i = 0; i < TABLE_ROWS * WIDTH; i++)
                 if (!(fabs((double)is.table[i] - want[i]) <= 2e-5))
-                    fail_msg("%s, rule %zu: row %d is %.9g, not %.9g", setups[s].name, k, i / WIDTH, (double)is.table[i], want[i]);
+                    fail_msg("%s, rule %zu: row %d is %.9g, not %.9g", setups[s].name, k, i / WIDTH,
+                             (double)is.table[i], want[i]);
         }
 }
 
@@ -428,7 +467,9 @@ static void measure_segment(const struct copse_segment *segment, struct extent *
     for (size_t i = 0; i < segment->count; i++) {
         const struct copse_command *c = &segment->commands[i];
         if (c->kind == COPSE_COMMAND_DISPATCH)
-            e->groups = e->groups > (uint64_t)c->groups_x * c->groups_y ? e->groups : (uint64_t)c->groups_x * c->groups_y;
+            e->groups = e->groups > (uint64_t)c->groups_x * c->groups_y
+                            ? e->groups
+                            : (uint64_t)c->groups_x * c->groups_y;
         else
             e->moved = e->moved > c->bindings[0].size ? e->moved : c->bindings[0].size;
     }
@@ -471,7 +512,8 @@ static void a_step_has_the_size_of_its_batch(void **state)
 
 /* ---- what is refused ---- */
 
-static void refuses(const struct sparse_job *job, const struct copse_trainer_params *params, copse_status code, const char *word)
+static void refuses(const struct sparse_job *job, const struct copse_trainer_params *params,
+                    copse_status code, const char *word)
 {
     struct table m = { .looks_twice = false };
     copse_trainer *t;
@@ -492,13 +534,15 @@ static void refuses(const struct sparse_job *job, const struct copse_trainer_par
     copse_strategy_release(&st);
 }
 
-static copse_status keep_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static copse_status keep_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                   void *user)
 {
     (void)g, (void)pairs, (void)count, (void)user;
     return COPSE_OK;
 }
 
-static copse_status dense_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status dense_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     struct table *m = user;
     copse_tensor *sum;
@@ -509,26 +553,41 @@ static copse_status dense_loss(copse_graph *g, const copse_batch *in, void *user
 
 static void what_has_no_sparse_form_is_refused(void **state)
 {
-    static const struct { struct copse_optimizer_params p; const char *word; } settings[] = {
-        { { .kind = COPSE_LION }, "lion" }, { { .kind = COPSE_ADAMW }, "adamw" }, { { .kind = COPSE_FTRL }, "ftrl" },
-        { { .kind = COPSE_SGD, .weight_decay = 0.1f }, "weight_decay" }, { { .average = 0.9f }, "average" },
+    static const struct {
+        struct copse_optimizer_params p;
+        const char *word;
+    } settings[] = {
+        { { .kind = COPSE_LION }, "lion" },
+        { { .kind = COPSE_ADAMW }, "adamw" },
+        { { .kind = COPSE_FTRL }, "ftrl" },
+        { { .kind = COPSE_SGD, .weight_decay = 0.1f }, "weight_decay" },
+        { { .average = 0.9f }, "average" },
     };
     const struct sparse_job sgd = { .optimizer = SGD_RULE };
     (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        refuses(&(struct sparse_job){ .optimizer = settings[i].p }, &(struct copse_trainer_params){ .loss = NULL },
-                COPSE_ERR_UNSUPPORTED, settings[i].word);
-    refuses(&sgd, &(struct copse_trainer_params){ .accumulate = 2 }, COPSE_ERR_UNSUPPORTED, "accumulate");
-    refuses(&sgd, &(struct copse_trainer_params){ .transform = keep_gradients }, COPSE_ERR_UNSUPPORTED, "transform");
-    refuses(&sgd, &(struct copse_trainer_params){ .loss = dense_loss }, COPSE_ERR_UNSUPPORTED, "copse_gather");
+        refuses(&(struct sparse_job){ .optimizer = settings[i].p },
+                &(struct copse_trainer_params){ .loss = NULL }, COPSE_ERR_UNSUPPORTED,
+                settings[i].word);
+    refuses(&sgd, &(struct copse_trainer_params){ .accumulate = 2 }, COPSE_ERR_UNSUPPORTED,
+            "accumulate");
+    refuses(&sgd, &(struct copse_trainer_params){ .transform = keep_gradients },
+            COPSE_ERR_UNSUPPORTED, "transform");
+    refuses(&sgd, &(struct copse_trainer_params){ .loss = dense_loss }, COPSE_ERR_UNSUPPORTED,
+            "copse_gather");
 }
 
 /* A group without weight decay, while other variables have it. */
 static void a_group_may_have_no_decay(void **state)
 {
     static struct sparse_result is, want;
-    struct sparse_job job = { { .kind = COPSE_SGD, .learning_rate = 0.1f, .weight_decay = 0.1f, .groups = "table: decay=0" },
-                              false, false, EXAMPLES };
+    struct sparse_job job = { { .kind = COPSE_SGD,
+                                .learning_rate = 0.1f,
+                                .weight_decay = 0.1f,
+                                .groups = "table: decay=0" },
+                              false,
+                              false,
+                              EXAMPLES };
     (void)state;
     run_with(&setups[0], &job, &want);
     job.is_sparse = true;
@@ -541,8 +600,12 @@ static void sparse_variables_are_tables(void **state)
     copse_variable *v;
     copse_strategy *st = make_strategy(&setups[0]);
     (void)state;
-    const struct copse_variable_params line = { .name = "v", .shape = COPSE_SHAPE(3), .is_sparse = true };
-    const struct copse_variable_params whole = { .name = "v", .shape = COPSE_SHAPE(3, 2), .type = COPSE_I32, .is_sparse = true };
+    const struct copse_variable_params line = { .name = "v",
+                                                .shape = COPSE_SHAPE(3),
+                                                .is_sparse = true };
+    const struct copse_variable_params whole = {
+        .name = "v", .shape = COPSE_SHAPE(3, 2), .type = COPSE_I32, .is_sparse = true
+    };
     assert_int_equal(copse_variable_create(st, &line, &v), COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_variable_create(st, &whole, &v), COPSE_ERR_ARGUMENT);
     copse_strategy_release(&st);
@@ -579,7 +642,9 @@ static copse_status resume_in_worker(struct worker *w, copse_strategy *st)
 
 static void workers_resume_lazy_rules(void **state)
 {
-    static const struct sparse_job job = { { .kind = COPSE_ADAM, .learning_rate = 0.01f }, true, false, EXAMPLES };
+    static const struct sparse_job job = {
+        { .kind = COPSE_ADAM, .learning_rate = 0.01f }, true, false, EXAMPLES
+    };
     static struct sparse_result want;
     const char *ids[] = { "host:0", "host:0", "host:0", "host:0" };
     struct worker w[2];
@@ -601,7 +666,9 @@ static void workers_resume_lazy_rules(void **state)
 
 static void a_resumed_run_has_the_same_bits(void **state)
 {
-    static const struct sparse_job job = { { .kind = COPSE_ADAM, .learning_rate = 0.01f }, true, false, EXAMPLES };
+    static const struct sparse_job job = {
+        { .kind = COPSE_ADAM, .learning_rate = 0.01f }, true, false, EXAMPLES
+    };
     static struct sparse_result is, want;
     const char *path = "test_sparse.safetensors";
     (void)state;

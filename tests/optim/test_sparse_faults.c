@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sparse variables on devices that fail: if any call of a step fails, there is one error, and the values are those of
-   whole steps, or the trainer refuses to go on. No worker waits for one that has failed. On the fake backend. */
+/* Sparse variables on devices that fail: if any call of a step fails, there is one error, and the
+   values are those of whole steps, or the trainer refuses to go on. No worker waits for one that
+   has failed. On the fake backend. */
 #include "copse/distribute/sync.h"
 #include "copse/train/audit.h"
 #include "core/train/trainer.h"
@@ -36,7 +37,8 @@ static void make_batches(void)
         }
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct table *m = user;
     copse_tensor *i, *x, *y;
@@ -59,23 +61,35 @@ static const struct rule {
 
 static copse_status make_job(copse_strategy *st, const struct rule *rule, struct table *m)
 {
-    const struct copse_variable_params table = { .name = "table", .shape = COPSE_SHAPE(ROWS, WIDTH), .seed = 3,
-                                                 .initializer = COPSE_INIT_NORMAL, .is_sparse = true };
-    const struct copse_variable_params bias = { .name = "bias", .shape = COPSE_SHAPE(WIDTH), .initializer = COPSE_INIT_ONES };
+    const struct copse_variable_params table = { .name = "table",
+                                                 .shape = COPSE_SHAPE(ROWS, WIDTH),
+                                                 .seed = 3,
+                                                 .initializer = COPSE_INIT_NORMAL,
+                                                 .is_sparse = true };
+    const struct copse_variable_params bias = { .name = "bias",
+                                                .shape = COPSE_SHAPE(WIDTH),
+                                                .initializer = COPSE_INIT_ONES };
     *m = (struct table){ .t = NULL };
     COPSE_TRY(copse_variable_create(st, &table, &m->table));
     COPSE_TRY(copse_variable_create(st, &bias, &m->bias));
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = table_loss, .user = m,
-                                                                       .optimizer = rule->optimizer }, &m->t));
-    return copse_trainer_audit(m->t, &(struct copse_audit_params){ .is_cross_check_off = !rule->checks });
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){ .loss = table_loss,
+                                                                   .user = m,
+                                                                   .optimizer = rule->optimizer },
+                                   &m->t));
+    return copse_trainer_audit(m->t,
+                               &(struct copse_audit_params){ .is_cross_check_off = !rule->checks });
 }
 
 static copse_status step(const struct table *m, uint64_t i)
 {
     struct copse_step_result r;
     const struct copse_column columns[] = { { "ids", COPSE_I32, COPSE_SHAPE(IDS), ids[i % STEPS] },
-                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), factors[i % STEPS] } };
-    COPSE_TRY(copse_trainer_step(m->t, &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = EXAMPLES }));
+                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH),
+                                              factors[i % STEPS] } };
+    COPSE_TRY(copse_trainer_step(
+        m->t,
+        &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = EXAMPLES }));
     return copse_trainer_result(m->t, true, &r);
 }
 
@@ -91,17 +105,21 @@ struct layout {
     const char *const *ids;
     uint32_t count, devices;
 };
-static const char *const one[] = { "fake:0" }, *const two[] = { "fake:0", "fake:1" }, *const shared[] = { "fake:0", "fake:0" },
+static const char *const one[] = { "fake:0" }, *const two[] = { "fake:0", "fake:1" },
+                         *const shared[] = { "fake:0", "fake:0" },
                          *const mixed[] = { "fake:0", "fake:1", "fake:0" };
-static const struct layout layouts[] = { { one, 1, 1 }, { two, 2, 2 }, { shared, 2, 1 }, { mixed, 3, 2 } };
+static const struct layout layouts[] = {
+    { one, 1, 1 }, { two, 2, 2 }, { shared, 2, 1 }, { mixed, 3, 2 }
+};
 
 static void open_fakes(void)
 {
     fake_reset();
     copse_fake.device_count = 2;
-    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true,
-                                                                  .cache = { .get = get_kept, .put = keep } },
-                                  fake_backends, &ctx));
+    OK(copse__context_create_with(
+        &(struct copse_context_params){ .no_self_test = true,
+                                        .cache = { .get = get_kept, .put = keep } },
+        fake_backends, &ctx));
 }
 
 static void close_fakes(void)
@@ -143,7 +161,10 @@ struct fault {
     uint64_t step;
 };
 
-static const struct { enum fake_fn fn; copse_status code; } faults[] = {
+static const struct {
+    enum fake_fn fn;
+    copse_status code;
+} faults[] = {
     { FAKE_WRITE, COPSE_ERR_INTERNAL },         { FAKE_READ, COPSE_ERR_INTERNAL },
     { FAKE_ENCODE, COPSE_ERR_INTERNAL },        { FAKE_REPLAY, COPSE_ERR_NO_MEMORY },
     { FAKE_SUBMIT, COPSE_ERR_INTERNAL },        { FAKE_WAIT, COPSE_ERR_INTERNAL },
@@ -180,7 +201,8 @@ static void check_after(struct table *m, const struct layout *l, const struct va
     unchanged++;
 }
 
-static bool is_reported(const struct layout *l, const struct rule *rule, const struct fault *f, const struct values *want)
+static bool is_reported(const struct layout *l, const struct rule *rule, const struct fault *f,
+                        const struct values *want)
 {
     struct table m;
     copse_strategy *st;
@@ -214,7 +236,8 @@ static void every_call_of_a_step_may_fail(void **state)
             expect(&layouts[l], &rules[k], want);
             for (uint32_t i = 0; i < FAULTS * layouts[l].devices; i++)
                 for (uint64_t s = 0; s < (rules[k].checks ? 1u : 2u); s++) {
-                    struct fault f = { faults[i % FAULTS].fn, faults[i % FAULTS].code, i / FAULTS, 1, s };
+                    struct fault f = { faults[i % FAULTS].fn, faults[i % FAULTS].code, i / FAULTS,
+                                       1, s };
                     const uint32_t each = rules[k].checks ? 7 : 1;
                     while (f.n < MOST_CALLS && is_reported(&layouts[l], &rules[k], &f, want))
                         f.n += each;
@@ -222,7 +245,8 @@ static void every_call_of_a_step_may_fail(void **state)
                     count += f.n / each;
                 }
         }
-    print_message("%u faults: %u updates were cut short, %u changed nothing\n", count, cut_short, unchanged);
+    print_message("%u faults: %u updates were cut short, %u changed nothing\n", count, cut_short,
+                  unchanged);
     assert_true(count > 500 && cut_short > 50 && unchanged > 200);
 }
 
@@ -250,7 +274,8 @@ static copse_status fail_in_worker(struct worker *w, copse_strategy *st)
         o->status = step(&m, i);
         snprintf(o->text, sizeof o->text, "%s", o->status ? copse_last_error() : "");
         if (i == of_worker.step && w->rank == of_worker.device)
-            memset(copse_fake.devices[w->rank].faults, 0, sizeof copse_fake.devices[w->rank].faults);
+            memset(copse_fake.devices[w->rank].faults, 0,
+                   sizeof copse_fake.devices[w->rank].faults);
     }
     o->done = copse_trainer_steps(m.t);
     o->again = o->status ? step(&m, o->done) : COPSE_OK;
@@ -275,11 +300,12 @@ static bool is_reported_by_both(const struct fault *f)
     for (uint32_t v = 0; v < 2; v++)
         if (outcomes[v].status == COPSE_ERR_TIMEOUT || strchr(outcomes[v].text, '\n') ||
             (outcomes[v].status == COPSE_OK) != (outcomes[v].text[0] == '\0'))
-            fail_msg("function %d, call %u: worker %u: %s: %s", (int)f->fn, f->n, v, copse_status_name(outcomes[v].status),
-                     outcomes[v].text);
+            fail_msg("function %d, call %u: worker %u: %s: %s", (int)f->fn, f->n, v,
+                     copse_status_name(outcomes[v].status), outcomes[v].text);
     if (mine->status != COPSE_OK && (mine->status != f->code || other->status == COPSE_OK))
-        fail_msg("function %d, call %u: %s: %s; the other worker: %s: %s", (int)f->fn, f->n, copse_status_name(mine->status),
-                 mine->text, copse_status_name(other->status), other->text);
+        fail_msg("function %d, call %u: %s: %s; the other worker: %s: %s", (int)f->fn, f->n,
+                 copse_status_name(mine->status), mine->text, copse_status_name(other->status),
+                 other->text);
     if (mine->again == COPSE_OK && other->again == COPSE_OK) {
         assert_int_equal(mine->done, other->done);
         assert_memory_equal(&mine->values, &other->values, sizeof mine->values);
@@ -295,7 +321,8 @@ static void no_worker_waits_for_one_that_failed(void **state)
     for (size_t k = 0; k < 2; k++)
         for (uint32_t i = 0; i < 2 * FAULTS; i++)
             for (uint64_t s = 0; s < 2; s++) {
-                struct fault f = { faults[i % FAULTS].fn, faults[i % FAULTS].code, i / FAULTS, 1, s };
+                struct fault f = { faults[i % FAULTS].fn, faults[i % FAULTS].code, i / FAULTS, 1,
+                                   s };
                 job_rule = &rules[k];
                 while (f.n < MOST_CALLS && is_reported_by_both(&f))
                     f.n++;

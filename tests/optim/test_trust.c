@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* LARS and LAMB: the norms are those of whole variables, over all replicas and workers, under every strategy. Gradients are
-   whole numbers, so that their sums have no error: results must have the same bits however they are formed. */
+/* LARS and LAMB: the norms are those of whole variables, over all replicas and workers, under every
+   strategy. Gradients are whole numbers, so that their sums have no error: results must have the
+   same bits however they are formed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,13 +13,22 @@
 #include <cmocka.h>
 
 #include "copse/train/slots.h"
-#include "prover/conformance/mode.h"
 #include "core/rule/rule.h"
+#include "prover/conformance/mode.h"
 #include "tests/rig/gradient_rig.h"
 
-#define LARS { .kind = COPSE_LARS, .learning_rate = 0.5f, .trust = 0.02f, .weight_decay = 0.125f }
-#define LAMB { .kind = COPSE_LAMB, .learning_rate = 0.02f, .weight_decay = 0.125f }
-#define OWN  { .kind = COPSE_LAMB, .learning_rate = 0.02f, .groups = "small: decay=0.5, rate=2" }
+#define LARS                                                                              \
+    {                                                                                     \
+        .kind = COPSE_LARS, .learning_rate = 0.5f, .trust = 0.02f, .weight_decay = 0.125f \
+    }
+#define LAMB                                                               \
+    {                                                                      \
+        .kind = COPSE_LAMB, .learning_rate = 0.02f, .weight_decay = 0.125f \
+    }
+#define OWN                                                                              \
+    {                                                                                    \
+        .kind = COPSE_LAMB, .learning_rate = 0.02f, .groups = "small: decay=0.5, rate=2" \
+    }
 
 /* ---- the truth ---- */
 
@@ -36,8 +46,9 @@ static void run_truth(const struct copse_optimizer_params *p, int steps, double 
             g[i % ALL] += (double)data_x[(t - 1) % SETS][i];
         for (int k = 0; k < TRAINED; k++) {
             const int at = starts[k];
-            const struct copse_conform_variable v = { (size_t)counts[k], value + at,
-                                                      { slots[0] + at, slots[1] + at, slots[2] + at }, size };
+            const struct copse_conform_variable v = {
+                (size_t)counts[k], value + at, { slots[0] + at, slots[1] + at, slots[2] + at }, size
+            };
             copse__conform_update(&rule, t, g + at, &v);
         }
     }
@@ -77,8 +88,8 @@ static void run_on(const struct setup *s, const struct job *job, struct result *
 
 static void norms_are_those_of_whole_variables(void **state)
 {
-    static const struct job jobs[] = { { LARS, 1, 1 }, { LARS, 1, 10 }, { LARS, 1, MOST }, { LAMB, 1, 1 }, { LAMB, 1, 10 },
-                                       { LAMB, 1, MOST } };
+    static const struct job jobs[] = { { LARS, 1, 1 }, { LARS, 1, 10 }, { LARS, 1, MOST },
+                                       { LAMB, 1, 1 }, { LAMB, 1, 10 }, { LAMB, 1, MOST } };
     static struct result is;
     static double want[ALL];
     (void)state;
@@ -90,15 +101,18 @@ static void norms_are_those_of_whole_variables(void **state)
             run_on(&setups[s], &jobs[k], &is);
             for (int i = 0; i < ALL; i++)
                 if (!(fabs((double)is.value[i] - want[i]) <= 4e-7 * (10 + jobs[k].steps)))
-                    fail_msg("%s, %s, %d steps: value %d is %.9g, not %.9g", jobs[k].optimizer.kind == COPSE_LARS ? "lars" : "lamb",
-                             setups[s].name, jobs[k].steps, i, (double)is.value[i], want[i]);
+                    fail_msg("%s, %s, %d steps: value %d is %.9g, not %.9g",
+                             jobs[k].optimizer.kind == COPSE_LARS ? "lars" : "lamb", setups[s].name,
+                             jobs[k].steps, i, (double)is.value[i], want[i]);
         }
 }
 
 /* LARS has only products and sums; the roots and quotients of LAMB are rounded by each device. */
 static void every_strategy_has_the_same_bits(void **state)
 {
-    static const struct job jobs[] = { { LARS, 1, 10 }, { LARS, 3, 4 }, { LAMB, 1, 10 }, { LAMB, 3, 4 }, { OWN, 1, 4 } };
+    static const struct job jobs[] = {
+        { LARS, 1, 10 }, { LARS, 3, 4 }, { LAMB, 1, 10 }, { LAMB, 3, 4 }, { OWN, 1, 4 }
+    };
     static struct result want, is;
     (void)state;
     for (size_t k = 0; k < COPSE_COUNT(jobs); k++) {
@@ -129,7 +143,8 @@ static void workers_have_the_same_bits(void **state)
         run_on(&setups[0], &jobs[k], &want);
         for (uint32_t workers = 2; workers <= 3; workers++)
             for (uint32_t replicas = 1; replicas <= 2; replicas++) {
-                run_workers_over(&copse__transport_local, w, workers, replicas, &jobs[k], run_in_worker);
+                run_workers_over(&copse__transport_local, w, workers, replicas, &jobs[k],
+                                 run_in_worker);
                 assert_all_ok(w, workers);
                 for (uint32_t v = 0; v < workers; v++)
                     same("workers", &of_worker[v], &want);
@@ -138,7 +153,8 @@ static void workers_have_the_same_bits(void **state)
 }
 
 /* Row 0 of the first set has `x` at element `at` while the job runs. */
-static void run_special(const struct setup *s, const struct job *job, int at, float x, struct result *out)
+static void run_special(const struct setup *s, const struct job *job, int at, float x,
+                        struct result *out)
 {
     const float kept = data_x[0][at];
     data_x[0][at] = x;
@@ -209,7 +225,8 @@ static void zeros_have_the_factor_one(void **state)
     assert_true(copse__rule_trust(&rule, 4.0, 8.0, 0.5f) == (float)((double)0.02f * 8.0 / 3.0));
     assert_true(isnan(copse__rule_trust(&rule, (double)NAN, 2.0, 1.0f)));
     OK(copse__rule_init(&(struct copse_optimizer_params)LAMB, &rule));
-    assert_true(copse__rule_trust(&rule, 3.0, 0.0, 1.0f) == 1.0f && copse__rule_trust(&rule, 0.0, 3.0, 1.0f) == 1.0f);
+    assert_true(copse__rule_trust(&rule, 3.0, 0.0, 1.0f) == 1.0f &&
+                copse__rule_trust(&rule, 0.0, 3.0, 1.0f) == 1.0f);
     assert_true(copse__rule_trust(&rule, 4.0, 2.0, 0.125f) == 0.5f);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs what parity.py asks for through the public API: a request per line on stdin, an answer per line on
-   stdout. A request is a command, its words and its arrays, parted by blanks; an array is
-   <f|i>:<dims,...>:<values,...>, floats in hexadecimal. An answer is "ok" and arrays, or "error", the name of
-   the status and its text. */
+/* Runs what parity.py asks for through the public API: a request per line on stdin, an answer per
+   line on stdout. A request is a command, its words and its arrays, parted by blanks; an array is
+   <f|i>:<dims,...>:<values,...>, floats in hexadecimal. An answer is "ok" and arrays, or "error",
+   the name of the status and its text. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,17 +230,28 @@ static const struct {
     const char *name;
     command_fn *run;
 } commands[] = {
-    { "strategy", strategy_command },   { "devices", devices_command },
-    { "version", version_command },     { "reduce", reduce_command },
-    { "run", run_command },             { "merge", merge_command },
-    { "all_reduce", all_reduce_command }, { "variable", variable_command },
-    { "replica", replica_command },     { "cross", cross_command },
-    { "update", update_command },       { "read", read_command },
-    { "components", components_command }, { "optimizer", optimizer_command },
-    { "apply", apply_command },         { "network", network_command },
-    { "step", step_command },           { "save", save_command },
-    { "restore", restore_command },     { "split", split_command },
-    { "clip", clip_command },           { "scatter", scatter_command },
+    { "strategy", strategy_command },
+    { "devices", devices_command },
+    { "version", version_command },
+    { "reduce", reduce_command },
+    { "run", run_command },
+    { "merge", merge_command },
+    { "all_reduce", all_reduce_command },
+    { "variable", variable_command },
+    { "replica", replica_command },
+    { "cross", cross_command },
+    { "update", update_command },
+    { "read", read_command },
+    { "components", components_command },
+    { "optimizer", optimizer_command },
+    { "apply", apply_command },
+    { "network", network_command },
+    { "step", step_command },
+    { "save", save_command },
+    { "restore", restore_command },
+    { "split", split_command },
+    { "clip", clip_command },
+    { "scatter", scatter_command },
 };
 
 static copse_status run_request(struct parity *p, const struct request *r)

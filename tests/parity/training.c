@@ -85,7 +85,8 @@ static copse_status network_loss(copse_graph *g, const copse_batch *in, void *us
     copse_tensor *w[6] = { NULL }, *h;
     for (int i = 0; i < (p->is_normalised ? 6 : 4); i++)
         w[i] = copse_variable_tensor(p->weights[i]);
-    COPSE_TRY(copse_dense(g, rig_x(in), w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH, &h));
+    COPSE_TRY(
+        copse_dense(g, rig_x(in), w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH, &h));
     if (p->is_normalised) {
         const uint32_t axis = 0;
         const struct copse_batch_norm norm = { .gamma = w[4], .beta = w[5] };
@@ -122,10 +123,12 @@ copse_status network_command(struct parity *p, const struct request *r)
 copse_status step_command(struct parity *p, const struct request *r)
 {
     struct copse_step_result result;
-    const struct copse_host_batch batch = { COPSE_COLUMNS(
-                                                { "x", COPSE_F32, COPSE_SHAPE(r->arrays[0].shape.dims[1]), r->arrays[0].values },
-                                                { "y", COPSE_I32, COPSE_SCALAR, r->arrays[1].values }),
-                                            .count = r->arrays[1].count };
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS(
+            { "x", COPSE_F32, COPSE_SHAPE(r->arrays[0].shape.dims[1]), r->arrays[0].values },
+            { "y", COPSE_I32, COPSE_SCALAR, r->arrays[1].values }),
+        .count = r->arrays[1].count
+    };
     COPSE_TRY(copse_trainer_step(p->trainer, &batch));
     COPSE_TRY(copse_trainer_result(p->trainer, true, &result));
     return say_number(result.loss);
@@ -158,7 +161,8 @@ static copse_status walk(copse_distributed *d)
 /* split RULE BATCH ROWS: rows 0, 1, ... of an epoch, an array for every step and replica */
 copse_status split_command(struct parity *p, const struct request *r)
 {
-    struct copse_array_view rows = { .type = COPSE_ELEMENT_F32, .rank = 2,
+    struct copse_array_view rows = { .type = COPSE_ELEMENT_F32,
+                                     .rank = 2,
                                      .shape = { (size_t)atoi(r->words[3]), 1 } };
     struct copse_distributed_params params = {
         .input = { .replicas = copse_strategy_replicas(p->st) },
@@ -170,8 +174,8 @@ copse_status split_command(struct parity *p, const struct request *r)
     rows.data = values;
     for (size_t i = 0; values && i < rows.shape[0]; i++)
         values[i] = (float)i;
-    copse_status s = values ? copse_shard_rule_parse(r->words[1], &params.rule)
-                            : COPSE_ERR_NO_MEMORY;
+    copse_status s =
+        values ? copse_shard_rule_parse(r->words[1], &params.rule) : COPSE_ERR_NO_MEMORY;
     if (s == COPSE_OK)
         s = copse_dataset_create(p->ctx, &rows, NULL, &plain, &params.data);
     if (s == COPSE_OK)
@@ -203,10 +207,11 @@ static copse_status clip(struct parity *p, const struct request *r, copse_graph 
     for (size_t i = 0; i < r->array_count; i++)
         outputs[i] = pairs[i].gradient;
     COPSE_TRY(copse_device_open(p->ctx, r->words[1], NULL, &device));
-    const copse_status made = copse_function_create(
-        device,
-        &(struct copse_function_params){ .graph = g, .outputs = outputs,
-                                         .output_count = r->array_count }, f);
+    const copse_status made =
+        copse_function_create(device,
+                              &(struct copse_function_params){
+                                  .graph = g, .outputs = outputs, .output_count = r->array_count },
+                              f);
     copse_device_release(&device);
     COPSE_TRY(made);
     for (size_t i = 0; i < r->array_count; i++)

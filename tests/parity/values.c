@@ -29,8 +29,8 @@ copse_status reduce_command(struct parity *p, const struct request *r)
     const int axis = atoi(r->words[2]);
     copse_value *v, *out;
     COPSE_TRY(given(p, r, strcmp(r->words[3], "plain") == 0, &v));
-    copse_status s = copse_strategy_reduce(p->st, op, v,
-                                           strcmp(r->words[2], "none") == 0 ? NULL : &axis, &out);
+    copse_status s =
+        copse_strategy_reduce(p->st, op, v, strcmp(r->words[2], "none") == 0 ? NULL : &axis, &out);
     copse_value_release(&v);
     COPSE_TRY(s);
     s = say_value(out);
@@ -262,8 +262,9 @@ static copse_status slices_of(const struct call *c, const struct array *indices,
 static copse_status scatter(const struct call *c, const struct array *indices)
 {
     static const char *const names[] = { "add", "sub", "update", "mul", "div", "min", "max", NULL };
-    static assign_fn *const functions[] = { copse_scatter_add, copse_scatter_sub, copse_scatter_update,
-                                            copse_scatter_mul, copse_scatter_div, copse_scatter_min,
+    static assign_fn *const functions[] = { copse_scatter_add,    copse_scatter_sub,
+                                            copse_scatter_update, copse_scatter_mul,
+                                            copse_scatter_div,    copse_scatter_min,
                                             copse_scatter_max };
     const size_t i = place_of(c->r->words[2], names);
     copse_value *slices;
@@ -283,7 +284,8 @@ static copse_status scatters(copse_replica_context *rc, copse_value *const *args
     return scatter(c, &c->r->arrays[2 * copse_replica_id(rc)]);
 }
 
-/* scatter NAME add|sub|update|mul|div|min|max each INDICES VALUES..., a pair for every replica; or outside INDICES VALUES */
+/* scatter NAME add|sub|update|mul|div|min|max each INDICES VALUES..., a pair for every replica; or
+   outside INDICES VALUES */
 copse_status scatter_command(struct parity *p, const struct request *r)
 {
     struct call c = { .p = p, .r = r, .variable = find_variable(p, r->words[1]) };

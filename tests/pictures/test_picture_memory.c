@@ -21,7 +21,8 @@ static size_t asked, peak;
 
 static void *count(void *user, void *bytes, size_t size)
 {
-    struct block *old = bytes != NULL ? (struct block *)((char *)bytes - offsetof(struct block, bytes)) : NULL;
+    struct block *old =
+        bytes != NULL ? (struct block *)((char *)bytes - offsetof(struct block, bytes)) : NULL;
     (void)user;
     asked -= old != NULL ? old->size : 0;
     asked += size;
@@ -65,7 +66,8 @@ static void put(const void *bytes, size_t size)
 
 static void put_u32(uint32_t v)
 {
-    put((const uint8_t[]){ (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v }, 4);
+    put((const uint8_t[]){ (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v },
+        4);
 }
 
 static void put_chunk(const char *name, const void *body, uint32_t size)
@@ -79,9 +81,19 @@ static void put_chunk(const char *name, const void *body, uint32_t size)
 
 static void begin_png(uint32_t width, uint32_t height, int depth, int type, int interlaced)
 {
-    uint8_t head[13] = { (uint8_t)(width >> 24), (uint8_t)(width >> 16), (uint8_t)(width >> 8), (uint8_t)width,
-                         (uint8_t)(height >> 24), (uint8_t)(height >> 16), (uint8_t)(height >> 8), (uint8_t)height,
-                         (uint8_t)depth, (uint8_t)type, 0, 0, (uint8_t)interlaced };
+    uint8_t head[13] = { (uint8_t)(width >> 24),
+                         (uint8_t)(width >> 16),
+                         (uint8_t)(width >> 8),
+                         (uint8_t)width,
+                         (uint8_t)(height >> 24),
+                         (uint8_t)(height >> 16),
+                         (uint8_t)(height >> 8),
+                         (uint8_t)height,
+                         (uint8_t)depth,
+                         (uint8_t)type,
+                         0,
+                         0,
+                         (uint8_t)interlaced };
     length = 0;
     put("\x89PNG\r\n\x1a\n", 8);
     put_chunk("IHDR", head, sizeof head);
@@ -108,7 +120,9 @@ static void read_file(void)
 
 static void test_a_png_without_pixels(void **state)
 {
-    static const struct { int depth, type; } kinds[] = {
+    static const struct {
+        int depth, type;
+    } kinds[] = {
         { 8, 0 }, { 16, 0 }, { 8, 2 }, { 16, 2 }, { 16, 4 }, { 8, 6 }, { 16, 6 },
     };
     (void)state;
@@ -123,7 +137,8 @@ static void test_a_png_without_pixels(void **state)
                 FAILS(COPSE_ERR_FORMAT, load(has_pixels),
                       "claims.png has 8192 x 8192 pixels in 65 bytes: it is damaged or cut off");
                 if (peak > SMALL)
-                    fail_msg("depth %d, type %d: %zu bytes of memory", kinds[i].depth, kinds[i].type, peak);
+                    fail_msg("depth %d, type %d: %zu bytes of memory", kinds[i].depth,
+                             kinds[i].type, peak);
             }
         }
 }
@@ -205,7 +220,8 @@ static void test_a_jpeg_without_pixels(void **state)
     read_file();
     file[frame() + 1] = 0xc9;
     write_file("coded.jpg");
-    FAILS(COPSE_ERR_FORMAT, load(true), "coded.jpg is a JPEG with arithmetic coding; convert it, such as by jpegtran");
+    FAILS(COPSE_ERR_FORMAT, load(true),
+          "coded.jpg is a JPEG with arithmetic coding; convert it, such as by jpegtran");
 }
 
 /* ---- real pictures that are packed most ---- */
@@ -215,13 +231,15 @@ static void test_flat_pictures_are_read(void **state)
     (void)state;
     snprintf(path, sizeof path, "%.200s/flat.png", temp_folder);
     for (int interlaced = 0; interlaced < 2; interlaced++) {
-        png_write(path, &(struct png_file){ 2048, 2048, .is_interlaced = interlaced, .rows = flat, .row_bytes = 2048 });
+        png_write(path, &(struct png_file){ 2048, 2048, .is_interlaced = interlaced, .rows = flat,
+                                            .row_bytes = 2048 });
         OK(load(true));
     }
     snprintf(path, sizeof path, "%.200s/flat.jpg", temp_folder);
     for (int progressive = 0; progressive < 2; progressive++)
         for (int channels = 1; channels <= 3; channels += 2) {
-            jpeg_write(path, &(struct jpeg_file){ channels == 1 ? 2048 : 1024, 1024, channels, progressive, 0, flat });
+            jpeg_write(path, &(struct jpeg_file){ channels == 1 ? 2048 : 1024, 1024, channels,
+                                                  progressive, 0, flat });
             OK(load(true));
         }
 }
@@ -229,8 +247,10 @@ static void test_flat_pictures_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_png_without_pixels),  cmocka_unit_test(test_chunks_that_are_not_used),
-        cmocka_unit_test(test_a_chunk_longer_than_the_file), cmocka_unit_test(test_a_jpeg_without_pixels),
+        cmocka_unit_test(test_a_png_without_pixels),
+        cmocka_unit_test(test_chunks_that_are_not_used),
+        cmocka_unit_test(test_a_chunk_longer_than_the_file),
+        cmocka_unit_test(test_a_jpeg_without_pixels),
         cmocka_unit_test(test_flat_pictures_are_read),
     };
     return cmocka_run_group_tests(tests, begin, end);

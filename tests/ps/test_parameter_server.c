@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameter servers of this process: one copy of each variable, several replicas, every optimizer. */
+/* Parameter servers of this process: one copy of each variable, several replicas, every
+   optimizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@
 #include "tests/rig/replica_rig.h"
 #include "tests/rig/train_model.h"
 
-/* Replicas on the host, or on all devices found in turn; variables on the host or on the last device. */
+/* Replicas on the host, or on all devices found in turn; variables on the host or on the last
+   device. */
 static copse_strategy *served(uint32_t replicas, bool is_mixed)
 {
     const char *ids[MAX_RANKS];
@@ -109,10 +111,10 @@ static void ps_5(void **state)
     assert_int_equal(copse_partition_fixed_shards(COPSE_SHAPE(1), 2), 1);
     assert_int_equal(copse_partition_fixed_shards(COPSE_SCALAR, 5), 1);
     /* rows of 12 bytes */
-    assert_int_equal(copse_partition_min_size(wide, 13, 0), 5);  /* two rows each */
-    assert_int_equal(copse_partition_min_size(wide, 37, 0), 2);  /* four rows fit twice */
+    assert_int_equal(copse_partition_min_size(wide, 13, 0), 5); /* two rows each */
+    assert_int_equal(copse_partition_min_size(wide, 37, 0), 2); /* four rows fit twice */
     assert_int_equal(copse_partition_min_size(wide, 1 << 20, 0), 1);
-    assert_int_equal(copse_partition_max_size(wide, 37, 0), 4);  /* three rows: 3, 3, 2, 2 */
+    assert_int_equal(copse_partition_max_size(wide, 37, 0), 4); /* three rows: 3, 3, 2, 2 */
     assert_int_equal(copse_partition_max_size(wide, 1, 0), 10);
     for (uint32_t rows = 1; rows <= 12; rows++)
         for (uint32_t n = 1; n <= rows; n++) {
@@ -132,8 +134,9 @@ static void ps_5(void **state)
 static void test_parts_are_one_variable(void **state)
 {
     (void)state;
-    const struct copse_variable_params params = { .name = "p", .shape = COPSE_SHAPE(7, 5),
-                                                  .initializer = COPSE_INIT_GLOROT_UNIFORM, .seed = 4 };
+    const struct copse_variable_params params = {
+        .name = "p", .shape = COPSE_SHAPE(7, 5), .initializer = COPSE_INIT_GLOROT_UNIFORM, .seed = 4
+    };
     float whole[35], parts[35];
     for (int mixed = 0; mixed < 2; mixed++)
         for (uint32_t shards = 1; shards <= 9; shards += 2) {
@@ -207,11 +210,13 @@ static void test_update_runs_once(void **state)
         copse_strategy *st = served(3, true);
         copse_variable *v;
         int calls = 0;
-        OK(copse_variable_create(st,
-                                 &(struct copse_variable_params){
-                                     .name = "v", .shape = COPSE_SCALAR,
-                                     .synchronization = (copse_synchronization)s, .is_frozen = true },
-                                 &v));
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){ .name = "v",
+                                             .shape = COPSE_SCALAR,
+                                             .synchronization = (copse_synchronization)s,
+                                             .is_frozen = true },
+            &v));
         copse_value *five = scalar(5.0f);
         void *user[] = { v, &calls };
         OK(copse_strategy_update(st, v, add_five, &five, 1, user, NULL));
@@ -243,10 +248,12 @@ static void ps_7(void **state)
     const char *ids[] = { "host:0", "host:0" };
     copse_strategy *st, *other = strategy_of(2, false);
     copse_variable *v, *w;
-    FAILS(COPSE_ERR_ARGUMENT, copse_parameter_server_create(ctx, NULL, ids, 0, NULL, &st), "0 replicas");
+    FAILS(COPSE_ERR_ARGUMENT, copse_parameter_server_create(ctx, NULL, ids, 0, NULL, &st),
+          "0 replicas");
     FAILS(COPSE_ERR_NO_DEVICE,
           copse_parameter_server_create(
-              ctx, NULL, ids, 2, &(struct copse_strategy_params){ .parameter_device = "host:9" }, &st),
+              ctx, NULL, ids, 2, &(struct copse_strategy_params){ .parameter_device = "host:9" },
+              &st),
           "host:9");
     st = served(2, false);
     v = number(st, "v", 1.0f, COPSE_AGGREGATION_NONE);
@@ -265,9 +272,11 @@ static void ps_7(void **state)
     /* updates of several components, of nothing, and of another strategy's variable */
     int calls = 0;
     void *user[] = { v, &calls };
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, v, add_five, &each, 1, user, NULL), "runs once");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, v, add_five, &each, 1, user, NULL),
+          "runs once");
     OK(copse_strategy_reduce_to(st, COPSE_REDUCE_SUM, each, NULL, &both));
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, v, add_five, &both, 1, user, NULL), "runs once");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, v, add_five, &both, 1, user, NULL),
+          "runs once");
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, NULL, add_five, NULL, 0, user, NULL),
           "no variable, it is NULL");
     w = number(other, fresh("w"), 1.0f, COPSE_AGGREGATION_NONE);
@@ -275,8 +284,10 @@ static void ps_7(void **state)
           "another strategy");
     assert_int_equal(calls, 0);
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_variable_create(st, &(struct copse_variable_params){ .name = "u", .shape = COPSE_SCALAR,
-                                                                     .colocate_with = w }, &v),
+          copse_variable_create(st,
+                                &(struct copse_variable_params){
+                                    .name = "u", .shape = COPSE_SCALAR, .colocate_with = w },
+                                &v),
           "another strategy");
     assert_int_equal(copse_variable_server(w), COPSE_NO_SERVER);
     assert_int_equal(copse_parameter_servers(other), 0);
@@ -290,8 +301,11 @@ static void ps_7(void **state)
 
 static struct run mixture(uint32_t replicas, copse_optimizer_kind kind)
 {
-    struct run r = { .device_count = replicas, .steps = 50, .batch = 32,
-                     .optimizer = { .kind = kind }, .is_served = true };
+    struct run r = { .device_count = replicas,
+                     .steps = 50,
+                     .batch = 32,
+                     .optimizer = { .kind = kind },
+                     .is_served = true };
     for (uint32_t i = 0; i < replicas; i++)
         r.devices[i] = found[i % found_count];
     return r;
@@ -317,7 +331,8 @@ static void test_training(void **state)
                 const double far = model_distance(one, many);
                 if (!(far <= 1e-5))
                     fail_msg("%u replicas, variables on %s: %g", replicas,
-                             r.strategy.parameter_device ? r.strategy.parameter_device : "host:0", far);
+                             r.strategy.parameter_device ? r.strategy.parameter_device : "host:0",
+                             far);
                 free(many);
             }
         free(one);
@@ -360,11 +375,9 @@ static void begin(struct trained *x, bool is_served, uint32_t replicas)
     else
         OK(copse_mirrored_create(ctx, ids, replicas, NULL, &x->st));
     OK(model_create(&x->m, x->st));
-    OK(copse_trainer_create(x->st,
-                            &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &x->m,
-                                                            .seed = 3 },
-                            &x->t));
+    OK(copse_trainer_create(
+        x->st, &(struct copse_trainer_params){ .loss = model_loss, .user = &x->m, .seed = 3 },
+        &x->t));
 }
 
 static void end(struct trained *x)
@@ -382,7 +395,9 @@ static double steps(struct trained *x, uint32_t first, uint32_t count)
     model_data(examples, classes);
     for (uint32_t i = first; i < first + count; i++) {
         const size_t row = (size_t)i * 32 % (MODEL_ROWS - 32);
-        OK(copse_trainer_step(x->t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, examples + row * MODEL_IN, classes + row), .count = 32 }));
+        OK(copse_trainer_step(
+            x->t, &(struct copse_host_batch){
+                      RIG_XY(MODEL_IN, examples + row * MODEL_IN, classes + row), .count = 32 }));
         OK(copse_trainer_result(x->t, true, &result));
     }
     return result.loss;
@@ -403,7 +418,8 @@ static void assert_same(struct trained *a, struct trained *b)
     }
 }
 
-/* A checkpoint is the same file whatever the strategy: a run goes on from either with the same bits. */
+/* A checkpoint is the same file whatever the strategy: a run goes on from either with the same
+   bits. */
 static void test_checkpoints(void **state)
 {
     char path[64];
@@ -429,7 +445,8 @@ static void test_checkpoints(void **state)
     unlink(path);
 }
 
-/* What changes a variable between steps is seen by the next one, and evaluation reads the newest. */
+/* What changes a variable between steps is seen by the next one, and evaluation reads the
+   newest. */
 static void test_changes_reach_the_replicas(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameter servers across workers, as threads of this process: where variables stand, what all change
-   together, that nobody waits for anybody, and training. */
+/* Parameter servers across workers, as threads of this process: where variables stand, what all
+   change together, that nobody waits for anybody, and training. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@
 #include "tests/rig/server_rig.h"
 
 static copse_status make(copse_strategy *st, const char *name, float value,
-                         copse_aggregation aggregation, copse_variable *beside, copse_variable **out)
+                         copse_aggregation aggregation, copse_variable *beside,
+                         copse_variable **out)
 {
     return copse_variable_create(st,
                                  &(struct copse_variable_params){ .name = name,
@@ -39,7 +40,8 @@ static copse_status place_six(struct job *job, uint32_t worker, copse_strategy *
     CHECK(copse_parameter_device(st) == NULL);
     CHECK(copse_strategy_replicas_in_sync(st) == job->replicas);
     for (int i = 0; i < 6; i++) {
-        COPSE_TRY(make(st, names[i], (float)i, COPSE_AGGREGATION_NONE, i == 2 ? v[1] : NULL, &v[i]));
+        COPSE_TRY(
+            make(st, names[i], (float)i, COPSE_AGGREGATION_NONE, i == 2 ? v[1] : NULL, &v[i]));
         CHECK(copse_variable_server(v[i]) == servers[i]);
     }
     for (int i = 0; i < 6; i++) {
@@ -85,8 +87,11 @@ static void ps_3(void **state)
     (void)state;
     for (uint32_t workers = 1; workers <= 3; workers++)
         for (uint32_t replicas = 1; replicas <= 3; replicas++) {
-            struct job job = { .workers = workers, .servers = 1 + workers % 2, .replicas = replicas,
-                               .is_mixed = workers == 2, .work = add_ones };
+            struct job job = { .workers = workers,
+                               .servers = 1 + workers % 2,
+                               .replicas = replicas,
+                               .is_mixed = workers == 2,
+                               .work = add_ones };
             run_job(&job);
             assert_all_done(&job);
             for (uint32_t w = 0; w < workers; w++) {
@@ -121,13 +126,17 @@ static copse_status add_to_parts(struct job *job, uint32_t worker, copse_strateg
     copse_value *read;
     size_t count;
     set_links(st);
-    COPSE_TRY(copse_partitioned_create(st,
-                                       &(struct copse_variable_params){
-                                           .name = "p", .shape = COPSE_SHAPE(2), .values = first,
-                                           .is_frozen = true, .aggregation = COPSE_AGGREGATION_SUM },
-                                       copse_partition_fixed_shards(COPSE_SHAPE(2), 2), &p));
+    COPSE_TRY(copse_partitioned_create(
+        st,
+        &(struct copse_variable_params){ .name = "p",
+                                         .shape = COPSE_SHAPE(2),
+                                         .values = first,
+                                         .is_frozen = true,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        copse_partition_fixed_shards(COPSE_SHAPE(2), 2), &p));
     copse_partitioned_parts(p, &parts, &count);
-    CHECK(count == 2 && copse_variable_server(parts[0]) == 0 && copse_variable_server(parts[1]) == 1);
+    CHECK(count == 2 && copse_variable_server(parts[0]) == 0 &&
+          copse_variable_server(parts[1]) == 1);
     CHECK(strcmp(copse_variable_name(parts[1]), "p/part_1") == 0);
     COPSE_TRY(copse_strategy_run(st, add_rows, NULL, 0, p, NULL));
     COPSE_TRY(copse_partitioned_read(p, &read));
@@ -141,7 +150,10 @@ static void ps_4(void **state)
 {
     (void)state;
     for (uint32_t replicas = 1; replicas <= 3; replicas++) {
-        struct job job = { .workers = 1, .servers = 2, .replicas = replicas, .is_mixed = replicas > 1,
+        struct job job = { .workers = 1,
+                           .servers = 2,
+                           .replicas = replicas,
+                           .is_mixed = replicas > 1,
                            .work = add_to_parts };
         run_job(&job);
         assert_all_done(&job);
@@ -198,7 +210,8 @@ static copse_status stall(struct job *job, uint32_t worker, copse_strategy *st)
     return s;
 }
 
-/* Staleness: both pull w = 0, both push 1 at rate 1; the second is applied to what the first left. */
+/* Staleness: both pull w = 0, both push 1 at rate 1; the second is applied to what the first
+   left. */
 static copse_status parabola(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     (void)in;
@@ -233,17 +246,18 @@ static copse_status stale(struct job *job, uint32_t worker, copse_strategy *st)
     float zero = 0.0f, x = 0.0f;
     copse_variable *w;
     copse_trainer *t;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w",
-                                                                         .shape = COPSE_SHAPE(1),
-                                                                         .values = &zero }, &w));
-    COPSE_TRY(copse_trainer_create(st,
-                                   &(struct copse_trainer_params){
-                                       .loss = parabola,
-                                       .user = &w,
-                                       .reduction = COPSE_LOSS_SUM,
-                                       .optimizer = { .kind = COPSE_SGD, .schedule = rate_of,
-                                                      .schedule_user = &turn } },
-                                   &t));
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1), .values = &zero },
+        &w));
+    COPSE_TRY(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = parabola,
+            .user = &w,
+            .reduction = COPSE_LOSS_SUM,
+            .optimizer = { .kind = COPSE_SGD, .schedule = rate_of, .schedule_user = &turn } },
+        &t));
     copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 });
     if (!s)
         s = copse_variable_read(w, 0, &job->seen[worker][0]);
@@ -296,13 +310,17 @@ static void test_training(void **state)
     (void)state;
     for (uint32_t servers = 1; servers <= 2; servers++)
         for (uint32_t replicas = 1; replicas <= 2; replicas++) {
-            struct job job = { .workers = 2, .servers = servers, .replicas = replicas,
-                               .is_mixed = replicas == 2, .work = learn };
+            struct job job = { .workers = 2,
+                               .servers = servers,
+                               .replicas = replicas,
+                               .is_mixed = replicas == 2,
+                               .work = learn };
             run_job(&job);
             assert_all_done(&job);
             for (uint32_t w = 0; w < 2; w++)
                 if (!(job.last_loss[w] < 0.5 * job.first_loss[w]))
-                    fail_msg("worker %u: loss from %g to %g", w, job.first_loss[w], job.last_loss[w]);
+                    fail_msg("worker %u: loss from %g to %g", w, job.first_loss[w],
+                             job.last_loss[w]);
             for (uint32_t k = 0; k < servers; k++)
                 assert_int_equal(job.tasks[2 + k].summary.updates, 120);
         }
@@ -324,16 +342,17 @@ static copse_status count_steps(struct job *job, uint32_t worker, copse_strategy
     struct copse_train_step_result result = { .global_step = 0 };
     const float x = 0.0f;
     copse_status s = COPSE_OK;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w",
-                                                                         .shape = COPSE_SHAPE(1) }, &w));
-    COPSE_TRY(copse_train_step_create(st,
-                                      &(struct copse_train_step_params){
-                                          .losses = one_loss, .user = &w,
-                                          .optimizer = { .kind = COPSE_SGD } },
-                                      &step));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1) }, &w));
+    COPSE_TRY(copse_train_step_create(
+        st,
+        &(struct copse_train_step_params){
+            .losses = one_loss, .user = &w, .optimizer = { .kind = COPSE_SGD } },
+        &step));
     for (uint32_t i = 0; i < 5 && !s; i++) {
         const uint64_t before = result.global_step;
-        s = copse_train_step_run(step, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 }, &result);
+        s = copse_train_step_run(step, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 },
+                                 &result);
         if (!s && result.global_step <= before)
             s = copse_fail(COPSE_ERR_INTERNAL, "the global step went from %llu to %llu",
                            (unsigned long long)before, (unsigned long long)result.global_step);
@@ -416,22 +435,23 @@ static copse_status refuse(struct job *job, uint32_t worker, copse_strategy *st)
             "has parameter servers");
     REFUSED(COPSE_ERR_ARGUMENT,
             copse_parameter_server_create(
-                ctx, c, ids, 1, &(struct copse_strategy_params){ .parameter_device = "host:0" }, &other),
+                ctx, c, ids, 1, &(struct copse_strategy_params){ .parameter_device = "host:0" },
+                &other),
             "not on this worker's host:0");
-    REFUSED(COPSE_ERR_ARGUMENT, copse_parameter_server_serve(ctx, c, NULL, &summary), "is a worker");
+    REFUSED(COPSE_ERR_ARGUMENT, copse_parameter_server_serve(ctx, c, NULL, &summary),
+            "is a worker");
     COPSE_TRY(make(st, "v", 1.0f, COPSE_AGGREGATION_NONE, NULL, &v));
     COPSE_TRY(await(job, 0));
     if (worker == 0) { /* the server has it as the chief made it */
-        COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "u",
-                                                                             .shape = COPSE_SHAPE(3) },
-                                        &v));
+        COPSE_TRY(copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "u", .shape = COPSE_SHAPE(3) }, &v));
         reach(job, 1);
         return COPSE_OK;
     }
     COPSE_TRY(await(job, 1));
     REFUSED(COPSE_ERR_SHAPE,
-            copse_variable_create(st, &(struct copse_variable_params){ .name = "u",
-                                                                       .shape = COPSE_SHAPE(4) }, &v),
+            copse_variable_create(
+                st, &(struct copse_variable_params){ .name = "u", .shape = COPSE_SHAPE(4) }, &v),
             "f32 [3]");
     return COPSE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameter servers with faults: whatever allocation fails, the failure is returned and nothing is left; a
-   server that does not answer, leaves or is lost is named in time. */
+/* Parameter servers with faults: whatever allocation fails, the failure is returned and nothing is
+   left; a server that does not answer, leaves or is lost is named in time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,16 +52,15 @@ static copse_status train(copse_strategy *st)
     copse_partitioned *p = NULL;
     copse_trainer *t = NULL;
     const struct copse_host_batch batch = { RIG_XY(MODEL_IN, x, y), .count = 32 };
-    const struct copse_variable_params params = { .name = "p", .shape = COPSE_SHAPE(5),
+    const struct copse_variable_params params = { .name = "p",
+                                                  .shape = COPSE_SHAPE(5),
                                                   .is_frozen = true };
     copse_status s = model_create(&m, st);
     if (!s)
         s = copse_partitioned_create(st, &params, 2, &p);
     if (!s)
-        s = copse_trainer_create(st,
-                                 &(struct copse_trainer_params){ .loss = model_loss,
-                                                                 .user = &m },
-                                 &t);
+        s = copse_trainer_create(
+            st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m }, &t);
     for (int i = 0; i < 2 && !s; i++)
         s = copse_trainer_step(t, &batch);
     if (!s)
@@ -128,9 +127,7 @@ static void test_steps_allocate_nothing(void **state)
     OK(copse_context_create(&params, &ctx));
     OK(copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &st));
     OK(model_create(&m, st));
-    OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &m },
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m },
                             &t));
     for (int i = 0; i < 20; i++) {
         if (i == 10)
@@ -166,11 +163,12 @@ static copse_status open_side(struct side *s, const char *task, copse_cluster **
     char json[256];
     copse_cluster_spec *spec;
     const struct copse_cluster_params params = { .warn_ms = 50, .deadline_ms = 1000 };
-    snprintf(json, sizeof json, "{\"cluster\":{\"worker\":[\"w:1\"],\"ps\":[\"s:1\"]},\"task\":{\"type\":\"%s\"}}",
+    snprintf(json, sizeof json,
+             "{\"cluster\":{\"worker\":[\"w:1\"],\"ps\":[\"s:1\"]},\"task\":{\"type\":\"%s\"}}",
              task);
     COPSE_TRY(copse_cluster_spec_parse(s->ctx, json, &spec));
-    const copse_status status = copse__cluster_open_with(s->ctx, spec, &params, &copse__transport_local,
-                                                         s->hub, out);
+    const copse_status status =
+        copse__cluster_open_with(s->ctx, spec, &params, &copse__transport_local, s->hub, out);
     copse_cluster_spec_release(&spec);
     return status;
 }
@@ -203,14 +201,13 @@ static copse_status ask(struct side *s)
     const uint64_t begin = copse__now_ns();
     copse_status status = copse_parameter_server_create(s->ctx, c, ids, 1, NULL, &st);
     if (!status) {
-        status = copse_variable_create(st, &(struct copse_variable_params){ .name = "v",
-                                                                            .shape = COPSE_SHAPE(3) },
-                                       &v);
+        status = copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(3) }, &v);
         snprintf(s->text, sizeof s->text, "%s", status ? copse_last_error() : "");
         /* and nothing that follows hangs or speaks of anything else */
-        if (copse_variable_create(st, &(struct copse_variable_params){ .name = "w",
-                                                                       .shape = COPSE_SHAPE(3) },
-                                  &v) == COPSE_OK)
+        if (copse_variable_create(
+                st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(3) }, &v) ==
+            COPSE_OK)
             status = COPSE_ERR_INTERNAL;
         copse_strategy_release(&st);
     }

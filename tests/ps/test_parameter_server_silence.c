@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers that send nothing to a parameter server: a long step does not count as silence, a process that is stopped for
-   good is named and given up, and the others go on. A worker that failed reports why; no other worker reports a failure.
-   */
+/* Workers that send nothing to a parameter server: a long step does not count as silence, a process
+   that is stopped for good is named and given up, and the others go on. A worker that failed
+   reports why; no other worker reports a failure.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -20,9 +21,8 @@ static copse_status two_reads(copse_strategy *st, copse_variable **v)
 {
     float value[3];
     if (!*v)
-        COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v",
-                                                                             .shape = COPSE_SHAPE(3) },
-                                        v));
+        COPSE_TRY(copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(3) }, v));
     for (int i = 0; i < 2; i++)
         COPSE_TRY(copse_variable_read(*v, 0, value));
     return COPSE_OK;
@@ -43,7 +43,9 @@ static copse_status think(struct job *job, uint32_t worker, copse_strategy *st)
 static void test_a_long_step_is_no_silence(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 2, .replicas = 1, .work = think, .deadline_ms = DEADLINE_MS };
+    struct job job = {
+        .workers = 2, .servers = 2, .replicas = 1, .work = think, .deadline_ms = DEADLINE_MS
+    };
     run_job(&job);
     assert_all_done(&job);
     for (uint32_t k = 2; k < 4; k++)
@@ -75,8 +77,9 @@ static copse_status stand_still(struct job *job, uint32_t worker, copse_strategy
 static void test_a_worker_that_stands_still_is_given_up(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = stand_still,
-                       .deadline_ms = DEADLINE_MS };
+    struct job job = {
+        .workers = 2, .servers = 1, .replicas = 1, .work = stand_still, .deadline_ms = DEADLINE_MS
+    };
     run_job(&job);
     assert_all_done(&job);
     assert_int_equal(job.tasks[2].summary.lost, 1);
@@ -94,17 +97,18 @@ static const void *sent;           /* what the server sends values from */
 static bool falls_among_others;
 static uint32_t received_later;
 
-static copse_status send_but_for_the_rest(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
-                                          size_t size, copse_transport_op **op)
+static copse_status send_but_for_the_rest(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                          const void *bytes, size_t size, copse_transport_op **op)
 {
     const bool is_rest = t->rank == 1 && size == 4 * LARGE && atomic_load(&is_cut_short);
     if (t->rank == 2 && size == 4 * LARGE)
         sent = bytes;
-    return copse__transport_local.send(t, peer, is_rest ? 99 : tag, bytes, size, op); /* nobody receives 99 */
+    /* nobody receives 99 */
+    return copse__transport_local.send(t, peer, is_rest ? 99 : tag, bytes, size, op);
 }
 
-static copse_status recv_noting_where(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes, size_t size,
-                                      copse_transport_op **op)
+static copse_status recv_noting_where(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                      void *bytes, size_t size, copse_transport_op **op)
 {
     const copse_status s = copse__transport_local.recv(t, peer, tag, bytes, size, op);
     if (t->rank != 2 || size != 4 * LARGE || s)
@@ -114,7 +118,8 @@ static copse_status recv_noting_where(struct copse_transport *t, uint32_t peer, 
         late = bytes;
     } else if (late) {
         received_later++;
-        falls_among_others |= (unsigned char *)bytes < late + size && late < (unsigned char *)bytes + size;
+        falls_among_others |=
+            (unsigned char *)bytes < late + size && late < (unsigned char *)bytes + size;
     }
     return s;
 }
@@ -130,15 +135,17 @@ static copse_status write_large(struct job *job, uint32_t worker, copse_strategy
 {
     static float values[LARGE];
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(LARGE) },
-                                    &v));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(LARGE) }, &v));
     if (worker == 1) {
         atomic_store(&is_cut_short, true);
         reach(job, 1);
-        return copse_variable_assign(v, values) ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "it was whole");
+        return copse_variable_assign(v, values) ? COPSE_OK
+                                                : copse_fail(COPSE_ERR_INTERNAL, "it was whole");
     }
     COPSE_TRY(await(job, 1));
-    for (int i = 0; i < 20; i++) { /* long enough for the other one to have been given up in between */
+    /* long enough for the other one to have been given up in between */
+    for (int i = 0; i < 20; i++) {
         COPSE_TRY(copse_variable_assign(v, values));
         copse__sleep_ns(50 * MS);
     }
@@ -148,8 +155,13 @@ static copse_status write_large(struct job *job, uint32_t worker, copse_strategy
 static void test_the_rest_of_a_request_falls_among_no_other(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = write_large,
-                       .deadline_ms = DEADLINE_MS, .one_sided = COPSE_ONE_SIDED_OFF, .engine = &faulty };
+    struct job job = { .workers = 2,
+                       .servers = 1,
+                       .replicas = 1,
+                       .work = write_large,
+                       .deadline_ms = DEADLINE_MS,
+                       .one_sided = COPSE_ONE_SIDED_OFF,
+                       .engine = &faulty };
     faulty = copse__transport_local;
     faulty.send = send_but_for_the_rest;
     faulty.recv = recv_noting_where;
@@ -180,8 +192,9 @@ static copse_status ask_on(struct job *job, uint32_t worker, copse_strategy *st)
 static void test_who_asks_is_there(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = ask_on,
-                       .deadline_ms = DEADLINE_MS };
+    struct job job = {
+        .workers = 2, .servers = 1, .replicas = 1, .work = ask_on, .deadline_ms = DEADLINE_MS
+    };
     run_job(&job);
     assert_all_done(&job);
     assert_int_equal(job.tasks[2].summary.lost, 0);
@@ -196,7 +209,8 @@ static void wait_until_gone(copse_cluster *c, uint32_t peer)
         copse__sleep_ns(20 * MS);
 }
 
-/* The second worker fails, the chief hears of it and is done, and the third asks for what only the chief makes. */
+/* The second worker fails, the chief hears of it and is done, and the third asks for what only the
+   chief makes. */
 static copse_status leave_early(struct job *job, uint32_t worker, copse_strategy *st)
 {
     copse_cluster *c = job->tasks[worker].cluster;
@@ -207,7 +221,9 @@ static copse_status leave_early(struct job *job, uint32_t worker, copse_strategy
     }
     wait_until_gone(c, 1);
     if (worker == 0)
-        return c->why_status == COPSE_ERR_NO_MEMORY ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "it heard nothing");
+        return c->why_status == COPSE_ERR_NO_MEMORY
+                   ? COPSE_OK
+                   : copse_fail(COPSE_ERR_INTERNAL, "it heard nothing");
     wait_until_gone(c, 0);
     copse__sleep_ns(200 * MS); /* as the server has */
     if (two_reads(st, &v) != COPSE_ERR_COMM || !strstr(copse_last_error(), "the chief has left"))
@@ -231,8 +247,8 @@ static struct copse_transport_table blocking;
 static char waiting; /* stands for a message of the worker's that nobody takes */
 static bool is_blocked;
 
-static copse_status send_but_beats(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
-                                   size_t size, copse_transport_op **op)
+static copse_status send_but_beats(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                   const void *bytes, size_t size, copse_transport_op **op)
 {
     if (t->rank != 0 || (tag != COPSE_TAG_HEARTBEAT && !is_blocked))
         return copse__transport_local.send(t, peer, tag, bytes, size, op);
@@ -240,7 +256,8 @@ static copse_status send_but_beats(struct copse_transport *t, uint32_t peer, uin
     return COPSE_OK;
 }
 
-static copse_status wait_but_beats(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+static copse_status wait_but_beats(struct copse_transport *t, copse_transport_op *op,
+                                   uint64_t timeout_ns)
 {
     if ((void *)op != &waiting)
         return copse__transport_local.wait(t, op, timeout_ns);
@@ -260,14 +277,17 @@ static bool drop_and_block(struct copse_transport *t, copse_transport_op *op)
 static copse_status fail_at_once(struct job *job, uint32_t worker, copse_strategy *st)
 {
     (void)st;
-    copse_cluster_end_job(job->tasks[worker].cluster, COPSE_ERR_NO_MEMORY, "no room for the data", 1);
+    copse_cluster_end_job(job->tasks[worker].cluster, COPSE_ERR_NO_MEMORY, "no room for the data",
+                          1);
     return copse_fail(COPSE_ERR_NO_MEMORY, "no room for the data");
 }
 
 static void test_a_failure_waits_behind_no_beat(void **state)
 {
     (void)state;
-    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = fail_at_once, .engine = &blocking };
+    struct job job = {
+        .workers = 1, .servers = 1, .replicas = 1, .work = fail_at_once, .engine = &blocking
+    };
     blocking = copse__transport_local;
     blocking.send = send_but_beats;
     blocking.wait = wait_but_beats;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* State that stands with parameter servers of a job: checkpoints, slots, counts, and workers that send half of
-   a request. */
+/* State that stands with parameter servers of a job: checkpoints, slots, counts, and workers that
+   send half of a request. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/ops.h"
 #include "copse/compat/train_step.h"
+#include "copse/ops.h"
 #include "core/ps/protocol.h"
 #include "tests/rig/server_rig.h"
 
@@ -86,8 +86,8 @@ static copse_status in_one_piece(float *to)
     return s;
 }
 
-/* One worker alone waits for nobody and has everything of its own: the bits of one device, whoever keeps the
-   variables, and whether it was cut or not. */
+/* One worker alone waits for nobody and has everything of its own: the bits of one device, whoever
+   keeps the variables, and whether it was cut or not. */
 static void test_one_worker_has_the_bits_of_one_device(void **state)
 {
     const size_t n = model_parameters();
@@ -124,7 +124,8 @@ static copse_status both_save(struct job *job, uint32_t worker, copse_strategy *
     if (!s)
         s = copse_trainer_save(t, mine);
     if (!s && (access(mine, F_OK) == 0) != (worker == 0))
-        s = copse_fail(COPSE_ERR_INTERNAL, "worker %u: %s", worker, worker ? "it wrote" : "no file");
+        s = copse_fail(COPSE_ERR_INTERNAL, "worker %u: %s", worker,
+                       worker ? "it wrote" : "no file");
     unlink(mine);
     copse_trainer_release(&t);
     free(d);
@@ -150,12 +151,14 @@ static uint64_t steps_then[3];
 static copse_status turns(copse_trainer *t, const struct data *d, uint32_t worker, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y), .count = 32,
-                                                                    .epoch = 4, .index = worker + 2 * i }));
+        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y),
+                                                                    .count = 32, .epoch = 4,
+                                                                    .index = worker + 2 * i }));
     return COPSE_OK;
 }
 
-static copse_status save_places(struct job *job, uint32_t worker, copse_strategy *st, copse_trainer *t)
+static copse_status save_places(struct job *job, uint32_t worker, copse_strategy *st,
+                                copse_trainer *t)
 {
     struct data *d = malloc(sizeof *d);
     model_data(d->x, d->y);
@@ -174,7 +177,8 @@ static copse_status save_places(struct job *job, uint32_t worker, copse_strategy
     return s;
 }
 
-static copse_status take_places(struct job *job, uint32_t worker, copse_strategy *st, copse_trainer *t)
+static copse_status take_places(struct job *job, uint32_t worker, copse_strategy *st,
+                                copse_trainer *t)
 {
     copse_status s = COPSE_OK;
     if (worker == 0)
@@ -182,7 +186,8 @@ static copse_status take_places(struct job *job, uint32_t worker, copse_strategy
     s = copse_trainer_restore(t, worker == 0 ? path : "", &places[worker], NULL);
     steps_then[worker] = copse_trainer_steps(t);
     if (!s && copse_global_step(st) != 77)
-        s = copse_fail(COPSE_ERR_INTERNAL, "the job's counter is at %u", (unsigned)copse_global_step(st));
+        s = copse_fail(COPSE_ERR_INTERNAL, "the job's counter is at %u",
+                       (unsigned)copse_global_step(st));
     (void)job;
     return s;
 }
@@ -202,7 +207,8 @@ static copse_status save_or_take(struct job *job, uint32_t worker, copse_strateg
     return s;
 }
 
-/* The chief has restored, has nothing left to do, and lets go before the other one has come to its trainer. */
+/* The chief has restored, has nothing left to do, and lets go before the other one has come to its
+   trainer. */
 static copse_status come_late(struct job *job, uint32_t worker, copse_strategy *st)
 {
     struct model m = { .dropout = 0.0f };
@@ -275,7 +281,8 @@ static copse_status wait_for_nothing(struct job *job, uint32_t worker, copse_str
     if (!s) {
         s = copse_trainer_restore(t, "", NULL, NULL);
         const copse_status wanted = job->params ? COPSE_ERR_TIMEOUT : COPSE_ERR_COMM;
-        const char *expected = job->params ? "the chief has restored or written none within" : "the chief has left";
+        const char *expected =
+            job->params ? "the chief has restored or written none within" : "the chief has left";
         s = s == wanted && strstr(copse_last_error(), expected)
                 ? COPSE_OK
                 : copse_fail(COPSE_ERR_INTERNAL, "waited for nothing: %s", copse_last_error());
@@ -290,14 +297,19 @@ static void test_a_chief_that_restores_nothing(void **state)
     static const struct copse_strategy_params other = { .message_bytes = 0 };
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = wait_for_nothing,
-                           .params = kind ? &other : NULL, .deadline_ms = 1000 };
+        struct job job = { .workers = 2,
+                           .servers = 1,
+                           .replicas = 1,
+                           .work = wait_for_nothing,
+                           .params = kind ? &other : NULL,
+                           .deadline_ms = 1000 };
         run_job(&job);
         assert_all_done(&job);
     }
 }
 
-/* Where nothing is trained the servers keep no place of a worker: there is no trainer that would wait for one. */
+/* Where nothing is trained the servers keep no place of a worker: there is no trainer that would
+   wait for one. */
 static copse_status no_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     (void)user;
@@ -309,9 +321,10 @@ static copse_status train_nothing(struct job *job, uint32_t worker, copse_strate
     copse_variable *v;
     copse_trainer *t = NULL;
     (void)job;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .is_frozen = true }, &v));
-    copse_status s = copse_trainer_create(
-        st, &(struct copse_trainer_params){ .loss = no_loss }, &t);
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .is_frozen = true }, &v));
+    copse_status s =
+        copse_trainer_create(st, &(struct copse_trainer_params){ .loss = no_loss }, &t);
     if (!s && worker == 1)
         s = copse_trainer_restore(t, "", NULL, NULL);
     copse_trainer_release(&t);
@@ -321,7 +334,9 @@ static copse_status train_nothing(struct job *job, uint32_t worker, copse_strate
 static void test_a_trainer_of_nothing(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = train_nothing, .deadline_ms = 5000 };
+    struct job job = {
+        .workers = 2, .servers = 1, .replicas = 1, .work = train_nothing, .deadline_ms = 5000
+    };
     run_job(&job);
     for (uint32_t w = 0; w < 2; w++) {
         assert_int_equal(job.tasks[w].status, COPSE_ERR_ARGUMENT);
@@ -345,9 +360,10 @@ static copse_status save_from_the_dead(struct job *job, uint32_t worker, copse_s
     copse__local_hub_kill(job->hub, 2);
     if (!s && (copse_trainer_checkpoint(t, path, NULL) != COPSE_ERR_COMM ||
                !strstr(copse_last_error(), "lost ps 1 (s1:1)") || access(path, F_OK) == 0))
-        s = copse_fail(COPSE_ERR_INTERNAL, "a checkpoint without the server: %s", copse_last_error());
-    if (!s && (copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y), .count = 32 }) !=
-               COPSE_ERR_COMM))
+        s = copse_fail(COPSE_ERR_INTERNAL, "a checkpoint without the server: %s",
+                       copse_last_error());
+    if (!s && (copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y),
+                                                                 .count = 32 }) != COPSE_ERR_COMM))
         s = copse_fail(COPSE_ERR_INTERNAL, "a step without the server: %s", copse_last_error());
     copse_trainer_release(&t);
     free(d);
@@ -378,10 +394,8 @@ static void test_evaluating_between_micro_batches(void **state)
     const struct copse_host_batch batch = { RIG_XY(MODEL_IN, d->x, d->y), .count = 32 };
     OK(copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &st));
     OK(model_create(&m, st));
-    OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = model_loss, .user = &m,
-                                                            .accumulate = 2 },
-                            &t));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m, .accumulate = 2 }, &t));
     float *zeros = calloc(m.variables[0]->count, sizeof *zeros);
     OK(copse_trainer_evaluate(t, &batch, &before));
     OK(copse_trainer_step(t, &batch));
@@ -404,10 +418,11 @@ static copse_status disturb(struct job *job, uint32_t worker, copse_strategy *st
     copse_cluster *c = job->tasks[worker].cluster;
     copse_variable *v;
     float value[3];
-    struct copse_server_request r = { .magic = COPSE_SERVER_MAGIC, .op = COPSE_SERVER_CHANGE,
+    struct copse_server_request r = { .magic = COPSE_SERVER_MAGIC,
+                                      .op = COPSE_SERVER_CHANGE,
                                       .size = 12 };
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v",
-                                                                         .shape = COPSE_SHAPE(3) }, &v));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(3) }, &v));
     if (worker == 0) {
         COPSE_TRY(await(job, 1));
         for (int i = 0; i < 5; i++)
@@ -430,8 +445,12 @@ static void test_half_a_request(void **state)
     static const struct copse_strategy_params other = { .message_bytes = 0 };
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = disturb,
-                           .params = kind ? &other : NULL, .deadline_ms = 1000 };
+        struct job job = { .workers = 2,
+                           .servers = 1,
+                           .replicas = 1,
+                           .work = disturb,
+                           .params = kind ? &other : NULL,
+                           .deadline_ms = 1000 };
         run_job(&job);
         assert_all_done(&job);
         assert_int_equal(job.tasks[2].summary.lost, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Scattered changes of variables with servers: of this process and of others, on every kind of device, from
-   outside and in replicas, trained variables and others; of several workers none is lost. */
+/* Scattered changes of variables with servers: of this process and of others, on every kind of
+   device, from outside and in replicas, trained variables and others; of several workers none is
+   lost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,8 +42,8 @@ static void first_values(float *values)
         values[i] = 1.5f * (float)i - 4;
 }
 
-static copse_status make(copse_strategy *st, const char *name, copse_aggregation aggregation, bool is_frozen,
-                         copse_variable **out)
+static copse_status make(copse_strategy *st, const char *name, copse_aggregation aggregation,
+                         bool is_frozen, copse_variable **out)
 {
     float values[ALL];
     first_values(values);
@@ -74,7 +75,8 @@ static copse_status follow(scatter_fn *fn, copse_variable *v, float *want, const
     COPSE_TRY(copse_variable_read(v, 0, now));
     return memcmp(now, want, sizeof now) == 0
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_INTERNAL, "'%s', %s: other values", copse_variable_name(v), where);
+               : copse_fail(COPSE_ERR_INTERNAL, "'%s', %s: other values", copse_variable_name(v),
+                            where);
 }
 
 struct scattering {
@@ -83,8 +85,8 @@ struct scattering {
     copse_value *slices;
 };
 
-static copse_status scatters(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                             copse_value **result)
+static copse_status scatters(copse_replica_context *rc, copse_value *const *args, size_t count,
+                             void *user, copse_value **result)
 {
     const struct scattering *s = user;
     (void)rc, (void)args, (void)count, (void)result;
@@ -119,7 +121,8 @@ static copse_status scatter_all(copse_strategy *st)
         } else if (!s) {
             const copse_status refused = copse_strategy_run(st, scatters, NULL, 0, &in, NULL);
             if (refused != (k < 2 ? COPSE_ERR_ARGUMENT : COPSE_ERR_UNSUPPORTED))
-                s = copse_fail(COPSE_ERR_INTERNAL, "change %zu of a sum: %s", k, copse_status_name(refused));
+                s = copse_fail(COPSE_ERR_INTERNAL, "change %zu of a sum: %s", k,
+                               copse_status_name(refused));
         }
     }
     copse_value_release(&slices);
@@ -133,9 +136,9 @@ static void servers_of_this_process(void **unused)
         for (uint32_t replicas = 1; replicas <= 3; replicas++) {
             const char *ids[] = { found[d], found[(d + 1) % found_count], "host:0" };
             copse_strategy *st;
-            OK(copse_parameter_server_create(ctx, NULL, ids, replicas,
-                                             &(struct copse_strategy_params){ .parameter_device = found[d] },
-                                             &st));
+            OK(copse_parameter_server_create(
+                ctx, NULL, ids, replicas,
+                &(struct copse_strategy_params){ .parameter_device = found[d] }, &st));
             OK(scatter_all(st));
             copse_strategy_release(&st);
         }
@@ -152,7 +155,10 @@ static void servers_of_other_processes(void **unused)
     (void)unused;
     for (uint32_t replicas = 1; replicas <= 2; replicas++)
         for (uint32_t servers = 1; servers <= 2; servers++) {
-            struct job job = { .workers = 1, .servers = servers, .replicas = replicas, .is_mixed = true,
+            struct job job = { .workers = 1,
+                               .servers = servers,
+                               .replicas = replicas,
+                               .is_mixed = true,
                                .work = scatter_there };
             run_job(&job);
             assert_all_done(&job);
@@ -164,8 +170,8 @@ static void servers_of_other_processes(void **unused)
 #define ROUNDS 40u
 
 /* Different replicas have different slices: {1, 2, 3} times id + 1 to row id. */
-static copse_status adds(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                         copse_value **result)
+static copse_status adds(copse_replica_context *rc, copse_value *const *args, size_t count,
+                         void *user, copse_value **result)
 {
     const int32_t id = (int32_t)copse_replica_id(rc);
     const float x = (float)id + 1, values[] = { x, 2 * x, 3 * x };
@@ -198,8 +204,8 @@ static copse_status add_often(struct job *job, uint32_t worker, copse_strategy *
             want[r * ROW + i] += (float)(ROUNDS * job->workers * (r + 1) * (i + 1));
     return memcmp(now, want, sizeof now) == 0
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_INTERNAL, "a worker's rows are lost: %g, not %g", (double)now[0],
-                            (double)want[0]);
+               : copse_fail(COPSE_ERR_INTERNAL, "a worker's rows are lost: %g, not %g",
+                            (double)now[0], (double)want[0]);
 }
 
 static void nothing_of_several_workers_is_lost(void **unused)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes, counts and indices in messages between workers and parameter servers. A request whose size is not that of its
-   operation ends its worker's part, before memory is taken for it; a reply with a wrong size fails the request. */
+/* Sizes, counts and indices in messages between workers and parameter servers. A request whose size
+   is not that of its operation ends its worker's part, before memory is taken for it; a reply with
+   a wrong size fails the request. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "core/ps/protocol.h"
 #include "tests/rig/server_rig.h"
 
-#define ELEMENTS 6
+#define ELEMENTS   6
 #define MOST_BYTES ((size_t)32 << 20) /* of one allocation; a window has 16 MiB */
 
 static atomic_size_t largest;
@@ -49,7 +50,13 @@ static const struct request {
     const char *name; /* in the server's text */
     struct copse_server_request r;
 } requests[] = {
-#define REQUEST(text, operation, ...) { text, { .magic = COPSE_SERVER_MAGIC, .op = COPSE_SERVER_##operation, __VA_ARGS__ } }
+#define REQUEST(text, operation, ...)                                                \
+    {                                                                                \
+        text,                                                                        \
+        {                                                                            \
+            .magic = COPSE_SERVER_MAGIC, .op = COPSE_SERVER_##operation, __VA_ARGS__ \
+        }                                                                            \
+    }
     REQUEST("make", MAKE, .size = 1ull << 62),
     REQUEST("make", MAKE, .size = sizeof(struct copse_server_making) - 1),
     REQUEST("pull", PULL, .size = 1ull << 34, .count = 1u << 30),
@@ -73,7 +80,8 @@ static const struct request {
     REQUEST("slot", SLOT, .size = 1u << 28, .how = 1),
     REQUEST("snapshot", SNAPSHOT, .size = 1u << 28),
     REQUEST("progress", PROGRESS, .size = 1u << 28, .how = COPSE_PROGRESS_SET),
-    REQUEST("progress", PROGRESS, .size = sizeof(struct copse_server_progress), .how = COPSE_PROGRESS_READ),
+    REQUEST("progress", PROGRESS, .size = sizeof(struct copse_server_progress),
+            .how = COPSE_PROGRESS_READ),
     REQUEST("counter", COUNTER, .size = 1u << 28),
     REQUEST("leave", LEAVE, .size = 1u << 28),
     REQUEST("", OPS, .size = 1u << 28),
@@ -90,7 +98,8 @@ static void keep_warning(void *user, copse_log_level level, const char *text)
         snprintf(warning, sizeof warning, "%s", text);
 }
 
-/* Worker 1 sends the request alone. Nothing comes behind it, so a server that waits for a payload waits too long. */
+/* Worker 1 sends the request alone. Nothing comes behind it, so a server that waits for a payload
+   waits too long. */
 static copse_status send_bad(copse_cluster *c)
 {
     struct copse_server_reply reply;
@@ -105,10 +114,10 @@ static copse_status refuse_requests(struct job *job, uint32_t worker, copse_stra
     const float ones[ELEMENTS] = { 1, 1, 1, 1, 1, 1 };
     float x[ELEMENTS] = { 0 };
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(st,
-                                    &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(3, 2),
-                                                                     .values = ones },
-                                    &v));
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(3, 2), .values = ones },
+        &v));
     if (worker == 1) {
         const copse_status s = send_bad(job->tasks[1].cluster);
         reach(job, 1);
@@ -122,25 +131,30 @@ static copse_status refuse_requests(struct job *job, uint32_t worker, copse_stra
 
 static void test_requests_of_wrong_sizes(void **state)
 {
-    const struct copse_context_params params = { .disable = "opencl,vulkan", .resize = resize, .log = keep_warning,
+    const struct copse_context_params params = { .disable = "opencl,vulkan",
+                                                 .resize = resize,
+                                                 .log = keep_warning,
                                                  .log_level = COPSE_LOG_WARN };
     copse_context *quiet = ctx;
     (void)state;
     OK(copse_context_create(&params, &ctx));
     for (size_t i = 0; i < COPSE_COUNT(requests); i++) {
-        struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = refuse_requests, .deadline_ms = 4000 };
+        struct job job = {
+            .workers = 2, .servers = 1, .replicas = 1, .work = refuse_requests, .deadline_ms = 4000
+        };
         bad = &requests[i];
         warning[0] = '\0';
         atomic_store(&largest, 0);
         run_job(&job);
         if (job.tasks[0].status || job.tasks[1].status || job.tasks[2].status)
-            fail_msg("request %zu, '%s': workers: %s; %s; server: %s", i, bad->name, job.tasks[0].text,
-                     job.tasks[1].text, job.tasks[2].text);
+            fail_msg("request %zu, '%s': workers: %s; %s; server: %s", i, bad->name,
+                     job.tasks[0].text, job.tasks[1].text, job.tasks[2].text);
         if (atomic_load(&largest) > MOST_BYTES)
-            fail_msg("request %zu, '%s': %zu bytes were taken at once", i, bad->name, atomic_load(&largest));
+            fail_msg("request %zu, '%s': %zu bytes were taken at once", i, bad->name,
+                     atomic_load(&largest));
         assert_int_equal(job.tasks[2].summary.lost, 1);
-        if (!strstr(warning, "worker 1 (w1:1) is lost") || (*bad->name && !strstr(warning, "bytes")) ||
-            !strstr(warning, bad->name))
+        if (!strstr(warning, "worker 1 (w1:1) is lost") ||
+            (*bad->name && !strstr(warning, "bytes")) || !strstr(warning, bad->name))
             fail_msg("request %zu, '%s': the warning is '%s'", i, bad->name, warning);
     }
     copse_context_release(&ctx);
@@ -152,7 +166,8 @@ static void test_requests_of_wrong_sizes(void **state)
 static copse_status make_wrong(struct job *job, uint32_t worker, copse_strategy *st)
 {
     static const struct copse_server_making makings[] = {
-        { .rank = 4, .dims = { 1u << 31, 1u << 31, 4, 1 }, .may_begin = 1, .name_bytes = 4 }, /* 2^64: none are left */
+        /* 2^64: none are left */
+        { .rank = 4, .dims = { 1u << 31, 1u << 31, 4, 1 }, .may_begin = 1, .name_bytes = 4 },
         { .rank = 2, .dims = { 0, 4 }, .may_begin = 1, .name_bytes = 4 },
         { .rank = 1, .dims = { 1u << 31 }, .may_begin = 1, .name_bytes = 4 },
         { .rank = COPSE_MAX_RANK + 1, .may_begin = 1, .name_bytes = 4 },
@@ -166,28 +181,33 @@ static copse_status make_wrong(struct job *job, uint32_t worker, copse_strategy 
     copse_variable *v;
     memset(name, 'n', sizeof name - 1);
     REFUSED(COPSE_ERR_ARGUMENT,
-            copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(1) }, &v),
+            copse_variable_create(
+                st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(1) }, &v),
             "may have at most 928 bytes");
     for (size_t i = 0; i < COPSE_COUNT(makings); i++) {
         struct {
             struct copse_server_making making;
             char name[4];
         } payload = { makings[i], "abc" };
-        const struct copse_server_request r = { .magic = COPSE_SERVER_MAGIC, .op = COPSE_SERVER_MAKE,
+        const struct copse_server_request r = { .magic = COPSE_SERVER_MAGIC,
+                                                .op = COPSE_SERVER_MAKE,
                                                 .size = sizeof payload };
         struct copse_server_reply reply;
         COPSE_TRY(copse__peer_send(c, 1, &r, sizeof r, c->deadline_ns, "a request"));
         COPSE_TRY(copse__peer_send(c, 1, &payload, sizeof payload, c->deadline_ns, "a request"));
         COPSE_TRY(copse__peer_recv(c, 1, &reply, sizeof reply, c->deadline_ns, "a reply"));
         if (reply.status != COPSE_ERR_COMM || !strstr(reply.text, "malformed variable"))
-            return copse_fail(COPSE_ERR_INTERNAL, "making %zu: %u: %.200s", i, reply.status, reply.text);
+            return copse_fail(COPSE_ERR_INTERNAL, "making %zu: %u: %.200s", i, reply.status,
+                              reply.text);
     }
     return COPSE_OK;
 }
 
 static void test_variables_of_wrong_shapes(void **state)
 {
-    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = make_wrong, .deadline_ms = 4000 };
+    struct job job = {
+        .workers = 1, .servers = 1, .replicas = 1, .work = make_wrong, .deadline_ms = 4000
+    };
     (void)state;
     run_job(&job);
     assert_all_done(&job);
@@ -198,7 +218,7 @@ static void test_variables_of_wrong_shapes(void **state)
 
 /* A server of this test: makes variable 0 of 3 elements, and lies once. */
 static struct lie {
-    uint32_t op;                /* in the reply to this */
+    uint32_t op; /* in the reply to this */
     struct copse_server_reply reply;
     struct copse_server_seen seen;
 } lies[] = {
@@ -231,8 +251,10 @@ static copse_status reply_to(copse_cluster *c, const struct copse_server_request
         COPSE_TRY(copse__peer_send(c, 0, &group, sizeof group, most, "a state"));
     if (r->op == COPSE_SERVER_PULL)
         COPSE_TRY(copse__peer_send(c, 0, &lie->seen, sizeof lie->seen, most, "versions"));
-    return copse__peer_send(c, 0, values, r->op == COPSE_SERVER_PULL ? (size_t)lie->seen.elements * 4
-                                                                     : (size_t)reply.size, most, "values");
+    return copse__peer_send(c, 0, values,
+                            r->op == COPSE_SERVER_PULL ? (size_t)lie->seen.elements * 4
+                                                       : (size_t)reply.size,
+                            most, "values");
 }
 
 static void liar_main(void *p)
@@ -248,8 +270,9 @@ static void liar_main(void *p)
 static copse_status ask(struct copse_server *s, uint64_t *seen)
 {
     static const float initial[3];
-    const struct copse_server_variable v = { .name = "v", .shape = COPSE_SHAPE(3), .values = initial,
-                                             .may_begin = true };
+    const struct copse_server_variable v = {
+        .name = "v", .shape = COPSE_SHAPE(3), .values = initial, .may_begin = true
+    };
     struct copse_server_state group;
     float values[3];
     void *to[] = { values };
@@ -277,7 +300,8 @@ static void open_side(void *p)
     char json[128];
     copse_cluster_spec *spec = NULL;
     const struct copse_cluster_params params = { .deadline_ms = 4000 };
-    snprintf(json, sizeof json, "{\"cluster\":{\"worker\":[\"w:1\"],\"ps\":[\"s:1\"]},\"task\":{\"type\":\"%s\"}}",
+    snprintf(json, sizeof json,
+             "{\"cluster\":{\"worker\":[\"w:1\"],\"ps\":[\"s:1\"]},\"task\":{\"type\":\"%s\"}}",
              s->role);
     if (!copse_cluster_spec_parse(ctx, json, &spec))
         (void)copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, s->hub, &s->c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows between parameter servers and workers, as threads of this process: what is read is whole, the bytes are
- * those of messages, and where windows do not work everything goes by messages. cluster_ps.sh does it over MPI.
+/* Windows between parameter servers and workers, as threads of this process: what is read is whole,
+ * the bytes are those of messages, and where windows do not work everything goes by messages.
+ * cluster_ps.sh does it over MPI.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +38,8 @@ static copse_status make_table(struct table *t, uint32_t worker, copse_strategy 
         t->gradients[i] = -1.0f;
     for (uint32_t i = 0; i < VARIABLES; i++) {
         t->values[i] = calloc(sizes_of[i], sizeof(float));
-        const struct copse_server_variable v = { names[i], COPSE_F32, COPSE_SHAPE(sizes_of[i]), t->values[i],
-                                                 worker == 0 };
+        const struct copse_server_variable v = { names[i], COPSE_F32, COPSE_SHAPE(sizes_of[i]),
+                                                 t->values[i], worker == 0 };
         COPSE_TRY(t->server->table->make(t->server, &v, &t->ids[i]));
     }
     return t->server->table->group(t->server, 0, t->ids, VARIABLES, &rule, &t->group);
@@ -65,15 +66,16 @@ static copse_status check_whole(const struct table *t, float least)
                 return copse_fail(COPSE_ERR_INTERNAL, "%u of variable %u is %g beside %g", k, i,
                                   (double)t->values[i][k], (double)t->values[0][0]);
     if (t->values[0][0] < least)
-        return copse_fail(COPSE_ERR_INTERNAL, "%g after %g: an update was not seen", (double)t->values[0][0],
-                          (double)least);
+        return copse_fail(COPSE_ERR_INTERNAL, "%g after %g: an update was not seen",
+                          (double)t->values[0][0], (double)least);
     return COPSE_OK;
 }
 
 static copse_status push_and_pull(struct table *t)
 {
-    const struct copse_server_push push = { .rate = 1.0f, .scale = 1.0f, .gradients = t->gradients,
-                                            .elements = ELEMENTS };
+    const struct copse_server_push push = {
+        .rate = 1.0f, .scale = 1.0f, .gradients = t->gradients, .elements = ELEMENTS
+    };
     float before = 0.0f;
     for (uint32_t i = 0; i < PUSHES; i++) {
         uint64_t count;
@@ -115,7 +117,10 @@ static void test_what_is_read_is_whole(void **state)
 {
     (void)state;
     for (int by_windows = 1; by_windows >= 0; by_windows--) {
-        struct job job = { .workers = 3, .servers = 1, .replicas = 1, .work = write_and_read,
+        struct job job = { .workers = 3,
+                           .servers = 1,
+                           .replicas = 1,
+                           .work = write_and_read,
                            .one_sided = by_windows ? COPSE_ONE_SIDED_ON : COPSE_ONE_SIDED_OFF };
         run_job(&job);
         assert_all_done(&job);
@@ -137,8 +142,8 @@ static struct copse_transport_table faulty;
 static struct job *disturbed;
 static bool was_disturbed;
 
-static copse_status get_around_a_push(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                      size_t size, copse_transport_op **op)
+static copse_status get_around_a_push(struct copse_transport *t, uint32_t peer, size_t offset,
+                                      void *bytes, size_t size, copse_transport_op **op)
 {
     if (t->rank == 1 && size == sizes_of[1] * 4 && !was_disturbed) {
         was_disturbed = true;
@@ -154,8 +159,9 @@ static copse_status disturb(struct job *job, uint32_t worker, copse_strategy *st
     uint64_t count;
     const float one = 1.0f;
     copse_status s = make_table(&t, worker, st);
-    const struct copse_server_push push = { .rate = 1.0f, .scale = 1.0f, .gradients = t.gradients,
-                                            .elements = ELEMENTS };
+    const struct copse_server_push push = {
+        .rate = 1.0f, .scale = 1.0f, .gradients = t.gradients, .elements = ELEMENTS
+    };
     if (!s && worker == 1)
         s = pull(&t);
     else if (!s)
@@ -173,7 +179,9 @@ static copse_status disturb(struct job *job, uint32_t worker, copse_strategy *st
 static void test_a_disturbed_read_begins_again(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = disturb, .engine = &faulty };
+    struct job job = {
+        .workers = 2, .servers = 1, .replicas = 1, .work = disturb, .engine = &faulty
+    };
     faulty = copse__transport_local;
     faulty.window_get = get_around_a_push;
     disturbed = &job;
@@ -220,8 +228,9 @@ static copse_status pull_by_size(struct job *job, uint32_t worker, copse_strateg
     uint64_t count;
     copse_cluster *c = job->tasks[worker].cluster;
     copse_status s = make_table(&t, worker, st);
-    const struct copse_server_push push = { .rate = 1.0f, .scale = 1.0f, .gradients = t.gradients,
-                                            .elements = ELEMENTS };
+    const struct copse_server_push push = {
+        .rate = 1.0f, .scale = 1.0f, .gradients = t.gradients, .elements = ELEMENTS
+    };
     const uint32_t small[] = { t.ids[0], t.ids[2] };
     void *const into[] = { t.values[0], t.values[2] };
     uint64_t seen[2] = { 0 };
@@ -250,7 +259,10 @@ static copse_status pull_by_size(struct job *job, uint32_t worker, copse_strateg
 static void test_auto_chooses_by_size(void **state)
 {
     (void)state;
-    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = pull_by_size,
+    struct job job = { .workers = 1,
+                       .servers = 1,
+                       .replicas = 1,
+                       .work = pull_by_size,
                        .one_sided_bytes = sizes_of[1] * 4 - 1 };
     run_job(&job);
     assert_all_done(&job);
@@ -274,12 +286,13 @@ static uint32_t gets_left; /* of worker 0, until reading fails */
 
 static copse_status open_not_everywhere(struct copse_transport *t, size_t size, uint64_t timeout_ns)
 {
-    return t->rank == 0 ? copse_transport_fail(t, COPSE_ERR_UNSUPPORTED, "there is no room for a window")
-                        : copse__transport_local.window_open(t, size, timeout_ns);
+    return t->rank == 0
+               ? copse_transport_fail(t, COPSE_ERR_UNSUPPORTED, "there is no room for a window")
+               : copse__transport_local.window_open(t, size, timeout_ns);
 }
 
-static copse_status get_something_else(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                       size_t size, copse_transport_op **op)
+static copse_status get_something_else(struct copse_transport *t, uint32_t peer, size_t offset,
+                                       void *bytes, size_t size, copse_transport_op **op)
 {
     const copse_status s = copse__transport_local.window_get(t, peer, offset, bytes, size, op);
     if (!s && t->rank == 1)
@@ -287,8 +300,8 @@ static copse_status get_something_else(struct copse_transport *t, uint32_t peer,
     return s;
 }
 
-static copse_status get_until_it_fails(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                       size_t size, copse_transport_op **op)
+static copse_status get_until_it_fails(struct copse_transport *t, uint32_t peer, size_t offset,
+                                       void *bytes, size_t size, copse_transport_op **op)
 {
     if (t->rank == 0 && gets_left-- == 0)
         return gets_left = 0, copse_transport_fail(t, COPSE_ERR_COMM, "it cannot be read any more");
@@ -296,7 +309,8 @@ static copse_status get_until_it_fails(struct copse_transport *t, uint32_t peer,
 }
 
 /* A number that is not the request's. */
-static void put_another_number(struct copse_transport *t, size_t offset, const void *bytes, size_t size)
+static void put_another_number(struct copse_transport *t, size_t offset, const void *bytes,
+                               size_t size)
 {
     uint64_t word = 7777;
     if (t->rank == 0 && offset == 0 && size == sizeof word)
@@ -306,8 +320,12 @@ static void put_another_number(struct copse_transport *t, size_t offset, const v
 
 static void assert_falls_back(const char *why)
 {
-    struct job maybe = { .engine = &faulty }, on = { .engine = &faulty, .one_sided = COPSE_ONE_SIDED_ON,
-                                                     .workers = 1, .servers = 1, .replicas = 1, .work = learn };
+    struct job maybe = { .engine = &faulty }, on = { .engine = &faulty,
+                                                     .one_sided = COPSE_ONE_SIDED_ON,
+                                                     .workers = 1,
+                                                     .servers = 1,
+                                                     .replicas = 1,
+                                                     .work = learn };
     const struct copse_one_sided_info how = train(&maybe, otherwise);
     assert_false(how.is_used);
     assert_int_equal(how.pulls, 0);
@@ -318,7 +336,8 @@ static void assert_falls_back(const char *why)
     run_job(&on);
     for (uint32_t r = 0; r < 2; r++) {
         assert_int_equal(on.tasks[r].status, COPSE_ERR_UNSUPPORTED);
-        if (!strstr(on.tasks[r].text, why) || !strstr(on.tasks[r].text, "windows are on and cannot be used"))
+        if (!strstr(on.tasks[r].text, why) ||
+            !strstr(on.tasks[r].text, "windows are on and cannot be used"))
             fail_msg("rank %u says: %s", r, on.tasks[r].text);
     }
 }
@@ -355,7 +374,9 @@ static void test_a_read_that_fails_is_asked_for(void **state)
 static void test_gradients_of_another_push_are_refused(void **state)
 {
     (void)state;
-    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = write_and_read, .engine = &faulty };
+    struct job job = {
+        .workers = 1, .servers = 1, .replicas = 1, .work = write_and_read, .engine = &faulty
+    };
     faulty = copse__transport_local;
     faulty.window_put = put_another_number;
     run_job(&job);
@@ -365,19 +386,20 @@ static void test_gradients_of_another_push_are_refused(void **state)
     assert_int_equal(job.tasks[1].summary.updates, 0);
 }
 
-/* A read of worker 0's gradients does not end; or these come late, and the read of their number does not
-   end. The bytes come when they are not waited for any more. */
+/* A read of worker 0's gradients does not end; or these come late, and the read of their number
+   does not end. The bytes come when they are not waited for any more. */
 static bool is_second, has_slept;
 static void *late;
 static size_t late_size;
 static copse_transport_op *late_op;
 
-static copse_status get_much_later(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                   size_t size, copse_transport_op **op)
+static copse_status get_much_later(struct copse_transport *t, uint32_t peer, size_t offset,
+                                   void *bytes, size_t size, copse_transport_op **op)
 {
     if (late && t->rank == 2)
         memset(late, 0x55, late_size);
-    const bool is_of_push = t->rank == 2 && peer == 0, are_gradients = size == ELEMENTS * sizeof(float);
+    const bool is_of_push = t->rank == 2 && peer == 0,
+               are_gradients = size == ELEMENTS * sizeof(float);
     const bool is_number = has_slept && offset == 0 && size == sizeof(uint64_t);
     if (is_of_push && are_gradients && is_second) {
         has_slept = true;
@@ -392,8 +414,10 @@ static copse_status get_much_later(struct copse_transport *t, uint32_t peer, siz
     return s;
 }
 
-/* It ends when the server leaves, and waits for it once more: not for an instant between two looks. */
-static copse_status wait_that_ends_at_last(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+/* It ends when the server leaves, and waits for it once more: not for an instant between two
+   looks. */
+static copse_status wait_that_ends_at_last(struct copse_transport *t, copse_transport_op *op,
+                                           uint64_t timeout_ns)
 {
     if (t->rank != 2 || op != late_op || timeout_ns < 100000000)
         return copse__transport_local.wait(t, op, timeout_ns);
@@ -406,8 +430,12 @@ static void test_a_stuck_read_concerns_one_worker(void **state)
 {
     (void)state;
     for (int second = 0; second < 2; second++) {
-        struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = write_and_read,
-                           .engine = &faulty, .deadline_ms = 2000 };
+        struct job job = { .workers = 2,
+                           .servers = 1,
+                           .replicas = 1,
+                           .work = write_and_read,
+                           .engine = &faulty,
+                           .deadline_ms = 2000 };
         faulty = copse__transport_local;
         faulty.window_get = get_much_later;
         faulty.wait = wait_that_ends_at_last;
@@ -442,13 +470,14 @@ static copse_status in_vain(struct copse_transport *t)
     return copse_transport_fail(t, COPSE_ERR_COMM, "a call has not come back");
 }
 
-static copse_status send_unless_hung(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
-                                     size_t size, copse_transport_op **op)
+static copse_status send_unless_hung(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                     const void *bytes, size_t size, copse_transport_op **op)
 {
     return is_hung ? in_vain(t) : copse__transport_local.send(t, peer, tag, bytes, size, op);
 }
 
-static copse_status wait_unless_hung(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+static copse_status wait_unless_hung(struct copse_transport *t, copse_transport_op *op,
+                                     uint64_t timeout_ns)
 {
     return is_hung ? in_vain(t) : copse__transport_local.wait(t, op, timeout_ns);
 }
@@ -456,7 +485,9 @@ static copse_status wait_unless_hung(struct copse_transport *t, copse_transport_
 static void test_nothing_is_waited_for_when_opening_hangs(void **state)
 {
     (void)state;
-    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = learn, .engine = &faulty };
+    struct job job = {
+        .workers = 2, .servers = 1, .replicas = 1, .work = learn, .engine = &faulty
+    };
     faulty = copse__transport_local;
     faulty.ends_together = true;
     faulty.window_open = open_for_ever;
@@ -484,14 +515,22 @@ static copse_status nothing(struct job *job, uint32_t worker, copse_strategy *st
 static void test_settings(void **state)
 {
     (void)state;
-    static const struct { copse_one_sided wish; uint64_t bytes; const char *text; } wrong[] = {
+    static const struct {
+        copse_one_sided wish;
+        uint64_t bytes;
+        const char *text;
+    } wrong[] = {
         { (copse_one_sided)3, 0, "one_sided is auto, on or off, not 3" },
         { COPSE_ONE_SIDED_AUTO, 4095, "windows of 4095 bytes" },
         { COPSE_ONE_SIDED_AUTO, (1ull << 30) + 1, "windows of 1073741825 bytes" },
     };
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
-        struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = nothing,
-                           .one_sided = wrong[i].wish, .window_bytes = wrong[i].bytes };
+        struct job job = { .workers = 1,
+                           .servers = 1,
+                           .replicas = 1,
+                           .work = nothing,
+                           .one_sided = wrong[i].wish,
+                           .window_bytes = wrong[i].bytes };
         run_job(&job);
         for (uint32_t r = 0; r < 2; r++) {
             assert_int_equal(job.tasks[r].status, COPSE_ERR_ARGUMENT);
@@ -499,7 +538,9 @@ static void test_settings(void **state)
         }
     }
     /* workers in step have none */
-    struct job none = { .workers = 2, .replicas = 1, .work = nothing, .one_sided = COPSE_ONE_SIDED_ON };
+    struct job none = {
+        .workers = 2, .replicas = 1, .work = nothing, .one_sided = COPSE_ONE_SIDED_ON
+    };
     run_job(&none);
     assert_false(none.tasks[0].access.is_used);
     assert_string_equal(none.tasks[0].why, "the job has no parameter server");

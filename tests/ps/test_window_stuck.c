@@ -17,10 +17,10 @@ static copse_transport_op *stuck[8];
 static size_t stuck_count;
 static bool was_asked_instead, left_in_order[2];
 
-/* A worker's reads of two variables do not end. The bytes of one come behind those of the message that is asked for
-   instead, before what follows them. */
-static copse_status get_in_vain(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                size_t size, copse_transport_op **op)
+/* A worker's reads of two variables do not end. The bytes of one come behind those of the message
+   that is asked for instead, before what follows them. */
+static copse_status get_in_vain(struct copse_transport *t, uint32_t peer, size_t offset,
+                                void *bytes, size_t size, copse_transport_op **op)
 {
     const bool is_first = size == MODEL_IN * 32 * sizeof(float);
     if (t->rank != 0 || (!is_first && size != 16 * MODEL_CLASSES * sizeof(float)))
@@ -29,14 +29,16 @@ static copse_status get_in_vain(struct copse_transport *t, uint32_t peer, size_t
         late = bytes;
         late_size = size;
     }
-    const copse_status s = copse__transport_local.recv(t, peer, 77, bytes, size, op); /* nobody sends it */
+    /* nobody sends it */
+    const copse_status s = copse__transport_local.recv(t, peer, 77, bytes, size, op);
     if (!s && stuck_count < COPSE_COUNT(stuck))
         stuck[stuck_count++] = *op;
     return s;
 }
 
 /* They end when the worker has long been given what it wanted, and looks for them once more. */
-static copse_status wait_that_ends_at_last(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+static copse_status wait_that_ends_at_last(struct copse_transport *t, copse_transport_op *op,
+                                           uint64_t timeout_ns)
 {
     for (size_t i = 0; t->rank == 0 && i < stuck_count && was_asked_instead; i++)
         if (stuck[i] == op) {
@@ -53,8 +55,8 @@ static void note_close(struct copse_transport *t, bool is_orderly)
     copse__transport_local.close(t, is_orderly);
 }
 
-static copse_status recv_behind_late_bytes(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
-                                           size_t size, copse_transport_op **op)
+static copse_status recv_behind_late_bytes(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                           void *bytes, size_t size, copse_transport_op **op)
 {
     if (t->rank == 0 && late)
         was_asked_instead = true;
@@ -91,10 +93,11 @@ static void test_what_comes_late_is_no_value(void **state)
 /* A worker reads its server's window, which does not end, and has nothing else to do. */
 static unsigned char room[64];
 
-static copse_status read_in_vain(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
-                                 size_t size, copse_transport_op **op)
+static copse_status read_in_vain(struct copse_transport *t, uint32_t peer, size_t offset,
+                                 void *bytes, size_t size, copse_transport_op **op)
 {
-    return bytes == room ? copse__transport_local.recv(t, peer, 77, bytes, size, op) /* nobody sends it */
+    /* nobody sends it */
+    return bytes == room ? copse__transport_local.recv(t, peer, 77, bytes, size, op)
                          : copse__transport_local.window_get(t, peer, offset, bytes, size, op);
 }
 
@@ -108,10 +111,13 @@ static copse_status read_once(struct job *job, uint32_t worker, copse_strategy *
     return COPSE_OK;
 }
 
-/* An orderly end would wait for it for ever. All leave otherwise, the one that has no such read, too. */
+/* An orderly end would wait for it for ever. All leave otherwise, the one that has no such read,
+   too. */
 static void test_a_read_that_never_ends_keeps_nobody(void **state)
 {
-    struct job job = { .engine = &faulty, .workers = 1, .servers = 1, .replicas = 1, .work = read_once };
+    struct job job = {
+        .engine = &faulty, .workers = 1, .servers = 1, .replicas = 1, .work = read_once
+    };
     (void)state;
     faulty = copse__transport_local;
     faulty.window_get = read_in_vain;

@@ -29,15 +29,16 @@ static const char *text_of(const struct copse_array_buckets *p)
     return text;
 }
 
-#define BUCKETS(want, rule, ...)                                                                    \
-    do {                                                                                          \
-        const uint64_t elements_[] = { __VA_ARGS__ };                                             \
-        const struct copse_bucketing rule_ = rule;                                                  \
-        struct copse_array_buckets buckets_;                                                                \
-        assert_int_equal(copse__array_buckets_make(&ctx->base.mem, &rule_, elements_,                     \
-                                           COPSE_COUNT(elements_), &buckets_), COPSE_OK);           \
-        assert_string_equal(text_of(&buckets_), want);                                              \
-        copse__array_buckets_fini(&ctx->base.mem, &buckets_);                                               \
+#define BUCKETS(want, rule, ...)                                                       \
+    do {                                                                               \
+        const uint64_t elements_[] = { __VA_ARGS__ };                                  \
+        const struct copse_bucketing rule_ = rule;                                     \
+        struct copse_array_buckets buckets_;                                           \
+        assert_int_equal(copse__array_buckets_make(&ctx->base.mem, &rule_, elements_,  \
+                                                   COPSE_COUNT(elements_), &buckets_), \
+                         COPSE_OK);                                                    \
+        assert_string_equal(text_of(&buckets_), want);                                 \
+        copse__array_buckets_fini(&ctx->base.mem, &buckets_);                          \
     } while (0)
 #define RULE(...) ((struct copse_bucketing){ __VA_ARGS__ })
 
@@ -57,10 +58,10 @@ static void ops_3(void **unused)
 {
     (void)unused;
     BUCKETS("2: 0[0,1) 1[0,1)|3: 5[0,1) 6[0,1) 7[0,1)|9: 2[0,9)|1: 3[0,1)|9: 4[0,9)",
-          RULE(.small_bytes = 4, .small_group = 10), 1, 1, 9, 1, 9, 1, 1, 1);
+            RULE(.small_bytes = 4, .small_group = 10), 1, 1, 9, 1, 9, 1, 1, 1);
     /* The limit of a run is strict. */
     BUCKETS("2: 0[0,1) 1[0,1)|2: 2[0,1) 3[0,1)|1: 4[0,1)", RULE(.small_bytes = 4, .small_group = 2),
-          1, 1, 1, 1, 1);
+            1, 1, 1, 1, 1);
     BUCKETS("5: 0[0,2) 1[0,3)|3: 2[0,3)", RULE(.small_bytes = 15, .small_group = 2), 2, 3, 3);
     BUCKETS("1: 0[0,1)|1: 1[0,1)", RULE(.small_bytes = 4, .small_group = 1), 1, 1);
 
@@ -68,8 +69,9 @@ static void ops_3(void **unused)
     struct copse_array_buckets b;
     for (int i = 0; i < 30; i++)
         many[i] = 1;
-    assert_int_equal(copse__array_buckets_make(&ctx->base.mem, &RULE(.small_bytes = 4, .small_group = 10),
-                                       many, 30, &b), COPSE_OK);
+    assert_int_equal(copse__array_buckets_make(
+                         &ctx->base.mem, &RULE(.small_bytes = 4, .small_group = 10), many, 30, &b),
+                     COPSE_OK);
     assert_int_equal(b.buckets.count, 3);
     for (int k = 0; k < 3; k++)
         assert_int_equal(b.buckets.at[k].view_count, 10);
@@ -91,7 +93,9 @@ static void ops_9(void **unused)
 {
     static const struct {
         uint64_t count, chunks, each, padding;
-    } cases[] = { { 10, 4, 3, 2 }, { 2, 4, 1, 2 }, { 12, 4, 3, 0 }, { 0, 4, 0, 0 }, { 7, 1, 7, 0 } };
+    } cases[] = {
+        { 10, 4, 3, 2 }, { 2, 4, 1, 2 }, { 12, 4, 3, 0 }, { 0, 4, 0, 0 }, { 7, 1, 7, 0 }
+    };
     (void)unused;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
         const struct copse_chunks c = copse__chunks_even(cases[i].count, cases[i].chunks);
@@ -152,8 +156,10 @@ static void rows_are_summed_by_the_tree(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ops_2), cmocka_unit_test(ops_3),
-        cmocka_unit_test(ops_4), cmocka_unit_test(ops_9),
+        cmocka_unit_test(ops_2),
+        cmocka_unit_test(ops_3),
+        cmocka_unit_test(ops_4),
+        cmocka_unit_test(ops_9),
         cmocka_unit_test(rows_are_summed_by_the_tree),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);

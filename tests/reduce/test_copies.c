@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between ranks through host memory: which bytes arrive, and how often the host waits. On the fake backend. */
+/* Copies between ranks through host memory: which bytes arrive, and how often the host waits. On
+   the fake backend. */
 #include "core/reduce/reducer.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/rig.h"
@@ -24,7 +25,8 @@ static void open_stage(struct stage *g)
     static const char *const ids[RANKS] = { "fake:0", "fake:1", "fake:2" };
     fake_reset();
     copse_fake.device_count = RANKS;
-    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true }, fake_backends, &g->ctx));
+    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true },
+                                  fake_backends, &g->ctx));
     for (uint32_t r = 0; r < RANKS; r++) {
         uint32_t words[WORDS];
         for (uint32_t i = 0; i < WORDS; i++)
@@ -62,7 +64,8 @@ static struct copse_view view(uint32_t rank, copse_buffer *buffer, uint32_t firs
 
 static struct copse_view host_view(uint32_t *words, uint32_t count)
 {
-    return (struct copse_view){ COPSE_HOST, { NULL, 0, 4 * (size_t)count }, (unsigned char *)words };
+    return (
+        struct copse_view){ COPSE_HOST, { NULL, 0, 4 * (size_t)count }, (unsigned char *)words };
 }
 
 static uint32_t waits(void)
@@ -71,7 +74,8 @@ static uint32_t waits(void)
 }
 
 /* Words [first, first + count) of `to` are those of `from`, from word `source` on. */
-static void arrived(const struct stage *g, uint32_t to, uint32_t first, uint32_t count, uint32_t from, uint32_t source)
+static void arrived(const struct stage *g, uint32_t to, uint32_t first, uint32_t count,
+                    uint32_t from, uint32_t source)
 {
     uint32_t words[WORDS];
     OK(copse_queue_read(g->queue[to], g->to[to], 4 * (size_t)first, words, 4 * (size_t)count));
@@ -132,7 +136,8 @@ static void large_copies_are_cut(void **unused)
     const uint32_t before = waits(), count = 1000, message = MESSAGE / 4;
     const struct copse_view small = view(0, g.from[0], 7, 5), small_to = view(1, g.to[1], 2000, 5),
                             large = view(0, g.from[0], 20, count),
-                            to[] = { view(1, g.to[1], 3, count), host_view(host, count), view(2, g.to[2], 0, count) };
+                            to[] = { view(1, g.to[1], 3, count), host_view(host, count),
+                                     view(2, g.to[2], 0, count) };
     OK(copse__reducer_copy(g.x, &small, &small_to, 1));
     OK(copse__reducer_copy(g.x, &large, to, COPSE_COUNT(to)));
     OK(copse__reducer_send(g.x));

@@ -4,8 +4,8 @@
 #include "tests/rig/exchange_rig.h"
 #include "tests/rig/found.h"
 
-static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks, bool is_logical,
-                         const float *want)
+static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks,
+                         bool is_logical, const float *want)
 {
     struct rig g;
     (is_logical ? open_logical_rig : open_rig)(&g, ctx, ids, ranks, &plain);

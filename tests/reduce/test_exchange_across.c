@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange across workers, as threads of this process: with a power of two of ranks each, all hold
-   the bits of one process with the same ranks in the same order; with any number, all hold the same. */
+/* The exchange across workers, as threads of this process: with a power of two of ranks each, all
+   hold the bits of one process with the same ranks in the same order; with any number, all hold the
+   same. */
 #include "core/comm/group.h"
 #include "tests/rig/exchange_rig.h"
 #include "tests/rig/found.h"
@@ -28,8 +29,8 @@ static copse_status write_ranks(struct worker *w, struct rig *g, copse_exchange 
                                 uint64_t *ready, float *mine)
 {
     for (uint32_t r = 0; r < w->ranks; r++) {
-        const struct copse_binding to = step ? copse__exchange_gradients(x, 0, r)
-                                             : copse__exchange_values(x, 0, r);
+        const struct copse_binding to =
+            step ? copse__exchange_gradients(x, 0, r) : copse__exchange_values(x, 0, r);
         for (uint32_t i = 0; i < w->elements; i++)
             mine[i] = step ? gradient(w->first + r, i, step) : first_value(i);
         if (step)
@@ -81,8 +82,8 @@ static copse_status run_worker(struct worker *w, copse_cluster *c)
     w->first = group.first;
     open_rig(&g, ctx, w->ids, w->ranks, w->optimizer);
     for (uint32_t r = 0; r < w->ranks; r++)
-        ranks[r] = (struct copse_exchange_rank){ g.queue[r],
-                                                 { g.step[r], 0, 4 * COPSE_STEP_WORDS } };
+        ranks[r] =
+            (struct copse_exchange_rank){ g.queue[r], { g.step[r], 0, 4 * COPSE_STEP_WORDS } };
     const struct copse_exchange_params params = {
         .ctx = ctx,
         .ranks = ranks,
@@ -112,7 +113,8 @@ static void worker_main(void *p)
     const struct copse_cluster_params params = { .deadline_ms = 60000 };
     w->status = worker_spec(ctx, w->rank, w->size, &spec);
     if (!w->status)
-        w->status = copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &c);
+        w->status =
+            copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &c);
     if (!w->status)
         w->status = run_worker(w, c);
     if (w->status)
@@ -177,8 +179,8 @@ static void assert_values(struct worker *w, uint32_t size, const float *want, si
 static void workers_hold_the_bits_of_one_process(void **unused)
 {
     static const uint32_t shapes[][WORKERS + 1] = {
-        { 2, 1, 1 }, { 2, 2, 2 }, { 4, 1, 1, 1, 1 }, { 3, 1, 1, 1 }, { 3, 2, 2, 2 }, { 2, 4, 4 },
-        { 4, 2, 2, 2, 2 },
+        { 2, 1, 1 },    { 2, 2, 2 }, { 4, 1, 1, 1, 1 }, { 3, 1, 1, 1 },
+        { 3, 2, 2, 2 }, { 2, 4, 4 }, { 4, 2, 2, 2, 2 },
     };
     struct worker w[WORKERS];
     float *want = malloc(4 * ELEMENTS);
@@ -195,7 +197,8 @@ static void workers_hold_the_bits_of_one_process(void **unused)
     free(want);
 }
 
-/* Other numbers of ranks give other trees, but the same on all. Buckets that are smaller than a slice. */
+/* Other numbers of ranks give other trees, but the same on all. Buckets that are smaller than a
+   slice. */
 static void any_number_of_ranks_agrees(void **unused)
 {
     static const uint32_t shapes[][WORKERS + 1] = { { 2, 3, 3 }, { 2, 1, 3 }, { 3, 2, 1, 4 } };
@@ -225,8 +228,7 @@ static void any_number_of_ranks_agrees(void **unused)
 static void slots_are_spread_over_all_workers(void **unused)
 {
     static const uint32_t counts[] = { 2, 2 };
-    static const struct copse_optimizer_params adam = { .kind = COPSE_ADAM,
-                                                        .learning_rate = 0.01 };
+    static const struct copse_optimizer_params adam = { .kind = COPSE_ADAM, .learning_rate = 0.01 };
     struct worker w[2];
     (void)unused;
     run_workers(w, 2, counts, &setups[0], &adam, ELEMENTS, 0);

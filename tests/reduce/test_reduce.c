@@ -123,7 +123,8 @@ static uint32_t quotient(uint32_t bits, uint32_t count, bool is_whole)
 static void check_mean(struct rig *g, uint32_t count, bool is_whole, bool has_runs)
 {
     const struct copse_params_mean p = copse__mean_params(COUNT, count);
-    const int32_t spec[] = { has_runs ? 16 : 3, has_runs, is_whole, copse__mean_is_power(count, is_whole) };
+    const int32_t spec[] = { has_runs ? 16 : 3, has_runs, is_whole,
+                             copse__mean_is_power(count, is_whole) };
     OK(copse_queue_write(g->queue, g->parts, 0, words, sizeof words));
     launch(g, COPSE_KERNEL_mean, spec, &p,
            (struct copse_binding[]){ { g->parts, 0, sizeof words }, { g->sums, 0, sizeof got } });
@@ -160,8 +161,8 @@ static void check_sum_i32(struct rig *g, uint32_t ranks, bool has_runs)
 
 static void check_numbers(struct rig *g)
 {
-    static const uint32_t counts[] = { 1,   2,    3,    4,     5,     7,     10,    48,   49,
-                                       64,  1000, 1024, 32767, 32768, 32769, 65534, 65535 };
+    static const uint32_t counts[] = { 1,  2,    3,    4,     5,     7,     10,    48,   49,
+                                       64, 1000, 1024, 32767, 32768, 32769, 65534, 65535 };
     struct copse_stream s;
     copse__stream_init(&s, 5, 2);
     for (size_t c = 0; c < COPSE_COUNT(counts); c++)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static COPSE_THREAD_LOCAL char thread;            /* its address identifies the thread */
-static COPSE_THREAD_LOCAL bool is_application;    /* this thread is the worker */
+static COPSE_THREAD_LOCAL char thread;         /* its address identifies the thread */
+static COPSE_THREAD_LOCAL bool is_application; /* this thread is the worker */
 
 void app_lock_init(struct app_lock *l)
 {
@@ -55,7 +55,8 @@ bool app_lock_is_fine(const struct app_lock *l)
 {
     if (!l->nested && !l->unbalanced && !l->unlocked && !l->holder)
         return true;
-    fprintf(stderr, "the lock was taken twice %u times, given back without %u times, left out %u times%s\n",
+    fprintf(stderr,
+            "the lock was taken twice %u times, given back without %u times, left out %u times%s\n",
             l->nested, l->unbalanced, l->unlocked, l->holder ? ", and is still held" : "");
     return false;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* An application with its own device, created with Vulkan or OpenCL calls. It lends the device to the library,
-   continues to use it from another thread, and monitors the library's calls. */
+/* An application with its own device, created with Vulkan or OpenCL calls. It lends the device to
+   the library, continues to use it from another thread, and monitors the library's calls. */
 #ifndef COPSE_TESTS_APP_H
 #define COPSE_TESTS_APP_H
 
+#include "copse/copse.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
-#include "copse/copse.h"
 
 /* ---- app.c: the lock of its queue ---- */
 

@@ -19,19 +19,24 @@ static void *library;
 #    define WATCHED(X)                                                                             \
         X(cl_int, EnqueueWriteBuffer,                                                              \
           (cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t s, const void *p, cl_uint n,  \
-           const cl_event *w, cl_event *e), (q, m, b, o, s, p, n, w, e))                           \
+           const cl_event *w, cl_event *e),                                                        \
+          (q, m, b, o, s, p, n, w, e))                                                             \
         X(cl_int, EnqueueReadBuffer,                                                               \
           (cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t s, void *p, cl_uint n,        \
-           const cl_event *w, cl_event *e), (q, m, b, o, s, p, n, w, e))                           \
+           const cl_event *w, cl_event *e),                                                        \
+          (q, m, b, o, s, p, n, w, e))                                                             \
         X(cl_int, EnqueueCopyBuffer,                                                               \
           (cl_command_queue q, cl_mem a, cl_mem b, size_t ao, size_t bo, size_t s, cl_uint n,      \
-           const cl_event *w, cl_event *e), (q, a, b, ao, bo, s, n, w, e))                         \
+           const cl_event *w, cl_event *e),                                                        \
+          (q, a, b, ao, bo, s, n, w, e))                                                           \
         X(cl_int, EnqueueFillBuffer,                                                               \
           (cl_command_queue q, cl_mem m, const void *p, size_t ps, size_t o, size_t s, cl_uint n,  \
-           const cl_event *w, cl_event *e), (q, m, p, ps, o, s, n, w, e))                          \
+           const cl_event *w, cl_event *e),                                                        \
+          (q, m, p, ps, o, s, n, w, e))                                                            \
         X(void *, EnqueueMapBuffer,                                                                \
           (cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t s, cl_uint n, \
-           const cl_event *w, cl_event *e, cl_int *r), (q, m, b, f, o, s, n, w, e, r))             \
+           const cl_event *w, cl_event *e, cl_int *r),                                             \
+          (q, m, b, f, o, s, n, w, e, r))                                                          \
         X(cl_int, EnqueueUnmapMemObject,                                                           \
           (cl_command_queue q, cl_mem m, void *p, cl_uint n, const cl_event *w, cl_event *e),      \
           (q, m, p, n, w, e))                                                                      \
@@ -46,27 +51,27 @@ static void *library;
         X(cl_int, Flush, (cl_command_queue q), (q))
 
 /* X(result, name, parameters): calls of the application itself. */
-#    define CALLED(X)                                                                              \
-        X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                          \
-        X(cl_int, GetDeviceIDs,                                                                    \
-          (cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *))                    \
-        X(cl_context, CreateContext,                                                               \
-          (const cl_context_properties *, cl_uint, const cl_device_id *,                           \
-           void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *))     \
-        X(cl_int, RetainContext, (cl_context))                                                     \
-        X(cl_int, ReleaseContext, (cl_context))                                                    \
-        X(cl_command_queue, CreateCommandQueue,                                                    \
-          (cl_context, cl_device_id, cl_command_queue_properties, cl_int *))                       \
-        X(cl_int, RetainCommandQueue, (cl_command_queue))                                          \
-        X(cl_int, ReleaseCommandQueue, (cl_command_queue))                                         \
-        X(cl_mem, CreateBuffer, (cl_context, cl_mem_flags, size_t, void *, cl_int *))              \
-        X(cl_int, ReleaseMemObject, (cl_mem))                                                      \
-        X(cl_int, WaitForEvents, (cl_uint, const cl_event *))                                      \
+#    define CALLED(X)                                                                          \
+        X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                      \
+        X(cl_int, GetDeviceIDs,                                                                \
+          (cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *))                \
+        X(cl_context, CreateContext,                                                           \
+          (const cl_context_properties *, cl_uint, const cl_device_id *,                       \
+           void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *)) \
+        X(cl_int, RetainContext, (cl_context))                                                 \
+        X(cl_int, ReleaseContext, (cl_context))                                                \
+        X(cl_command_queue, CreateCommandQueue,                                                \
+          (cl_context, cl_device_id, cl_command_queue_properties, cl_int *))                   \
+        X(cl_int, RetainCommandQueue, (cl_command_queue))                                      \
+        X(cl_int, ReleaseCommandQueue, (cl_command_queue))                                     \
+        X(cl_mem, CreateBuffer, (cl_context, cl_mem_flags, size_t, void *, cl_int *))          \
+        X(cl_int, ReleaseMemObject, (cl_mem))                                                  \
+        X(cl_int, WaitForEvents, (cl_uint, const cl_event *))                                  \
         X(cl_int, ReleaseEvent, (cl_event))
 
 static struct {
 #    define MEMBER(result, name, ...) result(CL_API_CALL *name) FIRST(__VA_ARGS__, ~);
-#    define FIRST(a, ...) a
+#    define FIRST(a, ...)             a
     WATCHED(MEMBER)
     CALLED(MEMBER)
 #    undef MEMBER
@@ -74,12 +79,12 @@ static struct {
 
 /* ---- what the library is given, to watch it ---- */
 
-#    define WATCH(result, name, parameters, arguments) \
+#    define WATCH(result, name, parameters, arguments)    \
         static result CL_API_CALL watch_##name parameters \
-        {                                              \
-            if (q == watched)                          \
-                app_lock_check(&app_opencl_lock);      \
-            return cl.name arguments;                  \
+        {                                                 \
+            if (q == watched)                             \
+                app_lock_check(&app_opencl_lock);         \
+            return cl.name arguments;                     \
         }
 WATCHED(WATCH)
 #    undef WATCH
@@ -113,8 +118,8 @@ static copse_opencl_fn get_proc(void *user, const char *name)
 {
     copse_opencl_fn function;
     (void)user;
-#    define CASE(result, member, ...)            \
-        if (strcmp(name, "cl" #member) == 0)     \
+#    define CASE(result, member, ...)        \
+        if (strcmp(name, "cl" #member) == 0) \
             return (copse_opencl_fn)watch_##member;
     WATCHED(CASE)
 #    undef CASE
@@ -160,7 +165,8 @@ static const char *load(void)
 
 static void make_objects(struct app_opencl *a, cl_command_queue_properties properties)
 {
-    const cl_context_properties on[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)a->platform, 0 };
+    const cl_context_properties on[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)a->platform,
+                                         0 };
     cl_int e;
     a->context = cl.CreateContext(on, 1, &a->device, NULL, NULL, &e);
     must(e, "clCreateContext");
@@ -216,7 +222,8 @@ bool app_opencl_work(void *app, uint32_t round)
     cl_event done;
     app_lock_take(&app_opencl_lock);
     must(cl.EnqueueFillBuffer(a->queue, a->buffer, &round, sizeof round, 0, sizeof got, 0, NULL,
-                              NULL), "clEnqueueFillBuffer");
+                              NULL),
+         "clEnqueueFillBuffer");
     must(cl.EnqueueReadBuffer(a->queue, a->buffer, CL_FALSE, 0, sizeof got, got, 0, NULL, &done),
          "clEnqueueReadBuffer");
     must(cl.Flush(a->queue), "clFlush");

@@ -14,37 +14,37 @@ atomic_uint app_vulkan_forbidden;
 
 /* ---- the application's own entry points ---- */
 
-#    define FUNCTIONS(X)                      \
-        X(DestroyInstance)                    \
-        X(EnumeratePhysicalDevices)           \
-        X(EnumerateDeviceExtensionProperties) \
-        X(GetPhysicalDeviceFeatures2)         \
-        X(GetPhysicalDeviceProperties)        \
+#    define FUNCTIONS(X)                          \
+        X(DestroyInstance)                        \
+        X(EnumeratePhysicalDevices)               \
+        X(EnumerateDeviceExtensionProperties)     \
+        X(GetPhysicalDeviceFeatures2)             \
+        X(GetPhysicalDeviceProperties)            \
         X(GetPhysicalDeviceQueueFamilyProperties) \
-        X(GetPhysicalDeviceMemoryProperties)  \
-        X(CreateDevice)                       \
-        X(DestroyDevice)                      \
-        X(GetDeviceProcAddr)                  \
-        X(GetDeviceQueue)                     \
-        X(QueueSubmit)                        \
-        X(CreateBuffer)                       \
-        X(DestroyBuffer)                      \
-        X(GetBufferMemoryRequirements)        \
-        X(AllocateMemory)                     \
-        X(FreeMemory)                         \
-        X(BindBufferMemory)                   \
-        X(MapMemory)                          \
-        X(CreateCommandPool)                  \
-        X(DestroyCommandPool)                 \
-        X(ResetCommandPool)                   \
-        X(AllocateCommandBuffers)             \
-        X(BeginCommandBuffer)                 \
-        X(EndCommandBuffer)                   \
-        X(CmdFillBuffer)                      \
-        X(CmdPipelineBarrier)                 \
-        X(CreateFence)                        \
-        X(DestroyFence)                       \
-        X(WaitForFences)                      \
+        X(GetPhysicalDeviceMemoryProperties)      \
+        X(CreateDevice)                           \
+        X(DestroyDevice)                          \
+        X(GetDeviceProcAddr)                      \
+        X(GetDeviceQueue)                         \
+        X(QueueSubmit)                            \
+        X(CreateBuffer)                           \
+        X(DestroyBuffer)                          \
+        X(GetBufferMemoryRequirements)            \
+        X(AllocateMemory)                         \
+        X(FreeMemory)                             \
+        X(BindBufferMemory)                       \
+        X(MapMemory)                              \
+        X(CreateCommandPool)                      \
+        X(DestroyCommandPool)                     \
+        X(ResetCommandPool)                       \
+        X(AllocateCommandBuffers)                 \
+        X(BeginCommandBuffer)                     \
+        X(EndCommandBuffer)                       \
+        X(CmdFillBuffer)                          \
+        X(CmdPipelineBarrier)                     \
+        X(CreateFence)                            \
+        X(DestroyFence)                           \
+        X(WaitForFences)                          \
         X(ResetFences)
 
 static struct {
@@ -54,13 +54,13 @@ static struct {
 } vk;
 static PFN_vkGetInstanceProcAddr real_get;
 
-#    define MUST(call)                                                         \
-        do {                                                                   \
-            const VkResult must_ = (call);                                     \
-            if (must_ != VK_SUCCESS) {                                         \
-                fprintf(stderr, "app: %s: %d\n", #call, (int)must_);           \
-                abort();                                                       \
-            }                                                                  \
+#    define MUST(call)                                               \
+        do {                                                         \
+            const VkResult must_ = (call);                           \
+            if (must_ != VK_SUCCESS) {                               \
+                fprintf(stderr, "app: %s: %d\n", #call, (int)must_); \
+                abort();                                             \
+            }                                                        \
         } while (0)
 
 /* ---- what the library is given instead, to watch it ---- */
@@ -119,7 +119,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance(VkInstance instance
 
 static const char *make_instance(struct app_vulkan *a)
 {
-    void *library = copse__library_open((const char *const[]){ "libvulkan.so.1", "vulkan-1.dll", NULL });
+    void *library =
+        copse__library_open((const char *const[]){ "libvulkan.so.1", "vulkan-1.dll", NULL });
     void *symbol = library ? copse__library_symbol(library, "vkGetInstanceProcAddr") : NULL;
     if (!symbol)
         return "no Vulkan loader";
@@ -133,9 +134,9 @@ static const char *make_instance(struct app_vulkan *a)
                                         .pApplicationInfo = &app };
     if (!create || create(&info, NULL, &a->instance) != VK_SUCCESS)
         return "no Vulkan instance";
-#    define LOAD(name)                                            \
+#    define LOAD(name)                                             \
         vk.name = (PFN_vk##name)real_get(a->instance, "vk" #name); \
-        if (!vk.name)                                             \
+        if (!vk.name)                                              \
             return "no vk" #name;
     FUNCTIONS(LOAD)
 #    undef LOAD
@@ -262,8 +263,8 @@ bool app_vulkan_work(void *app, uint32_t round)
     MUST(vk.ResetCommandPool(a->device, a->pool, 0));
     MUST(vk.BeginCommandBuffer(a->commands, &begin));
     vk.CmdFillBuffer(a->commands, a->buffer, 0, VK_WHOLE_SIZE, round);
-    vk.CmdPipelineBarrier(a->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
-                          1, &shown, 0, NULL, 0, NULL);
+    vk.CmdPipelineBarrier(a->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                          0, 1, &shown, 0, NULL, 0, NULL);
     MUST(vk.EndCommandBuffer(a->commands));
     app_lock_take(&app_vulkan_lock);
     const VkResult r = vk.QueueSubmit(a->queue, 1, &info, a->fence);

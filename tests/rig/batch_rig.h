@@ -7,13 +7,14 @@
 
 #include "copse/copse.h"
 
-/* The ordinary inputs of a batch, in its initialiser: features "x" of `width` numbers, and labels "y" or targets "y" of
-   `y_width` numbers. */
+/* The ordinary inputs of a batch, in its initialiser: features "x" of `width` numbers, and labels
+   "y" or targets "y" of `y_width` numbers. */
 #define RIG_X(width, ...) COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(width), __VA_ARGS__ })
 #define RIG_XY(width, x, y) \
     COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(width), x }, { "y", COPSE_I32, COPSE_SCALAR, y })
-#define RIG_PAIR(width, x, y_width, y) \
-    COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(width), x }, { "y", COPSE_F32, COPSE_SHAPE(y_width), y })
+#define RIG_PAIR(width, x, y_width, y)                       \
+    COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(width), x }, \
+                  { "y", COPSE_F32, COPSE_SHAPE(y_width), y })
 
 /* The batch with columns that outlive the current block: until the thread makes 64 others. */
 static inline struct copse_host_batch rig_kept(struct copse_host_batch b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stage that reaches every function of the application that the library calls, and a probe that such a function
-   calls once. */
+/* A stage that reaches every function of the application that the library calls, and a probe that
+   such a function calls once. */
 #ifndef COPSE_CALLBACK_RIG_H
 #define COPSE_CALLBACK_RIG_H
 
@@ -15,27 +15,50 @@
 
 /* The functions of the application. */
 enum place {
-    LOSS, TRANSFORM, SCHEDULE,               /* of a trainer */
-    LOSSES, TOTAL_LOSS, HOOK,                /* of a train step */
-    TOWER_LOSS, TOWER_SCHEDULE, FACTORY,     /* of a tower optimizer */
-    ACCUMULATE,                              /* of cross-device operations */
-    REPLICA, MERGE, UPDATE, MODEL,           /* of a strategy; MODEL of a replicated model */
-    STEP_RUN, MONITOR_RUN, MONITOR_SAVE,     /* of a step, called by itself or by a monitor */
+    LOSS,
+    TRANSFORM,
+    SCHEDULE, /* of a trainer */
+    LOSSES,
+    TOTAL_LOSS,
+    HOOK, /* of a train step */
+    TOWER_LOSS,
+    TOWER_SCHEDULE,
+    FACTORY,    /* of a tower optimizer */
+    ACCUMULATE, /* of cross-device operations */
+    REPLICA,
+    MERGE,
+    UPDATE,
+    MODEL, /* of a strategy; MODEL of a replicated model */
+    STEP_RUN,
+    MONITOR_RUN,
+    MONITOR_SAVE, /* of a step, called by itself or by a monitor */
     PLACES
 };
 #define BIT(place) (1u << (place))
 /* Functions that may only build or compute. */
-#define PASSIVE (BIT(HOOK) - 1 + BIT(TOWER_LOSS) + BIT(TOWER_SCHEDULE) + BIT(FACTORY) + BIT(ACCUMULATE))
+#define PASSIVE \
+    (BIT(HOOK) - 1 + BIT(TOWER_LOSS) + BIT(TOWER_SCHEDULE) + BIT(FACTORY) + BIT(ACCUMULATE))
 /* The functions of PASSIVE that build a graph, with the thread in a replica. */
 #define BUILDING (BIT(LOSS) | BIT(TRANSFORM) | BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(TOWER_LOSS))
 
 static const char *const place_names[PLACES] = {
-    "the loss function of a trainer", "the gradient transform of a trainer", "the schedule of an optimizer",
-    "the losses function of a train step", "the total loss function of a train step",
-    "an update hook of a train step", "the loss function of a tower optimizer", "the schedule of an optimizer",
-    "the factory of a tower optimizer", "the accumulate function of cross-device operations", "in replica",
-    "in the cross-replica context", "in an update function", "in replica", "the run function of a step",
-    "the run function of a step", "a function of the step that a monitor calls",
+    "the loss function of a trainer",
+    "the gradient transform of a trainer",
+    "the schedule of an optimizer",
+    "the losses function of a train step",
+    "the total loss function of a train step",
+    "an update hook of a train step",
+    "the loss function of a tower optimizer",
+    "the schedule of an optimizer",
+    "the factory of a tower optimizer",
+    "the accumulate function of cross-device operations",
+    "in replica",
+    "in the cross-replica context",
+    "in an update function",
+    "in replica",
+    "the run function of a step",
+    "the run function of a step",
+    "a function of the step that a monitor calls",
 };
 
 struct stage {
@@ -66,7 +89,8 @@ static inline void reach(struct stage *s, enum place place)
 
 /* ---- the functions ---- */
 
-static inline copse_status half(copse_graph *g, const copse_batch *in, struct stage *s, copse_tensor **out)
+static inline copse_status half(copse_graph *g, const copse_batch *in, struct stage *s,
+                                copse_tensor **out)
 {
     copse_tensor *x, *y;
     s->g = g;
@@ -75,14 +99,16 @@ static inline copse_status half(copse_graph *g, const copse_batch *in, struct st
     return copse_mean(g, y, NULL, 0, false, out);
 }
 
-static inline copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static inline copse_status loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **out)
 {
     COPSE_TRY(half(g, in, user, out));
     reach(user, LOSS);
     return COPSE_OK;
 }
 
-static inline copse_status transform(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static inline copse_status transform(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                     void *user)
 {
     (void)pairs, (void)count;
     ((struct stage *)user)->g = g;
@@ -97,7 +123,8 @@ static inline float schedule(void *user, uint64_t step)
     return 0.1f;
 }
 
-static inline copse_status losses(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *out)
+static inline copse_status losses(copse_graph *g, const copse_batch *in, void *user,
+                                  struct copse_losses *out)
 {
     out->names[0] = "half";
     out->count = 1;
@@ -106,7 +133,8 @@ static inline copse_status losses(copse_graph *g, const copse_batch *in, void *u
     return COPSE_OK;
 }
 
-static inline copse_status total_loss(copse_graph *g, const struct copse_losses *in, void *user, copse_tensor **out)
+static inline copse_status total_loss(copse_graph *g, const struct copse_losses *in, void *user,
+                                      copse_tensor **out)
 {
     ((struct stage *)user)->g = g;
     *out = in->at[0];
@@ -121,7 +149,8 @@ static inline copse_status hook(copse_strategy *st, void *user)
     return COPSE_OK;
 }
 
-static inline copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static inline copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user,
+                                      copse_tensor **out)
 {
     COPSE_TRY(half(g, in, user, out));
     reach(user, TOWER_LOSS);
@@ -137,12 +166,15 @@ static inline float tower_schedule(void *user, uint64_t step)
 
 static inline copse_status factory(void *user, struct copse_optimizer_params *out)
 {
-    *out = (struct copse_optimizer_params){ .kind = COPSE_SGD, .schedule = tower_schedule, .schedule_user = user };
+    *out = (struct copse_optimizer_params){ .kind = COPSE_SGD,
+                                            .schedule = tower_schedule,
+                                            .schedule_user = user };
     reach(user, FACTORY);
     return COPSE_OK;
 }
 
-static inline copse_status accumulate(void *user, copse_value *const *values, size_t count, copse_value **out)
+static inline copse_status accumulate(void *user, copse_value *const *values, size_t count,
+                                      copse_value **out)
 {
     (void)count;
     *out = copse_value_retain(values[0]);
@@ -150,16 +182,16 @@ static inline copse_status accumulate(void *user, copse_value *const *values, si
     return COPSE_OK;
 }
 
-static inline copse_status in_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                    copse_value **result)
+static inline copse_status in_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                    void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)result;
     reach(user, MERGE);
     return COPSE_OK;
 }
 
-static inline copse_status in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                      copse_value **result)
+static inline copse_status in_replica(copse_replica_context *rc, copse_value *const *args,
+                                      size_t count, void *user, copse_value **result)
 {
     struct stage *s = user;
     (void)args, (void)count, (void)result;
@@ -176,8 +208,9 @@ static inline copse_status in_replica(copse_replica_context *rc, copse_value *co
     return COPSE_OK;
 }
 
-static inline copse_status in_update(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
-                                     void *user, copse_value **result)
+static inline copse_status in_update(copse_strategy *st, copse_value *target,
+                                     copse_value *const *args, size_t count, void *user,
+                                     copse_value **result)
 {
     (void)st, (void)target, (void)args, (void)count, (void)result;
     reach(user, UPDATE);
@@ -233,12 +266,23 @@ static inline struct copse_host_batch batch_of_two(void)
 
 static inline void make_trainers(struct stage *s)
 {
-    const struct copse_optimizer_params sgd = { .kind = COPSE_SGD, .schedule = schedule, .schedule_user = s };
+    const struct copse_optimizer_params sgd = { .kind = COPSE_SGD,
+                                                .schedule = schedule,
+                                                .schedule_user = s };
     const struct copse_update_hook hooks[] = { { hook, s } };
-    const struct copse_train_step_params ts = { .losses = losses, .user = s, .total_loss = total_loss, .total_user = s,
-                                                .optimizer = sgd, .update_hooks = hooks, .update_hook_count = 1 };
-    const struct copse_trainer_params t = { .loss = loss, .user = s, .optimizer = sgd, .transform = transform,
-                                            .transform_user = s, .prefetch = 2 };
+    const struct copse_train_step_params ts = { .losses = losses,
+                                                .user = s,
+                                                .total_loss = total_loss,
+                                                .total_user = s,
+                                                .optimizer = sgd,
+                                                .update_hooks = hooks,
+                                                .update_hook_count = 1 };
+    const struct copse_trainer_params t = { .loss = loss,
+                                            .user = s,
+                                            .optimizer = sgd,
+                                            .transform = transform,
+                                            .transform_user = s,
+                                            .prefetch = 2 };
     if (s->place == LOSSES || s->place == TOTAL_LOSS || s->place == HOOK) {
         OK(copse_train_step_create(s->st, &ts, &s->ts));
         s->t = copse_train_step_trainer(s->ts);
@@ -250,12 +294,17 @@ static inline void make_trainers(struct stage *s)
 static inline void set_stage(struct stage *s, enum place place, void (*probe)(struct stage *))
 {
     const struct copse_tower_params tower = { .factory = factory, .factory_user = s };
-    const struct copse_cross_device_params x = { .kind = COPSE_CROSS_TO_ONE, .accumulate = accumulate, .user = s };
-    const struct copse_step_functions f = { .run = step_run, .save = step_save, .restore = step_restore,
-                                            .progress = step_progress };
-    const struct copse_variable_params w = { .name = "w", .shape = COPSE_SCALAR,
+    const struct copse_cross_device_params x = { .kind = COPSE_CROSS_TO_ONE,
+                                                 .accumulate = accumulate,
+                                                 .user = s };
+    const struct copse_step_functions f = {
+        .run = step_run, .save = step_save, .restore = step_restore, .progress = step_progress
+    };
+    const struct copse_variable_params w = { .name = "w",
+                                             .shape = COPSE_SCALAR,
                                              .aggregation = COPSE_AGGREGATION_MEAN };
-    const struct copse_variable_params local = { .name = "local", .shape = COPSE_SCALAR,
+    const struct copse_variable_params local = { .name = "local",
+                                                 .shape = COPSE_SCALAR,
                                                  .synchronization = COPSE_SYNC_ON_READ,
                                                  .aggregation = COPSE_AGGREGATION_SUM };
     copse_value *parts[2];
@@ -272,8 +321,9 @@ static inline void set_stage(struct stage *s, enum place place, void (*probe)(st
     OK(copse_cross_device_create(ctx, &x, &s->x));
     OK(copse_step_create(ctx, s->st, &f, s, &s->step));
     snprintf(s->path, sizeof s->path, "%s/checkpoint", temp_folder);
-    OK(copse_monitor_create(s->step, place == MONITOR_SAVE ? &(struct copse_monitor_params){ .file = s->path } : NULL,
-                            &s->monitor));
+    OK(copse_monitor_create(
+        s->step, place == MONITOR_SAVE ? &(struct copse_monitor_params){ .file = s->path } : NULL,
+        &s->monitor));
     s->probe = probe;
 }
 
@@ -317,13 +367,18 @@ static inline copse_status call_place(struct stage *s)
     copse_value *sums[2] = { 0 };
     copse_status got;
     switch (s->place) {
-    case LOSS: case TRANSFORM: case SCHEDULE:
+    case LOSS:
+    case TRANSFORM:
+    case SCHEDULE:
         return copse_trainer_step(s->t, &b);
-    case LOSSES: case TOTAL_LOSS: case HOOK:
+    case LOSSES:
+    case TOTAL_LOSS:
+    case HOOK:
         return copse_train_step_run(s->ts, &b, &done);
     case ACCUMULATE:
-        got = copse_cross_batch_reduce(s->x, s->st, COPSE_REDUCE_SUM, (copse_value *[]){ s->parts, s->parts },
-                                       &(struct copse_destinations){ .ranks = &first, .count = 1 }, 2, sums);
+        got = copse_cross_batch_reduce(
+            s->x, s->st, COPSE_REDUCE_SUM, (copse_value *[]){ s->parts, s->parts },
+            &(struct copse_destinations){ .ranks = &first, .count = 1 }, 2, sums);
         copse_value_release(&sums[0]);
         copse_value_release(&sums[1]);
         return got;

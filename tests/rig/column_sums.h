@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums down the columns of a matrix of small whole numbers, with the kernel that the library chooses. */
+/* Sums down the columns of a matrix of small whole numbers, with the kernel that the library
+   chooses. */
 #ifndef COPSE_COLUMN_SUMS_H
 #define COPSE_COLUMN_SUMS_H
 
@@ -7,7 +8,8 @@
 #include "tests/rig/rig.h"
 
 /* The sums of [rows, columns] are right on this device. */
-static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint32_t rows, uint32_t columns)
+static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint32_t rows,
+                                     uint32_t columns)
 {
     const size_t n = (size_t)rows * columns;
     float *x = malloc(n * sizeof *x), *sums = malloc(columns * sizeof *sums);
@@ -20,7 +22,10 @@ static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(rows, columns), &in));
     OK(copse__column_sum(g, in, &y));
-    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1, .kernels = NULL }, &f));
+    OK(copse_function_create(dev,
+                             &(struct copse_function_params){
+                                 .graph = g, .outputs = &y, .output_count = 1, .kernels = NULL },
+                             &f));
     OK(copse_function_write(f, in, x));
     OK(copse_function_run(f));
     OK(copse_function_wait(f));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of the conformance engine: small tables, a fake device, and the reported results. */
+/* Shared by the tests of the conformance engine: small tables, a fake device, and the reported
+   results. */
 #ifndef COPSE_CONFORM_RIG_H
 #define COPSE_CONFORM_RIG_H
 
 #include "tests/rig/rig.h"
 
-#include "prover/conformance/conformance.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
+#include "prover/conformance/conformance.h"
 #include "tests/rig/fake_backend.h"
 
 /* ---- cases ---- */
@@ -67,8 +68,9 @@ static inline copse_status bent_lower(struct copse_lowering *l, const copse_tens
 static inline copse_status bent(copse_graph *g, copse_tensor *const *in, const void *user,
                                 copse_tensor **y)
 {
-    static const struct copse_op op = { .name = "bent", .infer = bent_infer,
-                                        .gradient = bent_gradient, .lower = bent_lower };
+    static const struct copse_op op = {
+        .name = "bent", .infer = bent_infer, .gradient = bent_gradient, .lower = bent_lower
+    };
     (void)user;
     return COPSE_NODE(g, &op, NULL, y, in[0]);
 }
@@ -80,40 +82,84 @@ static inline copse_status quotient(copse_graph *g, copse_tensor *const *in, con
     return copse_div(g, in[0], in[1], y);
 }
 
-#define SHAPE(...) { sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } }
-#define REAL(...) { .type = COPSE_F32, .shape = SHAPE(__VA_ARGS__), .low = -4, .high = 4 }
+#define SHAPE(...)                                              \
+    {                                                           \
+        sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
+        {                                                       \
+            __VA_ARGS__                                         \
+        }                                                       \
+    }
+#define REAL(...)                                                            \
+    {                                                                        \
+        .type = COPSE_F32, .shape = SHAPE(__VA_ARGS__), .low = -4, .high = 4 \
+    }
 
 static const struct copse_case good_cases[] = {
     { .op = "neg", .name = "numbers", .build = negative, .in = { REAL(7, 31) }, .in_count = 1 },
     { .op = "neg", .name = "nothing", .build = negative, .in = { REAL(3, 0) }, .in_count = 1 },
-    { .op = "neg", .name = "special", .build = negative, .in_count = 1, .has_no_gradient = true,
+    { .op = "neg",
+      .name = "special",
+      .build = negative,
+      .in_count = 1,
+      .has_no_gradient = true,
       .in = { { .type = COPSE_F32, .shape = SHAPE(94), .fill = COPSE_FILL_SPECIAL } } },
-    { .op = "square", .name = "numbers", .build = square, .in = { REAL(1001) }, .in_count = 1,
-      .forward = { .ulp = 1 }, .backward = { .ulp = 1 } },
-    { .op = "square", .name = "many", .build = square, .in = { REAL(100000) }, .in_count = 1,
-      .forward = { .ulp = 1 }, .backward = { .ulp = 1 }, .tier = COPSE_TIER_STANDARD },
-    { .op = "matmul", .name = "whole numbers", .build = product, .in_count = 2, .family = "matmul",
+    { .op = "square",
+      .name = "numbers",
+      .build = square,
+      .in = { REAL(1001) },
+      .in_count = 1,
+      .forward = { .ulp = 1 },
+      .backward = { .ulp = 1 } },
+    { .op = "square",
+      .name = "many",
+      .build = square,
+      .in = { REAL(100000) },
+      .in_count = 1,
+      .forward = { .ulp = 1 },
+      .backward = { .ulp = 1 },
+      .tier = COPSE_TIER_STANDARD },
+    { .op = "matmul",
+      .name = "whole numbers",
+      .build = product,
+      .in_count = 2,
+      .family = "matmul",
       .in = { { .type = COPSE_F32, .shape = SHAPE(20, 33), .fill = COPSE_FILL_INTEGERS },
               { .type = COPSE_F32, .shape = SHAPE(33, 24), .fill = COPSE_FILL_INTEGERS } } },
-    { .op = "matmul", .name = "cancelling", .build = product, .in_count = 2, .family = "matmul",
+    { .op = "matmul",
+      .name = "cancelling",
+      .build = product,
+      .in_count = 2,
+      .family = "matmul",
       .in = { { .type = COPSE_F32, .shape = SHAPE(6, 300), .fill = COPSE_FILL_CANCELLING },
               { .type = COPSE_F32, .shape = SHAPE(300, 10), .fill = COPSE_FILL_CANCELLING } },
-      .forward = { .ratio = 16 }, .backward = { .ratio = 16 } },
+      .forward = { .ratio = 16 },
+      .backward = { .ratio = 16 } },
 };
 
 static const struct copse_case odd_cases[] = {
     { .op = "odd", .name = "declared", .build = declared, .in = { REAL(9) }, .in_count = 1 },
     { .op = "odd", .name = "bent", .build = bent, .in = { REAL(9) }, .in_count = 1 },
-    { .op = "odd", .name = "poor", .build = negative, .in_count = 1,
-      .in = { { .type = COPSE_F32, .shape = SHAPE(50) } }, .has_no_gradient = true },
-    { .op = "odd", .name = "not poor", .build = square, .in = { REAL(50) }, .in_count = 1,
-      .forward = { .ulp = 1 }, .backward = { .ulp = 1 } },
+    { .op = "odd",
+      .name = "poor",
+      .build = negative,
+      .in_count = 1,
+      .in = { { .type = COPSE_F32, .shape = SHAPE(50) } },
+      .has_no_gradient = true },
+    { .op = "odd",
+      .name = "not poor",
+      .build = square,
+      .in = { REAL(50) },
+      .in_count = 1,
+      .forward = { .ulp = 1 },
+      .backward = { .ulp = 1 } },
 };
 
-static const struct copse_case_table good = { .family = "good", .cases = good_cases,
+static const struct copse_case_table good = { .family = "good",
+                                              .cases = good_cases,
                                               .count = COPSE_COUNT(good_cases) };
-static const struct copse_case_table odd = { .family = "odd", .cases = odd_cases,
-                                              .count = COPSE_COUNT(odd_cases) };
+static const struct copse_case_table odd = { .family = "odd",
+                                             .cases = odd_cases,
+                                             .count = COPSE_COUNT(odd_cases) };
 static const struct copse_case_table *const good_tables[] = { &good, NULL };
 static const struct copse_case_table *const odd_tables[] = { &odd, NULL };
 static const struct copse_known no_known[1];

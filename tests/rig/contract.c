@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the tests of the backend contract. */
-#include "copse/device/conformance.h"
 #include "tests/rig/contract.h"
+#include "copse/device/conformance.h"
 
 #include <stdlib.h>
 
@@ -145,8 +145,8 @@ uint64_t negate_groups(const struct copse_kernel *k, size_t count)
 }
 
 struct copse_command negate_part(struct rig *r, copse_buffer *src, size_t src_offset,
-                                        copse_buffer *dst, size_t dst_offset, size_t count,
-                                        uint64_t from, uint64_t to)
+                                 copse_buffer *dst, size_t dst_offset, size_t count, uint64_t from,
+                                 uint64_t to)
 {
     struct copse_command c;
     const struct copse_params_unary params = { .n = (uint32_t)count };
@@ -156,8 +156,7 @@ struct copse_command negate_part(struct rig *r, copse_buffer *src, size_t src_of
     return c;
 }
 
-struct copse_command negate_all(struct rig *r, copse_buffer *src, copse_buffer *dst,
-                                       size_t count)
+struct copse_command negate_all(struct rig *r, copse_buffer *src, copse_buffer *dst, size_t count)
 {
     return negate_part(r, src, 0, dst, 0, count, 0, negate_groups(negate(r), count));
 }

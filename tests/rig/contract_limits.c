@@ -9,8 +9,8 @@ void a_device_opens_several_times_and_in_parts(void **state)
     struct rig *r = *state;
     for (uint32_t share = 0; share < 2; share++) {
         struct rig part = { .ctx = r->ctx };
-        OK(copse_device_open(r->ctx, contract_device, &(struct copse_device_params){ .share = share,
-                .shares = 2 },
+        OK(copse_device_open(r->ctx, contract_device,
+                             &(struct copse_device_params){ .share = share, .shares = 2 },
                              &part.dev));
         OK(copse_queue_create(part.dev, &part.queue));
         run_mixture(part.queue, &part, share, 40);
@@ -20,8 +20,8 @@ void a_device_opens_several_times_and_in_parts(void **state)
     }
     copse_device *dev = NULL;
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_device_open(r->ctx, contract_device, &(struct copse_device_params){ .share = 2,
-                .shares = 2 }, &dev),
+          copse_device_open(r->ctx, contract_device,
+                            &(struct copse_device_params){ .share = 2, .shares = 2 }, &dev),
           "share 2 of 2");
 }
 

@@ -139,7 +139,8 @@ void copy_moves_ranges_and_keeps_neighbours(void **state)
     OK(copse_queue_write(r->queue, b, 0, wb, N * 4));
     OK(copse_queue_copy(r->queue, a, 12, b, 404, 133 * 4));
     memcpy(wb + 101, wa + 3, 133 * 4);
-    OK(copse_queue_copy(r->queue, b, 4, b, 300 * 4, 299 * 4)); /* inside one buffer, without overlap */
+    /* inside one buffer, without overlap */
+    OK(copse_queue_copy(r->queue, b, 4, b, 300 * 4, 299 * 4));
     memcpy(wb + 300, wb + 1, 299 * 4);
     read_now(r->queue, b, 0, got, N * 4);
     expect_words(got, wb, N);
@@ -185,7 +186,8 @@ void host_memory_can_be_used_itself(void **state)
     if (alignment == 0) {
         uint32_t word;
         FAILS(COPSE_ERR_UNSUPPORTED,
-              copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 4, .host = &word }, &buf),
+              copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 4, .host = &word },
+                                  &buf),
               "host memory");
         SKIP("no import of host memory");
     }
@@ -195,7 +197,8 @@ void host_memory_can_be_used_itself(void **state)
     uint32_t *host = (uint32_t *)(block + (alignment - (uintptr_t)block % alignment) % alignment);
     uint32_t *want = words(n, 1), *got = words(n, 0);
     memcpy(host, want, size);
-    OK(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = size, .host = host }, &buf));
+    OK(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = size, .host = host },
+                           &buf));
     other = rig_buffer(r, size);
     OK(copse_queue_copy(r->queue, buf, 0, other, 0, size));
     read_now(r->queue, other, 0, got, size);
@@ -213,7 +216,8 @@ void host_memory_can_be_used_itself(void **state)
 
     copse_buffer_release(&buf);
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = size, .host = host + 1 }, &buf),
+          copse_buffer_create(
+              r->dev, &(struct copse_buffer_params){ .size = size, .host = host + 1 }, &buf),
           "multiples");
     copse_buffer_release(&other);
     free(block);

@@ -82,8 +82,8 @@ void two_queues_work_and_wait_for_each_other(void **state)
     copse_queue_release(&second);
 }
 
-/* Two ranges that one queue writes alternately and the other reads, with only waits between queues: no range may be
-   read before it is written, or overwritten before it was read. */
+/* Two ranges that one queue writes alternately and the other reads, with only waits between queues:
+   no range may be read before it is written, or overwritten before it was read. */
 void one_queue_uploads_ahead_of_another(void **state)
 {
     struct rig *r = *state;

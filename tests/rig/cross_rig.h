@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of cross-device operations: settings of every algorithm, numbers whose sum depends on the
-   order, and the result of the canonical tree. */
+/* Shared by the tests of cross-device operations: settings of every algorithm, numbers whose sum
+   depends on the order, and the result of the canonical tree. */
 #ifndef COPSE_CROSS_RIG_H
 #define COPSE_CROSS_RIG_H
 
@@ -69,8 +69,8 @@ static inline copse_value *random_value(copse_strategy *st, uint32_t tensor, uin
     return per_replica(st, parts);
 }
 
-static inline void check_component(const copse_value *v, copse_reduce_op op, uint32_t ranks, uint32_t tensor,
-                            uint32_t elements, const char *what)
+static inline void check_component(const copse_value *v, copse_reduce_op op, uint32_t ranks,
+                                   uint32_t tensor, uint32_t elements, const char *what)
 {
     float *x = malloc(4 * (size_t)elements + 4);
     assert_non_null(x);
@@ -89,8 +89,8 @@ static inline void check_component(const copse_value *v, copse_reduce_op op, uin
 
 /* ---- sparse values ---- */
 
-static inline copse_value *sparse_on(copse_strategy *st, uint32_t rank, uint32_t count, const int32_t *rows,
-                              const float *values)
+static inline copse_value *sparse_on(copse_strategy *st, uint32_t rank, uint32_t count,
+                                     const int32_t *rows, const float *values)
 {
     const struct copse_sparse_params p = { COPSE_SHAPE(5, 2), count, rows, values };
     copse_value *v;
@@ -99,7 +99,7 @@ static inline copse_value *sparse_on(copse_strategy *st, uint32_t rank, uint32_t
 }
 
 static inline void check_sparse(const copse_value *v, uint32_t count, const int32_t *rows,
-                         const float *values)
+                                const float *values)
 {
     int32_t got_rows[16];
     float got[32];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of the exchange: replicas on given devices, a store, a few steps of SGD, and the expected
-   results. */
+/* Shared by the tests of the exchange: replicas on given devices, a store, a few steps of SGD, and
+   the expected results. */
 #ifndef COPSE_EXCHANGE_RIG_H
 #define COPSE_EXCHANGE_RIG_H
 
 #include <math.h>
 
 #include "core/base/random.h"
-#include "core/rule/rule.h"
 #include "core/reduce/exchange.h"
+#include "core/rule/rule.h"
 #include "tests/rig/rig.h"
 
 #define MAX_RANKS 8
@@ -92,8 +92,8 @@ static inline copse_status update(void *user, copse_device *dev, const struct co
                                   struct copse_command *out)
 {
     const struct rig *g = user;
-    return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step,
-                               NULL, u->count, out);
+    return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step, NULL,
+                               u->count, out);
 }
 
 static inline copse_status measure(void *user, copse_device *dev, const struct copse_update *u,
@@ -158,8 +158,11 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
 static inline copse_status add_bucket(struct rig *g, copse_exchange *x, uint32_t piece,
                                       uint64_t first, uint64_t count, uint32_t *bucket)
 {
-    const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update,
-                                              .measures = g->is_measured, .measure = measure, .user = g };
+    const struct copse_exchange_rule rule = { .slots = g->rule.slots,
+                                              .update = update,
+                                              .measures = g->is_measured,
+                                              .measure = measure,
+                                              .user = g };
     return copse__exchange_bucket(x, piece, first, count, &rule, bucket);
 }
 
@@ -228,7 +231,8 @@ static inline void write_step(struct rig *g, uint32_t rank, uint32_t step)
     OK(copse_queue_write(g->queue[rank], g->step[rank], 0, words, sizeof words));
 }
 
-/* Gradients are written directly after the last step's run, after slow work: a missing wait causes a wrong result. */
+/* Gradients are written directly after the last step's run, after slow work: a missing wait causes
+   a wrong result. */
 static inline void backward(struct rig *g, struct store *st, uint32_t elements, uint32_t step,
                             uint64_t *ready)
 {

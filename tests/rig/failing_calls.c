@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the public API that fail when COPSE_FAIL says so: "batches_next:3" is the third call of copse_batches_next.
-   Programs are compiled with these names in place of the API's. */
+/* Calls of the public API that fail when COPSE_FAIL says so: "batches_next:3" is the third call of
+   copse_batches_next. Programs are compiled with these names in place of the API's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,10 @@
 #include "core/base/base.h"
 
 COPSE_API copse_status failing_batches_next(copse_batches *batches, struct copse_host_batch *out);
-COPSE_API copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out);
-COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params);
+COPSE_API copse_status failing_trainer_result(copse_trainer *t, bool wait,
+                                              struct copse_step_result *out);
+COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches,
+                                           const struct copse_fit_params *params);
 
 static bool fails_now(const char *name, int *calls)
 {
@@ -35,7 +37,8 @@ copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_st
     return copse_trainer_result(t, wait, out);
 }
 
-copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches, const struct copse_fit_params *params)
+copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches,
+                                 const struct copse_fit_params *params)
 {
     static int calls;
     if (fails_now("trainer_fit", &calls))

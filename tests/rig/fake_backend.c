@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See fake_backend.h. Commands run when they are appended, but reads complete only when their ticket is reached, and
-   a ticket is reached only when the test allows it. */
+/* See fake_backend.h. Commands run when they are appended, but reads complete only when their
+   ticket is reached, and a ticket is reached only when the test allows it. */
 #include "tests/rig/fake_backend.h"
 
 #include <stdio.h>
@@ -38,9 +38,10 @@ struct fake_ticket {
 struct fake_queue {
     uint64_t serial;
     atomic_ullong reached;
-    uint64_t hung; /* a wait for this ticket was made to time out: so do all waits for it until the next submit */
-    struct fake_read *reads;      /* oldest first */
-    struct fake_ticket *tickets;  /* in flight, oldest first */
+    /* a wait for this ticket was made to time out: so do all waits for it until the next submit */
+    uint64_t hung;
+    struct fake_read *reads;     /* oldest first */
+    struct fake_ticket *tickets; /* in flight, oldest first */
 };
 
 #define LONG_NS 500000000u /* core waits tick by tick: a tick of the library's deadline is longer */
@@ -129,7 +130,8 @@ struct capture {
     struct copse_device_info *to;
 };
 
-static copse_status capture_add(struct copse_device_sink *sink, const struct copse_device_info *info)
+static copse_status capture_add(struct copse_device_sink *sink,
+                                const struct copse_device_info *info)
 {
     *((struct capture *)sink)->to = *info;
     return COPSE_OK;
@@ -149,7 +151,8 @@ static copse_status fake_import(struct copse_base *base, const struct copse_fore
 static copse_status fake_lend(copse_queue *q, const struct copse_queue_guard *guard,
                               copse_device **out)
 {
-    const struct copse_foreign_device foreign = { .handles = "", .handles_size = 1,
+    const struct copse_foreign_device foreign = { .handles = "",
+                                                  .handles_size = 1,
                                                   .guard = *guard };
     return copse__device_import(q->dev->ctx, &copse_backend_fake, &foreign, out);
 }
@@ -271,7 +274,9 @@ static copse_status fake_read(copse_queue *q, const struct copse_binding *src, v
 
 static const char *name_of(const struct copse_command *c)
 {
-    return c->kind == COPSE_COMMAND_GEMM ? COPSE_LIBRARY_PRODUCT : c->kernel ? c->kernel->row->name : "";
+    return c->kind == COPSE_COMMAND_GEMM ? COPSE_LIBRARY_PRODUCT
+           : c->kernel                   ? c->kernel->row->name
+                                         : "";
 }
 
 static bool names(const char *name, const struct copse_command *c)
@@ -366,7 +371,8 @@ static bool is_cut(struct fake_device *d, const struct copse_command *c, bool is
     return !d->cut_period || n % d->cut_period == 0;
 }
 
-static copse_status begin_cut(const struct fake_device *d, const struct copse_command *c, struct cut *to)
+static copse_status begin_cut(const struct fake_device *d, const struct copse_command *c,
+                              struct cut *to)
 {
     for (uint32_t i = 0; i < c->binding_count; i++) {
         const size_t size = cut_size(d, c, i);
@@ -379,7 +385,8 @@ static copse_status begin_cut(const struct fake_device *d, const struct copse_co
     return COPSE_OK;
 }
 
-static void end_cut(const struct fake_device *d, const struct copse_command *c, const struct cut *from)
+static void end_cut(const struct fake_device *d, const struct copse_command *c,
+                    const struct cut *from)
 {
     for (uint32_t i = 0; i < c->binding_count; i++) {
         if (from->words[i])
@@ -508,10 +515,13 @@ static copse_status fake_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_
     const uint64_t start = copse__now_ns();
 
     const copse_status s = enter(fake(q->dev), FAKE_WAIT);
-    if (s == COPSE_ERR_TIMEOUT && timeout_ns >= LONG_NS && !fake(q->dev)->faults[FAKE_WAIT].is_persistent)
+    if (s == COPSE_ERR_TIMEOUT && timeout_ns >= LONG_NS &&
+        !fake(q->dev)->faults[FAKE_WAIT].is_persistent)
         fq->hung = ticket;
     if (s || fq->hung == ticket)
-        return s ? s : copse_fail(COPSE_ERR_TIMEOUT, "fake: ticket %llu hangs", (unsigned long long)ticket);
+        return s ? s
+                 : copse_fail(COPSE_ERR_TIMEOUT, "fake: ticket %llu hangs",
+                              (unsigned long long)ticket);
     for (;;) {
         look(fq, ticket, fake(q->dev));
         if (atomic_load(&fq->reached) >= ticket)

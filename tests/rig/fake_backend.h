@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A backend for tests: the host backend behind a layer that fails, delays, limits, counts and perturbs on demand.
-   Devices are "fake:0" ...; set copse_fake before the context is created, and change it only while no other thread
-   uses its devices. */
+/* A backend for tests: the host backend behind a layer that fails, delays, limits, counts and
+   perturbs on demand. Devices are "fake:0" ...; set copse_fake before the context is created, and
+   change it only while no other thread uses its devices. */
 #ifndef COPSE_FAKE_BACKEND_H
 #define COPSE_FAKE_BACKEND_H
 
@@ -9,7 +9,7 @@
 
 #define FAKE_DEVICES 8
 #define FAKE_LENT    (FAKE_DEVICES - 1) /* the settings of every lent device */
-#define FAKE_NEVER   UINT32_MAX /* delay_polls: the ticket is never reached */
+#define FAKE_NEVER   UINT32_MAX         /* delay_polls: the ticket is never reached */
 
 enum fake_fn {
     FAKE_LIST, /* counted and failed through devices[0] */
@@ -34,8 +34,8 @@ enum fake_fn {
 };
 
 struct fake_device {
-    /* Faults: call number `at` (1 = the first after fake_reset) returns `status`; so do all later calls if
-       persistent. 0 = no fault. */
+    /* Faults: call number `at` (1 = the first after fake_reset) returns `status`; so do all later
+       calls if persistent. 0 = no fault. */
     struct {
         uint32_t at;
         copse_status status;
@@ -48,12 +48,13 @@ struct fake_device {
     bool never_settles;   /* it is not known when work ends after a call that failed */
     void (*polled)(void); /* called at each poll of a ticket that is not reached; may be NULL */
 
-    const char *perturb;   /* every non-zero float this kernel writes is changed ... */
-    uint32_t perturb_bits; /* ... by these bits [0 = the last] */
+    const char *perturb;     /* every non-zero float this kernel writes is changed ... */
+    uint32_t perturb_bits;   /* ... by these bits [0 = the last] */
     uint32_t perturb_period; /* ... in every n-th run of it [0 = in every run] */
     atomic_uint perturb_runs;
-    const char *stray; /* this kernel also writes a word at this byte offset after the first element ... */
-    ptrdiff_t stray_at; /* ... of its last result */
+    /* this kernel also writes a word at this byte offset after the first element ... */
+    const char *stray;
+    ptrdiff_t stray_at;  /* ... of its last result */
     const char *dropped; /* this kernel is not run */
     bool drops_folded;   /* a dispatch that core folded into several rows is not run */
     const char *cut;     /* results of this kernel from this word on stay as they were ... */
@@ -61,8 +62,9 @@ struct fake_device {
     uint32_t cut_period; /* ... in every n-th run of it [0 = in every run] ... */
     bool cuts_replays;   /* ... that is a replay of a segment */
     atomic_uint cut_runs;
-    size_t late_bytes;   /* reads of up to this size complete one ticket late, after their own ticket is reported as
-                            reached */
+    /* reads of up to this size complete one ticket late, after their own ticket is reported as
+       reached */
+    size_t late_bytes;
 
     /* Called with the application's lock held, at each submit of a lent device. */
     bool forgets_lock, takes_lock_twice, gives_lock_twice;

@@ -38,8 +38,7 @@ static inline void job_mirror(uint32_t devices)
 {
     static const char *const ids[4] = { "fake:0", "fake:1", "fake:2", "fake:3" };
     OK(copse_mirrored_create(job.ctx, ids, devices,
-                             &(struct copse_strategy_params){ .bucket_bytes = 1024 },
-                             &job.st));
+                             &(struct copse_strategy_params){ .bucket_bytes = 1024 }, &job.st));
 }
 
 static inline void no_more_faults(void)
@@ -65,9 +64,8 @@ static inline copse_status job_make_trainer(void *user, copse_trainer **out)
 {
     (void)user;
     return copse_trainer_create(job.st,
-                                &(struct copse_trainer_params){ .loss = model_loss,
-                                                                .user = &job.m,
-                                                                .prefetch = job.prefetch },
+                                &(struct copse_trainer_params){
+                                    .loss = model_loss, .user = &job.m, .prefetch = job.prefetch },
                                 out);
 }
 
@@ -95,8 +93,11 @@ static inline void job_step(size_t rows, uint32_t iterations, copse_step **out)
     OK(copse_single_loss_step_create(
         job.ctx,
         &(struct copse_single_loss_params){
-            .input = { .dataset = job_dataset, .batches = { .batch = BATCH, .no_shuffle = true }, .epochs = 2 },
-            .make = job_make_trainer, .iterations_per_step = iterations },
+            .input = { .dataset = job_dataset,
+                       .batches = { .batch = BATCH, .no_shuffle = true },
+                       .epochs = 2 },
+            .make = job_make_trainer,
+            .iterations_per_step = iterations },
         out));
 }
 

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of clipping and of gradient scaling share: a model of several variables, and strategies of each kind. The
-   loss is the sum over examples of x . w, so the gradient of w is the sum of the rows of x. They are whole numbers: the
-   sum is exact in any order, and results must have the same bits however it is formed. Include after cmocka.h. */
+/* What the tests of clipping and of gradient scaling share: a model of several variables, and
+   strategies of each kind. The loss is the sum over examples of x . w, so the gradient of w is the
+   sum of the rows of x. They are whole numbers: the sum is exact in any order, and results must
+   have the same bits however it is formed. Include after cmocka.h. */
 #ifndef COPSE_GRADIENT_RIG_H
 #define COPSE_GRADIENT_RIG_H
 
 #include <math.h>
 
-#include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/copse.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
+#include "copse/loop/feed.h"
 #include "core/comm/local.h"
 #include "tests/rig/worker_rig.h"
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
 
-/* The first variable is of more than a slice and more than a launch group, the last one is frozen. */
+/* The first variable is of more than a slice and more than a launch group, the last one is
+   frozen. */
 enum { VARIABLES = 4, TRAINED = 3, ALL = 5000 + 7 + 300, ROWS = 15, SETS = 4, MOST = 100 };
 static const int counts[VARIABLES] = { 5000, 7, 300, 20 };
 static const int starts[VARIABLES] = { 0, 5000, 5007, 0 };
@@ -57,8 +59,10 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
     for (int k = 0; k < VARIABLES; k++) {
         for (int i = 0; i < counts[k]; i++)
             values[i] = first_value(starts[k] + i);
-        const struct copse_variable_params p = { .name = names[k], .shape = COPSE_SHAPE((uint64_t)counts[k]),
-                                                 .values = values, .is_frozen = k == TRAINED };
+        const struct copse_variable_params p = { .name = names[k],
+                                                 .shape = COPSE_SHAPE((uint64_t)counts[k]),
+                                                 .values = values,
+                                                 .is_frozen = k == TRAINED };
         COPSE_TRY(copse_variable_create(st, &p, &m->v[k]));
         if (k < TRAINED)
             m->w[k] = copse_variable_tensor(m->v[k]);
@@ -66,7 +70,8 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
     return COPSE_OK;
 }
 
-static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user,
+                                      copse_tensor **loss)
 {
     const struct model *m = user;
     copse_tensor *w, *x, *y;
@@ -91,7 +96,9 @@ struct result {
 static inline copse_status step(copse_trainer *t, const float *x, int rows)
 {
     const struct copse_column column = { "x", COPSE_F32, COPSE_SHAPE(ALL), x };
-    const struct copse_host_batch batch = { .columns = &column, .column_count = 1, .count = (size_t)rows };
+    const struct copse_host_batch batch = { .columns = &column,
+                                            .column_count = 1,
+                                            .count = (size_t)rows };
     const uint32_t run = copse_accelerator_steps_per_run(copse_trainer_strategy(t));
     if (run <= 1)
         return copse_trainer_step(t, &batch);
@@ -100,13 +107,17 @@ static inline copse_status step(copse_trainer *t, const float *x, int rows)
     return copse_trainer_feed(t, &batch);
 }
 
-static inline copse_status create(copse_strategy *st, const struct job *job, struct model *m, copse_trainer **out)
+static inline copse_status create(copse_strategy *st, const struct job *job, struct model *m,
+                                  copse_trainer **out)
 {
     COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m,
-                                                                    .reduction = COPSE_LOSS_SUM,
-                                                                    .accumulate = job->accumulate,
-                                                                    .optimizer = job->optimizer }, out);
+    return copse_trainer_create(st,
+                                &(struct copse_trainer_params){ .loss = model_loss,
+                                                                .user = m,
+                                                                .reduction = COPSE_LOSS_SUM,
+                                                                .accumulate = job->accumulate,
+                                                                .optimizer = job->optimizer },
+                                out);
 }
 
 static inline copse_status read_all(const struct model *m, struct result *out)
@@ -128,13 +139,28 @@ static const struct setup {
     { "one device", ONE, 1, false, { .bucket_bytes = 0 } },
     { "mirrored 2", MIRRORED, 2, false, { .bucket_bytes = 512 } },
     { "mirrored 3", MIRRORED, 3, false, { .bucket_bytes = 0 } },
-    { "mirrored 5, staged", MIRRORED, 5, false, { .bucket_bytes = 512, .transfer = COPSE_TRANSFER_STAGED } },
+    { "mirrored 5, staged",
+      MIRRORED,
+      5,
+      false,
+      { .bucket_bytes = 512, .transfer = COPSE_TRANSFER_STAGED } },
     { "mirrored 5, tree", MIRRORED, 5, false, { .reduction = COPSE_REDUCE_TREE } },
-    { "mirrored 3, tree, staged", MIRRORED, 3, false, { .reduction = COPSE_REDUCE_TREE,
-                                                        .transfer = COPSE_TRANSFER_STAGED } },
-    { "mirrored 2, to one", MIRRORED, 2, false, { .bucket_bytes = 512, .reduction = COPSE_REDUCE_TO_ONE } },
+    { "mirrored 3, tree, staged",
+      MIRRORED,
+      3,
+      false,
+      { .reduction = COPSE_REDUCE_TREE, .transfer = COPSE_TRANSFER_STAGED } },
+    { "mirrored 2, to one",
+      MIRRORED,
+      2,
+      false,
+      { .bucket_bytes = 512, .reduction = COPSE_REDUCE_TO_ONE } },
     { "mirrored on all devices", MIRRORED, 3, true, { .bucket_bytes = 512 } },
-    { "mirrored 5 on all devices, staged", MIRRORED, 5, true, { .transfer = COPSE_TRANSFER_STAGED } },
+    { "mirrored 5 on all devices, staged",
+      MIRRORED,
+      5,
+      true,
+      { .transfer = COPSE_TRANSFER_STAGED } },
     { "parameter server", SERVER, 2, false, { .bucket_bytes = 512 } },
     { "accelerator", CORES, 2, false, { .bucket_bytes = 0 } },
     { "accelerator, staged", CORES, 3, false, { .transfer = COPSE_TRANSFER_STAGED } },
@@ -169,7 +195,8 @@ static inline void same(const char *name, const struct result *a, const struct r
 {
     for (int i = 0; i < ALL; i++)
         if (memcmp(&a->value[i], &b->value[i], sizeof(float)) != 0)
-            fail_msg("%s: value %d is %a, not %a", name, i, (double)a->value[i], (double)b->value[i]);
+            fail_msg("%s: value %d is %a, not %a", name, i, (double)a->value[i],
+                     (double)b->value[i]);
 }
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Data whose rows are identified by their numbers, and iterations as text. Include after cmocka.h. */
+/* Data whose rows are identified by their numbers, and iterations as text. Include after
+   cmocka.h. */
 #ifndef COPSE_INPUT_RIG_H
 #define COPSE_INPUT_RIG_H
 
-#include "tests/rig/batch_rig.h"
 #include "copse/copse.h"
 #include "copse/distribute/input.h"
+#include "tests/rig/batch_rig.h"
 #include "tests/rig/temp_files.h"
 
 static copse_context *ctx;
@@ -57,7 +58,7 @@ static inline copse_dataset *range(size_t first, size_t rows)
 
 /* A .npy file of first, first + 1, ... of this shape. */
 static inline const char *npy(const char *name, const char *descr, const char *shape, float first,
-                       size_t count)
+                              size_t count)
 {
     char bytes[512] = "\x93NUMPY\1\0\x76\0"; /* 10 + 118 bytes of header */
 
@@ -73,8 +74,8 @@ static inline const char *npy(const char *name, const char *descr, const char *s
     return temp_write(name, bytes, 128 + 4 * count);
 }
 
-/* The rest of an iteration: numbers of a minibatch separated by blanks, minibatches by commas ("_" for an empty one),
-   steps by bars. */
+/* The rest of an iteration: numbers of a minibatch separated by blanks, minibatches by commas ("_"
+   for an empty one), steps by bars. */
 static inline const char *rest(copse_distributed *d)
 {
     static char text[4096];
@@ -117,7 +118,7 @@ static inline void assert_walk(const struct copse_distributed_params *p, const c
 }
 
 static inline void assert_refused(const struct copse_distributed_params *p, copse_status status,
-                           const char *text)
+                                  const char *text)
 {
     copse_distributed *d;
 

@@ -21,18 +21,17 @@ copse_status job_make(void *user, copse_trainer **out)
         count--;
     j->m = (struct model){ .dropout = 0.25f };
     const char *const *devices = count ? j->devices : host_ids;
-    COPSE_TRY(j->cluster ? copse_collective_create(j->ctx, j->cluster, devices, count ? count : 1,
-                                                   &j->strategy, &st)
-                         : copse_mirrored_create(j->ctx, devices, count ? count : 1, &j->strategy,
-                                                 &st));
+    COPSE_TRY(j->cluster
+                  ? copse_collective_create(j->ctx, j->cluster, devices, count ? count : 1,
+                                            &j->strategy, &st)
+                  : copse_mirrored_create(j->ctx, devices, count ? count : 1, &j->strategy, &st));
     copse_status s = model_create(&j->m, st);
     if (s == COPSE_OK)
-        s = copse_trainer_create(st,
-                                 &(struct copse_trainer_params){ .loss = model_loss,
-                                                                 .user = &j->m,
-                                                                 .optimizer = j->optimizer,
-                                                                 .seed = j->seed },
-                                 out);
+        s = copse_trainer_create(
+            st,
+            &(struct copse_trainer_params){
+                .loss = model_loss, .user = &j->m, .optimizer = j->optimizer, .seed = j->seed },
+            out);
     copse_strategy_release(&st);
     return s;
 }
@@ -56,7 +55,8 @@ copse_status job_dataset(void *user, copse_strategy *st, copse_dataset **out)
 
 copse_status job_step(struct job *j, copse_step **out)
 {
-    static const struct copse_output_params loss = { .name = "loss", .reduction = COPSE_OUTPUT_MEAN };
+    static const struct copse_output_params loss = { .name = "loss",
+                                                     .reduction = COPSE_OUTPUT_MEAN };
     return copse_single_loss_step_create(
         j->ctx,
         &(struct copse_single_loss_params){

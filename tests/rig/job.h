@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A training job on the model of train_model.h, for steps and monitors: 200 examples in batches of 32 (the last has
-   8), shuffled, with dropout. Include after cmocka.h. */
+/* A training job on the model of train_model.h, for steps and monitors: 200 examples in batches of
+   32 (the last has 8), shuffled, with dropout. Include after cmocka.h. */
 #ifndef COPSE_TEST_JOB_H
 #define COPSE_TEST_JOB_H
 
@@ -22,7 +22,7 @@ struct job {
     uint32_t iterations, epochs;
     uint64_t seed; /* of dropout */
     struct model m;
-    unsigned made; /* trainers */
+    unsigned made;       /* trainers */
     unsigned lose_after; /* from this trainer on the last device is omitted; 0: never */
 };
 
@@ -33,8 +33,8 @@ copse_status job_step(struct job *j, copse_step **out);
 /* Values of all variables on a replica, concatenated; the caller frees them. NULL: it failed. */
 float *job_values(const struct job *j, uint32_t replica);
 
-/* The lists of devices for tests: 1, 2, 3 and 5 replicas on the host, and on opencl:0 and vulkan:0 if available.
-   Returns the number of lists; `i` from 0. */
+/* The lists of devices for tests: 1, 2, 3 and 5 replicas on the host, and on opencl:0 and vulkan:0
+   if available. Returns the number of lists; `i` from 0. */
 size_t job_mixtures(copse_context *ctx);
 void job_devices(copse_context *ctx, struct job *j, size_t i);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In sanitized builds: driver libraries stay loaded until the process ends. The Vulkan loader unloads them with the
-   last instance, and the leak checker then cannot name the driver of a leak, so that suppressions/ could not match
-   it. */
+/* In sanitized builds: driver libraries stay loaded until the process ends. The Vulkan loader
+   unloads them with the last instance, and the leak checker then cannot name the driver of a leak,
+   so that suppressions/ could not match it. */
 #if !defined(_DEFAULT_SOURCE)
 #    define _DEFAULT_SOURCE /* RTLD_NODELETE */
 #endif

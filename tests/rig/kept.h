@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel cache in memory, outside of contexts: its entries outlive contexts, can be counted, and can be damaged. */
+/* A kernel cache in memory, outside of contexts: its entries outlive contexts, can be counted, and
+   can be damaged. */
 #ifndef COPSE_KEPT_H
 #define COPSE_KEPT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See lying_backend.h. A fill command after the dispatch changes a word, so that it works on every backend, including
-   recorded segments. */
+/* See lying_backend.h. A fill command after the dispatch changes a word, so that it works on every
+   backend, including recorded segments. */
 #include "tests/rig/lying_backend.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static copse_status queue_init(copse_queue *q)
 {
     const int now = atomic_fetch_add(&queues, 1) + 1; /* queue_fini is always called */
     if (copse_lie.how == LIE_QUEUES && now > atoi(copse_lie.kernel))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "lying: there are %s queues already", copse_lie.kernel);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "lying: there are %s queues already",
+                          copse_lie.kernel);
     return inner->queue_init(q);
 }
 
@@ -35,7 +36,8 @@ static bool is_meant(const struct copse_command *c)
 /* Set one word in the middle of the last result to 1000. */
 static struct copse_command spoil(const struct copse_command *c)
 {
-    struct copse_command fill = { .kind = COPSE_COMMAND_FILL, .binding_count = 1,
+    struct copse_command fill = { .kind = COPSE_COMMAND_FILL,
+                                  .binding_count = 1,
                                   .word = 0x447a0000u };
     for (uint32_t i = 0; i < c->kernel->row->arg_count; i++)
         if (c->kernel->row->args[i].is_written) {
@@ -53,9 +55,9 @@ static copse_status strike(void)
         abort();
     while (copse_lie.how == LIE_HANG)
         copse__sleep_ns(1000000000u);
-    return copse_lie.how == LIE_LOSE ? copse_fail(COPSE_ERR_DEVICE_LOST, "lying: %s lost the device",
-                                                  copse_lie.kernel)
-                                     : COPSE_OK;
+    return copse_lie.how == LIE_LOSE
+               ? copse_fail(COPSE_ERR_DEVICE_LOST, "lying: %s lost the device", copse_lie.kernel)
+               : COPSE_OK;
 }
 
 static copse_status encode(copse_queue *q, const struct copse_command *c)

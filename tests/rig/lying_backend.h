@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A layer over any backend that makes one kernel faulty: it changes one word of its result, crashes, hangs or loses
-   the device when the kernel is dispatched. It can also limit the number of queues. Devices are "lying:0" ... */
+/* A layer over any backend that makes one kernel faulty: it changes one word of its result,
+   crashes, hangs or loses the device when the kernel is dispatched. It can also limit the number of
+   queues. Devices are "lying:0" ... */
 #ifndef COPSE_LYING_BACKEND_H
 #define COPSE_LYING_BACKEND_H
 
@@ -16,8 +17,8 @@ struct copse_lie {
 };
 extern struct copse_lie copse_lie;
 
-/* For copse__context_create_with: the layer over the backend with this name, and host. NULL if this build does not
-   have the backend. Lifetime: until the next call. */
+/* For copse__context_create_with: the layer over the backend with this name, and host. NULL if this
+   build does not have the backend. Lifetime: until the next call. */
 const struct copse_backend *const *lying_backends(const char *inner);
 
 #endif

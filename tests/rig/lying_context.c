@@ -22,8 +22,8 @@ copse_status lying_context_create(const struct copse_context_params *params, cop
                     : copse_fail(COPSE_ERR_ARGUMENT, "lying: no backend '%s'", over);
 }
 
-static copse_status open_lying(void *user, const struct copse_context_params *params, bool is_verbose,
-                               copse_context **out)
+static copse_status open_lying(void *user, const struct copse_context_params *params,
+                               bool is_verbose, copse_context **out)
 {
     (void)user, (void)is_verbose;
     return lying_context_create(params, out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A model whose gradient is the mean of its data, for tests of optimizers: the loss is the mean over examples of x . w. Its
-   steps, and the strategies of one process. The test has `ctx`, the numbers VARIABLES, ALL (elements of them together), ROWS,
-   STEPS and STRATEGIES, and a table `parts` with the name and the count of each variable, before it includes this. */
+/* A model whose gradient is the mean of its data, for tests of optimizers: the loss is the mean
+   over examples of x . w. Its steps, and the strategies of one process. The test has `ctx`, the
+   numbers VARIABLES, ALL (elements of them together), ROWS, STEPS and STRATEGIES, and a table
+   `parts` with the name and the count of each variable, before it includes this. */
 #ifndef COPSE_MEAN_RIG_H
 #define COPSE_MEAN_RIG_H
 
@@ -50,7 +51,8 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
     for (int i = 0; i < ALL; i++)
         values[i] = first_value(i);
     for (int k = 0; k < VARIABLES; at += parts[k++].count) {
-        const struct copse_variable_params p = { .name = parts[k].name, .values = values + at,
+        const struct copse_variable_params p = { .name = parts[k].name,
+                                                 .values = values + at,
                                                  .shape = COPSE_SHAPE((uint64_t)parts[k].count) };
         COPSE_TRY(copse_variable_create(st, &p, &m->v[k]));
         m->w[k] = copse_variable_tensor(m->v[k]);
@@ -59,7 +61,8 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
 }
 
 /* x . w of each example. */
-static inline copse_status product(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static inline copse_status product(copse_graph *g, const copse_batch *in, void *user,
+                                   copse_tensor **out)
 {
     static const uint32_t axis[] = { 1 };
     const struct model *m = user;
@@ -70,7 +73,8 @@ static inline copse_status product(copse_graph *g, const copse_batch *in, void *
     return copse_sum(g, x, axis, 1, false, out);
 }
 
-static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user,
+                                      copse_tensor **loss)
 {
     copse_tensor *y;
     COPSE_TRY(product(g, in, user, &y));
@@ -78,11 +82,12 @@ static inline copse_status model_loss(copse_graph *g, const copse_batch *in, voi
 }
 
 /* The model, and a trainer of it. */
-static inline copse_status create(copse_strategy *st, const struct copse_optimizer_params *p, struct model *m,
-                                  copse_trainer **out)
+static inline copse_status create(copse_strategy *st, const struct copse_optimizer_params *p,
+                                  struct model *m, copse_trainer **out)
 {
     COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p }, out);
+    return copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p }, out);
 }
 
 /* Steps `from` to below `to`; with an accelerator each is a run. */
@@ -116,9 +121,11 @@ enum { ONE_DEVICE, MIRRORED, STAGED, ACCELERATOR, PARAMETER_SERVERS };
 static inline copse_strategy *strategy_of(int i, const char **name)
 {
     static const char *const ids[] = { "host:0", "host:0", "host:0" };
-    static const char *const names[] = { "one device", "mirrored", "staged", "accelerator", "parameter server" };
+    static const char *const names[] = { "one device", "mirrored", "staged", "accelerator",
+                                         "parameter server" };
     const struct copse_strategy_params small = {
-        .bucket_bytes = 512, .transfer = i == STAGED ? COPSE_TRANSFER_STAGED : COPSE_TRANSFER_AUTO,
+        .bucket_bytes = 512,
+        .transfer = i == STAGED ? COPSE_TRANSFER_STAGED : COPSE_TRANSFER_AUTO,
     };
     const struct copse_accelerator_params runs = { .steps_per_run = 2 };
     copse_strategy *st = NULL;

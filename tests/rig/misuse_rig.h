@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of wrong use: a stage with all objects that a call may need, and a check that a strategy still
-   works. */
+/* Shared by the tests of wrong use: a stage with all objects that a call may need, and a check that
+   a strategy still works. */
 #ifndef COPSE_MISUSE_RIG_H
 #define COPSE_MISUSE_RIG_H
 
@@ -9,23 +9,24 @@
 /* The objects for a row. */
 struct stage {
     copse_strategy *st, *other;
-    copse_variable *sum, *plain, *local, *foreign; /* mirrored SUM and NONE, replica-local SUM; other's */
-    copse_value *one, *parts;                      /* an array on the host; a per-replica value */
+    /* mirrored SUM and NONE, replica-local SUM; other's */
+    copse_variable *sum, *plain, *local, *foreign;
+    copse_value *one, *parts; /* an array on the host; a per-replica value */
     copse_replica_context *ended;
     const struct row *row;
 };
 
 typedef copse_status body_fn(struct stage *s);
 
-static inline copse_status nothing(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                   copse_value **result)
+static inline copse_status nothing(copse_replica_context *rc, copse_value *const *args,
+                                   size_t count, void *user, copse_value **result)
 {
     (void)rc, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
 }
 
-static inline copse_status merge_nothing(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                         copse_value **result)
+static inline copse_status merge_nothing(copse_strategy *st, copse_value *const *args, size_t count,
+                                         void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
@@ -37,8 +38,8 @@ static inline copse_status released(copse_status s, copse_value **v)
     return s;
 }
 
-static inline copse_status gives_id(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                    void *user, copse_value **result)
+static inline copse_status gives_id(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     (void)args, (void)count;
     if (user)
@@ -47,8 +48,8 @@ static inline copse_status gives_id(copse_replica_context *rc, copse_value *cons
 }
 
 /* A run with merge calls works correctly. */
-static inline copse_status sums_ids(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                    copse_value **result)
+static inline copse_status sums_ids(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     copse_value *id;
     (void)args, (void)count, (void)user;
@@ -68,11 +69,14 @@ static inline void still_works(copse_strategy *st, uint32_t n)
     copse_value_release(&out);
 }
 
-static inline copse_variable *make(copse_strategy *st, copse_synchronization sync, copse_aggregation aggregation)
+static inline copse_variable *make(copse_strategy *st, copse_synchronization sync,
+                                   copse_aggregation aggregation)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("v"), .shape = COPSE_SCALAR,
-                                             .synchronization = sync, .aggregation = aggregation };
+    const struct copse_variable_params p = { .name = fresh("v"),
+                                             .shape = COPSE_SCALAR,
+                                             .synchronization = sync,
+                                             .aggregation = aggregation };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of models: strategies, models, trained ones, and the content of their files. */
+/* Shared by the tests of models: strategies, models, trained ones, and the content of their
+   files. */
 #ifndef COPSE_MODEL_RIG_H
 #define COPSE_MODEL_RIG_H
 
@@ -18,11 +19,13 @@ static inline copse_strategy *strategy_of(copse_context *in, size_t replicas)
     return st;
 }
 
-static inline copse_model *make_model(copse_strategy *st, const copse_dataset *data, const char *network, const char *scope)
+static inline copse_model *make_model(copse_strategy *st, const copse_dataset *data,
+                                      const char *network, const char *scope)
 {
     copse_model *m = NULL;
-    OK(copse_model_create(st, copse_dataset_schema(data),
-                          &(struct copse_model_params){ .network = network, .scope = scope, .seed = 3 }, &m));
+    OK(copse_model_create(
+        st, copse_dataset_schema(data),
+        &(struct copse_model_params){ .network = network, .scope = scope, .seed = 3 }, &m));
     return m;
 }
 
@@ -32,9 +35,14 @@ static inline copse_trainer *train(copse_model *m, copse_dataset *data, int epoc
     copse_batches *batches = NULL;
     struct copse_host_batch batch;
     copse_status s;
-    OK(copse_trainer_create(copse_model_strategy(m), &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                            .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } }, &t));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 1 }, &batches));
+    OK(copse_trainer_create(copse_model_strategy(m),
+                            &(struct copse_trainer_params){
+                                .loss = copse_model_loss,
+                                .user = m,
+                                .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } },
+                            &t));
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 1 },
+                            &batches));
     for (uint32_t epoch = 0; epoch < (uint32_t)epochs; epoch++) {
         OK(copse_batches_start(batches, epoch, 0));
         while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
@@ -56,7 +64,8 @@ static inline const char *line_of(const copse_checkpoint *file, const char *key)
     return "";
 }
 
-static inline const float *array_of(const copse_checkpoint *file, const char *name, size_t rows, size_t columns)
+static inline const float *array_of(const copse_checkpoint *file, const char *name, size_t rows,
+                                    size_t columns)
 {
     const struct copse_array_view *a = copse_checkpoint_find(file, name);
     assert_non_null(a);

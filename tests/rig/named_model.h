@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* A model with three named inputs of three types, and its data in several forms with equal values. */
+/* A model with three named inputs of three types, and its data in several forms with equal
+   values. */
 #ifndef NAMED_MODEL_H
 #define NAMED_MODEL_H
 
 #include "core/base/half.h"
 #include "tests/rig/batch_rig.h"
 
-enum { NAMED_ROWS = 40, NAMED_BATCH = 10, NAMED_STEPS = 8, NAMED_SIDE = 3, NAMED_TOKENS = 6,
-       NAMED_PIXELS = NAMED_SIDE * NAMED_SIDE, NAMED_WEIGHTS = NAMED_PIXELS + NAMED_TOKENS };
+enum {
+    NAMED_ROWS = 40,
+    NAMED_BATCH = 10,
+    NAMED_STEPS = 8,
+    NAMED_SIDE = 3,
+    NAMED_TOKENS = 6,
+    NAMED_PIXELS = NAMED_SIDE * NAMED_SIDE,
+    NAMED_WEIGHTS = NAMED_PIXELS + NAMED_TOKENS
+};
 
 /* The types of image, tokens and mask. */
-enum named_form { NAMED_F32, NAMED_TYPED /* u8, i32, f32 */, NAMED_F16 /* u8, i64, f16 */, NAMED_BF16 /* bf16, i64, bf16 */,
-                  NAMED_FORMS };
+enum named_form {
+    NAMED_F32,
+    NAMED_TYPED /* u8, i32, f32 */,
+    NAMED_F16 /* u8, i64, f16 */,
+    NAMED_BF16 /* bf16, i64, bf16 */,
+    NAMED_FORMS
+};
 
 struct named_model {
     copse_variable *w;
@@ -22,7 +35,8 @@ struct named_data {
     int32_t tokens[NAMED_ROWS][NAMED_TOKENS];
     float mask[NAMED_ROWS][NAMED_TOKENS];
     float image_f32[NAMED_ROWS][NAMED_PIXELS], tokens_f32[NAMED_ROWS][NAMED_TOKENS];
-    uint16_t image_bf16[NAMED_ROWS][NAMED_PIXELS], mask_f16[NAMED_ROWS][NAMED_TOKENS], mask_bf16[NAMED_ROWS][NAMED_TOKENS];
+    uint16_t image_bf16[NAMED_ROWS][NAMED_PIXELS], mask_f16[NAMED_ROWS][NAMED_TOKENS],
+        mask_bf16[NAMED_ROWS][NAMED_TOKENS];
     int64_t tokens_i64[NAMED_ROWS][NAMED_TOKENS];
 };
 
@@ -48,8 +62,8 @@ static inline void named_fill(struct named_data *d)
     }
 }
 
-static inline copse_status named_dataset(copse_context *in, const struct named_data *d, enum named_form form,
-                                         copse_dataset **out)
+static inline copse_status named_dataset(copse_context *in, const struct named_data *d,
+                                         enum named_form form, copse_dataset **out)
 {
     const struct {
         copse_type image, tokens, mask;
@@ -58,7 +72,8 @@ static inline copse_status named_dataset(copse_context *in, const struct named_d
         [NAMED_F32] = { COPSE_F32, COPSE_F32, COPSE_F32, d->image_f32, d->tokens_f32, d->mask },
         [NAMED_TYPED] = { COPSE_U8, COPSE_I32, COPSE_F32, d->image, d->tokens, d->mask },
         [NAMED_F16] = { COPSE_U8, COPSE_I64, COPSE_F16, d->image, d->tokens_i64, d->mask_f16 },
-        [NAMED_BF16] = { COPSE_BF16, COPSE_I64, COPSE_BF16, d->image_bf16, d->tokens_i64, d->mask_bf16 },
+        [NAMED_BF16] = { COPSE_BF16, COPSE_I64, COPSE_BF16, d->image_bf16, d->tokens_i64,
+                         d->mask_bf16 },
     };
     const struct copse_column columns[] = {
         { "image", forms[form].image, COPSE_SHAPE(NAMED_SIDE, NAMED_SIDE), forms[form].images },
@@ -69,7 +84,8 @@ static inline copse_status named_dataset(copse_context *in, const struct named_d
 }
 
 /* (image / 255, tokens mask) w, compared with the mean of the mask. */
-static inline copse_status named_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static inline copse_status named_loss(copse_graph *g, const copse_batch *in, void *user,
+                                      copse_tensor **loss)
 {
     static const uint32_t axis = 1;
     const struct named_model *m = user;
@@ -90,15 +106,23 @@ static inline copse_status named_loss(copse_graph *g, const copse_batch *in, voi
     return copse_mean_squared_error(g, x, y, loss);
 }
 
-static inline copse_status named_create(copse_strategy *st, struct named_model *m, uint32_t prefetch, copse_trainer **t)
+static inline copse_status named_create(copse_strategy *st, struct named_model *m,
+                                        uint32_t prefetch, copse_trainer **t)
 {
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w",
-                                                                         .shape = COPSE_SHAPE(NAMED_WEIGHTS, 1),
-                                                                         .seed = 3,
-                                                                         .initializer = COPSE_INIT_HE_NORMAL }, &m->w));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = named_loss, .user = m, .prefetch = prefetch,
-                                                                    .optimizer = { .kind = COPSE_SGD,
-                                                                                   .learning_rate = 0.01f } }, t);
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "w",
+                                         .shape = COPSE_SHAPE(NAMED_WEIGHTS, 1),
+                                         .seed = 3,
+                                         .initializer = COPSE_INIT_HE_NORMAL },
+        &m->w));
+    return copse_trainer_create(st,
+                                &(struct copse_trainer_params){
+                                    .loss = named_loss,
+                                    .user = m,
+                                    .prefetch = prefetch,
+                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                t);
 }
 
 #endif

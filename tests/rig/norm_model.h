@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A classifier with batch normalisation over all replicas. Include after cmocka.h and copse/copse.h. */
+/* A classifier with batch normalisation over all replicas. Include after cmocka.h and
+   copse/copse.h. */
 #ifndef COPSE_NORM_MODEL_H
 #define COPSE_NORM_MODEL_H
 
@@ -14,7 +15,8 @@ struct norm {
     copse_variable *v[6]; /* dense, its factor and summand, dense */
 };
 
-static inline copse_status norm_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static inline copse_status norm_loss(copse_graph *g, const copse_batch *in, void *user,
+                                     copse_tensor **loss)
 {
     const struct norm *m = user;
     copse_tensor *h, *t[6];
@@ -43,9 +45,9 @@ enum { VALUES = IN * WIDE + 3 * WIDE + WIDE * CLASSES + CLASSES };
 
 static inline copse_status norm_create(struct norm *m, copse_strategy *st, copse_trainer **t)
 {
-    static const copse_shape shapes[6] = { { 2, { IN, WIDE } }, { 1, { WIDE } }, { 1, { WIDE } },
-                                           { 1, { WIDE } }, { 2, { WIDE, CLASSES } },
-                                           { 1, { CLASSES } } };
+    static const copse_shape shapes[6] = { { 2, { IN, WIDE } },      { 1, { WIDE } },
+                                           { 1, { WIDE } },          { 1, { WIDE } },
+                                           { 2, { WIDE, CLASSES } }, { 1, { CLASSES } } };
     for (int i = 0; i < 6; i++) {
         const char name[3] = { 'v', (char)('0' + i), 0 };
         COPSE_TRY(copse_variable_create(

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls with NULL, as rows: ROW(function, arguments). Arguments are legal; NEED(x) marks a pointer that the function
-   requires. Each row is called with NULL for all of them, then for each one alone. Rows run in a child process: if a
-   row crashes, it is reported and another child continues with the next. */
+/* Calls with NULL, as rows: ROW(function, arguments). Arguments are legal; NEED(x) marks a pointer
+   that the function requires. Each row is called with NULL for all of them, then for each one
+   alone. Rows run in a child process: if a row crashes, it is reported and another child continues
+   with the next. */
 #ifndef COPSE_NULL_RIG_H
 #define COPSE_NULL_RIG_H
 
@@ -14,13 +15,13 @@
 #define ALL (-1)
 
 struct probe {
-    int row, null_at;           /* the current call: NULL for this argument, or for ALL */
-    int first_row, first_null;  /* first call of this child */
-    int taken;                  /* NEEDs of the call so far */
-    int count;                  /* NEEDs of the row */
+    int row, null_at;          /* the current call: NULL for this argument, or for ALL */
+    int first_row, first_null; /* first call of this child */
+    int taken;                 /* NEEDs of the call so far */
+    int count;                 /* NEEDs of the row */
     bool is_begun;
     const char *function, *argument; /* the argument that is NULL, "all" */
-    FILE *out;                  /* to the parent */
+    FILE *out;                       /* to the parent */
 };
 
 /* Arguments are evaluated in any order. */
@@ -69,7 +70,8 @@ static inline void complain(const struct probe *p, const char *what, const char 
 
 #define NEED(...) (take_null(p, #__VA_ARGS__) ? NULL : (__VA_ARGS__))
 
-/* Runs `rows` in children; prints each wrong call and returns their number. `calls` receives the number of calls. */
+/* Runs `rows` in children; prints each wrong call and returns their number. `calls` receives the
+   number of calls. */
 static inline int run_rows(void (*rows)(struct probe *p), int *calls)
 {
     int first_row = 1, first_null = ALL, wrong = 0, status = 1;
@@ -85,7 +87,9 @@ static inline int run_rows(void (*rows)(struct probe *p), int *calls)
         if (child == 0) {
             signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the parent's work */
             signal(SIGABRT, SIG_DFL);
-            struct probe p = { .first_row = first_row, .first_null = first_null, .out = fdopen(ends[1], "w") };
+            struct probe p = { .first_row = first_row,
+                               .first_null = first_null,
+                               .out = fdopen(ends[1], "w") };
             close(ends[0]);
             rows(&p);
             fclose(p.out);
@@ -110,7 +114,8 @@ static inline int run_rows(void (*rows)(struct probe *p), int *calls)
         assert_int_equal(waitpid(child, &status, 0), child);
         if (status) {
             wrong++;
-            fprintf(stderr, "%s: NULL for %s: the process ended with %s %d\n", at, argument, WIFSIGNALED(status) ? "signal" : "code",
+            fprintf(stderr, "%s: NULL for %s: the process ended with %s %d\n", at, argument,
+                    WIFSIGNALED(status) ? "signal" : "code",
                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
             assert_true(strcmp(at, "the fixture") != 0);
         }
@@ -129,8 +134,8 @@ static inline void check_refused(const struct probe *p, copse_status s)
         complain(p, "the text does not say NULL: ", copse_last_error());
 }
 
-#define ROW(fn, ...)                            \
-    while (next_call(p, #fn, #__VA_ARGS__))     \
-        check_refused(p, fn(__VA_ARGS__))
+#define ROW(fn, ...)                        \
+    while (next_call(p, #fn, #__VA_ARGS__)) \
+    check_refused(p, fn(__VA_ARGS__))
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of public functions, for one process with N replicas and for W workers with N / W replicas each: they are
-   compared bit by bit, on every worker. A number of one replica is compared with that of the same rank. */
+/* Results of public functions, for one process with N replicas and for W workers with N / W
+   replicas each: they are compared bit by bit, on every worker. A number of one replica is compared
+   with that of the same rank. */
 #ifndef COPSE_NUMBERS_RIG_H
 #define COPSE_NUMBERS_RIG_H
 
@@ -49,7 +50,8 @@ static inline copse_status put_value(struct numbers *n, const uint32_t *rank, co
     for (size_t i = 0; i < count; i++) {
         float x;
         memcpy(&x, &words[i], sizeof x);
-        const double number = copse_value_type(v) == COPSE_I32 ? (double)(int32_t)words[i] : (double)x;
+        const double number =
+            copse_value_type(v) == COPSE_I32 ? (double)(int32_t)words[i] : (double)x;
         if (rank)
             put_each(n, *rank, number);
         else
@@ -83,8 +85,9 @@ static inline const float *targets(void)
 
 static inline struct copse_host_batch rows(size_t first, size_t count)
 {
-    return rig_kept((struct copse_host_batch){ RIG_PAIR(WIDTH, features() + first * WIDTH, 1, targets() + first),
-                                               .count = count, .first = first });
+    return rig_kept((struct copse_host_batch){
+        RIG_PAIR(WIDTH, features() + first * WIDTH, 1, targets() + first), .count = count,
+        .first = first });
 }
 
 /* 19 rows with targets: the last batch of eight has three. */
@@ -125,7 +128,8 @@ static inline void run_alone(const struct group *group, uint32_t ranks, struct n
     copse_strategy_release(&st);
 }
 
-static inline void compare(const char *what, const double *got, size_t got_count, const double *one, size_t count)
+static inline void compare(const char *what, const double *got, size_t got_count, const double *one,
+                           size_t count)
 {
     if (got_count != count)
         fail_msg("%s: %zu numbers, not %zu", what, got_count, count);
@@ -154,16 +158,18 @@ static inline void compare_groups(const struct group *groups, size_t group_count
             assert_all_ok(w, size);
             uint32_t own = 0; /* ranks whose numbers were compared */
             for (uint32_t v = 0; v < size; v++) {
-                snprintf(what, sizeof what, "%s: worker %u of %u with %u replicas", groups[g].functions, v, size,
-                         replicas);
+                snprintf(what, sizeof what, "%s: worker %u of %u with %u replicas",
+                         groups[g].functions, v, size, replicas);
                 compare(what, job.of[v].all, job.of[v].count, one.all, one.count);
                 for (uint32_t r = 0; r < size * replicas; r++) {
                     if (job.of[v].each_count[r] == 0)
                         continue;
                     own++;
-                    snprintf(what, sizeof what, "%s: rank %u of worker %u of %u", groups[g].functions, r, v, size);
+                    snprintf(what, sizeof what, "%s: rank %u of worker %u of %u",
+                             groups[g].functions, r, v, size);
                     assert_in_range(one.each_count[r], 0, NUMBERS - 1);
-                    compare(what, job.of[v].each[r], job.of[v].each_count[r], one.each[r], one.each_count[r]);
+                    compare(what, job.of[v].each[r], job.of[v].each_count[r], one.each[r],
+                            one.each_count[r]);
                 }
             }
             assert_true(own == size * replicas || one.each_count[0] == 0);

@@ -61,8 +61,8 @@ copse_context *harness_context(void)
 void harness_fails(copse_status got, copse_status code, const char *word)
 {
     if (got != code || !strstr(copse_last_error(), word))
-        fail_msg("got %s '%s', expected %s about '%s'", copse_status_name(got),
-                 copse_last_error(), copse_status_name(code), word);
+        fail_msg("got %s '%s', expected %s about '%s'", copse_status_name(got), copse_last_error(),
+                 copse_status_name(code), word);
 }
 
 static void *block(size_t count, size_t size)
@@ -139,11 +139,15 @@ void harness_on_device(copse_device *dev, copse_graph *g, copse_tensor *const *i
     for (size_t i = 0; i < out_count; i++) {
         const size_t bytes = copse__round_up(4 * COPSE_MAX(elements(out[i]), 1), 16);
         OK(copse__buffer_acquire(dev, bytes, &buffers[i]));
-        OK(copse_queue_fill(q, buffers[i], 0, bytes, 0xffffdeadu)); /* a NaN that must be overwritten */
+        /* a NaN that must be overwritten */
+        OK(copse_queue_fill(q, buffers[i], 0, bytes, 0xffffdeadu));
         places[i] = (struct copse_placement){ out[i], { buffers[i], 0, bytes }, 0 };
     }
     const struct copse_program_params params = {
-        .graph = g, .queue = q, .placements = places, .placement_count = out_count,
+        .graph = g,
+        .queue = q,
+        .placements = places,
+        .placement_count = out_count,
         .step = { step_buffer, 0, sizeof words },
     };
     OK(copse__program_create(&params, &program));
@@ -191,10 +195,10 @@ static void count(void *user, const struct copse_case_result *r)
     t->wrong += !is_fine;
     if (!is_fine)
         print_error("%s: %s %s '%s' %s on %s, seed %llu: %s: element %llu is %.9g, expected "
-                    "%.17g: %.3g %s of %.3g\n", copse_verdict_name(r->verdict), r->mode, r->op,
-                    r->name, r->variant, r->device, (unsigned long long)r->seed, r->text,
-                    (unsigned long long)r->index, r->got, r->expected, r->worst, r->metric,
-                    r->limit);
+                    "%.17g: %.3g %s of %.3g\n",
+                    copse_verdict_name(r->verdict), r->mode, r->op, r->name, r->variant, r->device,
+                    (unsigned long long)r->seed, r->text, (unsigned long long)r->index, r->got,
+                    r->expected, r->worst, r->metric, r->limit);
 }
 
 void harness_run(const struct copse_case_table *table)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs tables of conformance cases on every device found, with the engine of the conformance room, and evaluates
-   graphs for tests without table rows. */
+/* Runs tables of conformance cases on every device found, with the engine of the conformance room,
+   and evaluates graphs for tests without table rows. */
 #ifndef COPSE_OP_HARNESS_H
 #define COPSE_OP_HARNESS_H
 
@@ -8,16 +8,17 @@
 #include "prover/cases/cases.h"
 #include "tests/rig/rig.h"
 
-/* Group set-up and tear-down of cmocka: context and devices. The environment variable COPSE_TEST_DEVICES
-   ("opencl:0,host:0") selects devices. */
+/* Group set-up and tear-down of cmocka: context and devices. The environment variable
+   COPSE_TEST_DEVICES ("opencl:0,host:0") selects devices. */
 int harness_open(void **state);
 int harness_close(void **state);
 size_t harness_device_count(void);
 copse_device *harness_device(size_t i);
 copse_context *harness_context(void);
 
-/* Run every case of a table, forward and backward, with every variant of its kernels, on every device. Each failed
-   case is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than the standard tier. */
+/* Run every case of a table, forward and backward, with every variant of its kernels, on every
+   device. Each failed case is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than
+   the standard tier. */
 void harness_run(const struct copse_case_table *table);
 /* The library's table of this name. */
 void harness_run_named(const char *family);

@@ -13,8 +13,8 @@
 #    include <jpeglib.h>
 
 /* A TIFF header and one tag, little-endian; the orientation is at 18. */
-static const unsigned char tiff[] = { 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 0x01, 3, 0, 1, 0, 0, 0,
-                                      0,   0,   0,  0, 0, 0, 0, 0 };
+static const unsigned char tiff[] = { 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 0x01, 3,
+                                      0,   1,   0,  0, 0, 0, 0, 0, 0, 0, 0,    0,    0 };
 #    define AT_ORIENTATION 18
 
 static FILE *create(const char *path)
@@ -32,7 +32,8 @@ static void set_chunks(png_structp png, png_infop info, const struct png_file *p
     if (p->colours > 0) {
         png_color colours[256];
         for (int i = 0; i < p->colours; i++)
-            colours[i] = (png_color){ p->palette[3 * i], p->palette[3 * i + 1], p->palette[3 * i + 2] };
+            colours[i] =
+                (png_color){ p->palette[3 * i], p->palette[3 * i + 1], p->palette[3 * i + 2] };
         png_set_PLTE(png, info, colours, p->colours);
     }
     if (p->alphas > 0)
@@ -55,8 +56,8 @@ void png_write(const char *path, const struct png_file *p)
 
     png_init_io(png, f);
     png_set_IHDR(png, info, p->width, p->height, p->depth > 0 ? p->depth : 8, p->colour_type,
-                 p->is_interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+                 p->is_interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     set_chunks(png, info, p);
     png_write_info(png, info);
     for (int passes = png_set_interlace_handling(png); passes > 0; passes--)
@@ -69,18 +70,23 @@ void png_write(const char *path, const struct png_file *p)
 
 void png_write_grey(const char *path, uint32_t width, uint32_t height, const uint8_t *pixels)
 {
-    png_write(path, &(struct png_file){ .width = width, .height = height, .rows = pixels, .row_bytes = width });
+    png_write(path, &(struct png_file){
+                        .width = width, .height = height, .rows = pixels, .row_bytes = width });
 }
 
 void png_write_colour(const char *path, uint32_t width, uint32_t height, const uint8_t *pixels)
 {
-    png_write(path, &(struct png_file){ .width = width, .height = height, .colour_type = PNG_COLOR_TYPE_RGB, .rows = pixels,
+    png_write(path, &(struct png_file){ .width = width,
+                                        .height = height,
+                                        .colour_type = PNG_COLOR_TYPE_RGB,
+                                        .rows = pixels,
                                         .row_bytes = (size_t)3 * width });
 }
 
 void jpeg_write(const char *path, const struct jpeg_file *p)
 {
-    static const J_COLOR_SPACE spaces[] = { JCS_UNKNOWN, JCS_GRAYSCALE, JCS_UNKNOWN, JCS_RGB, JCS_CMYK };
+    static const J_COLOR_SPACE spaces[] = { JCS_UNKNOWN, JCS_GRAYSCALE, JCS_UNKNOWN, JCS_RGB,
+                                            JCS_CMYK };
     FILE *f = create(path);
     struct jpeg_compress_struct j;
     struct jpeg_error_mgr errors;
@@ -106,7 +112,8 @@ void jpeg_write(const char *path, const struct jpeg_file *p)
         jpeg_write_marker(&j, JPEG_APP0 + 1, exif, sizeof exif);
     }
     while (j.next_scanline < j.image_height) {
-        JSAMPROW row = (JSAMPROW)(uintptr_t)(p->pixels + (size_t)j.next_scanline * p->width * (size_t)p->channels);
+        JSAMPROW row = (JSAMPROW)(uintptr_t)(p->pixels + (size_t)j.next_scanline * p->width *
+                                                             (size_t)p->channels);
         jpeg_write_scanlines(&j, &row, 1);
     }
     jpeg_finish_compress(&j);

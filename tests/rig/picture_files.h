@@ -12,14 +12,15 @@ struct png_file {
     uint32_t width, height;
     int depth, colour_type; /* as in the file format; depth 0: 8 */
     bool is_interlaced;
-    const uint8_t *rows;    /* as they are packed in the file, without filter bytes */
+    const uint8_t *rows; /* as they are packed in the file, without filter bytes */
     size_t row_bytes;
     const uint8_t *palette; /* red, green, blue of `colours` */
     int colours;
-    const uint8_t *alpha;   /* of the first `alphas` colours of the palette */
+    const uint8_t *alpha; /* of the first `alphas` colours of the palette */
     int alphas;
-    int key;                /* of a grey picture without palette: this value is transparent; -1, 0: none */
-    int orientation;        /* 0: no Exif */
+    /* of a grey picture without palette: this value is transparent; -1, 0: none */
+    int key;
+    int orientation; /* 0: no Exif */
 };
 void png_write(const char *path, const struct png_file *p);
 /* 8-bit grey, or 8-bit colour. */

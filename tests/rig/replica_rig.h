@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of contexts, variables and strategies: strategies of several sizes, on the host only and on
-   every kind of device found, opened once; checks for functions that replicas run. */
+/* Shared by the tests of contexts, variables and strategies: strategies of several sizes, on the
+   host only and on every kind of device found, opened once; checks for functions that replicas
+   run. */
 #ifndef COPSE_REPLICA_RIG_H
 #define COPSE_REPLICA_RIG_H
 
@@ -8,12 +9,12 @@
 #include "tests/rig/value_rig.h"
 
 /* FAILS for functions that run on threads of replicas. */
-#define REFUSED(code, expr, word)                                                                  \
-    do {                                                                                           \
-        const copse_status refused_ = (expr);                                                      \
-        if (refused_ != (code) || !strstr(copse_last_error(), word))                               \
-            return copse_fail(COPSE_ERR_INTERNAL, "%s: %s, not %s about '%s': %s", #expr,          \
-                              copse_status_name(refused_), #code, word, copse_last_error());       \
+#define REFUSED(code, expr, word)                                                            \
+    do {                                                                                     \
+        const copse_status refused_ = (expr);                                                \
+        if (refused_ != (code) || !strstr(copse_last_error(), word))                         \
+            return copse_fail(COPSE_ERR_INTERNAL, "%s: %s, not %s about '%s': %s", #expr,    \
+                              copse_status_name(refused_), #code, word, copse_last_error()); \
     } while (0)
 
 static copse_context *ctx;
@@ -42,7 +43,8 @@ static inline int close_rig(void **state)
     return 0;
 }
 
-/* Link costs are given, because measuring them takes long under sanitizers and changes no result. */
+/* Link costs are given, because measuring them takes long under sanitizers and changes no
+   result. */
 static inline void set_links(copse_strategy *st)
 {
     struct copse_link links[MAX_RANKS + 1];
@@ -66,9 +68,9 @@ static inline copse_strategy *strategy_of(uint32_t ranks, bool is_mixed)
 }
 
 /* Every size, on the host and on the mixture. */
-#define FOR_EACH_STRATEGY(st, n)                                                               \
-    for (uint32_t i_ = 0; i_ < 2 * COPSE_COUNT(sizes); i_++)                                   \
-        for (uint32_t n = sizes[i_ / 2], once_ = 1; once_; once_ = 0)                          \
+#define FOR_EACH_STRATEGY(st, n)                                      \
+    for (uint32_t i_ = 0; i_ < 2 * COPSE_COUNT(sizes); i_++)          \
+        for (uint32_t n = sizes[i_ / 2], once_ = 1; once_; once_ = 0) \
             for (copse_strategy *st = strategy_of(n, i_ % 2); once_; once_ = 0)
 
 /* A new variable name. */
@@ -131,8 +133,8 @@ static inline bool stands_across(copse_strategy *st)
 }
 
 /* A function for replicas: adds 1 to both of two variables, `user`. */
-static inline copse_status add_one(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                   void *user, copse_value **result)
+static inline copse_status add_one(copse_replica_context *rc, copse_value *const *args,
+                                   size_t count, void *user, copse_value **result)
 {
     copse_variable *const *v = user;
     copse_value *one = scalar(1.0f);

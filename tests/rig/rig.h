@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by nearly all tests: cmocka with the headers it needs, and checks of statuses. A program without cmocka
-   defines fail_msg first. */
+/* Shared by nearly all tests: cmocka with the headers it needs, and checks of statuses. A program
+   without cmocka defines fail_msg first. */
 #ifndef COPSE_RIG_H
 #define COPSE_RIG_H
 
 #ifndef fail_msg
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#    include <setjmp.h>
+#    include <stdarg.h>
+#    include <stddef.h>
+#    include <stdint.h>
 /* after the above */
-#include <cmocka.h>
+#    include <cmocka.h>
 #endif
 
 #include <stdio.h>
@@ -35,7 +35,8 @@
             fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code, \
                      word, copse_last_error());                                                \
     } while (0)
-/* The same for functions on threads of replicas or workers, in which cmocka must not use longjmp. */
+/* The same for functions on threads of replicas or workers, in which cmocka must not use
+   longjmp. */
 #define CHECK(cond)                                                                        \
     do {                                                                                   \
         if (!(cond))                                                                       \

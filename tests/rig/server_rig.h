@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of parameter servers in a job: workers and servers as threads, and a network to train. Include
-   after cmocka.h. */
+/* Shared by the tests of parameter servers in a job: workers and servers as threads, and a network
+   to train. Include after cmocka.h. */
 #ifndef COPSE_SERVER_RIG_H
 #define COPSE_SERVER_RIG_H
 
@@ -62,7 +62,8 @@ static inline copse_status await(struct job *job, uint32_t at)
         ;
     const bool is_there = job->at >= at;
     copse__mutex_unlock(&job->lock);
-    return is_there ? COPSE_OK : copse_fail(COPSE_ERR_TIMEOUT, "the other worker did not come to %u", at);
+    return is_there ? COPSE_OK
+                    : copse_fail(COPSE_ERR_TIMEOUT, "the other worker did not come to %u", at);
 }
 
 static inline copse_status work(struct task *t)
@@ -93,20 +94,22 @@ static inline void task_main(void *p)
         used += snprintf(json + used, sizeof json - (size_t)used, "%s\"s%u:1\"", r ? "," : "", r);
     snprintf(json + used, sizeof json - (size_t)used, "]},\"task\":{\"type\":\"%s\",\"index\":%u}}",
              is_server ? "ps" : "worker", is_server ? t->rank - job->workers : t->rank);
-    const struct copse_cluster_params params = { .deadline_ms = job->deadline_ms ? job->deadline_ms : 60000,
+    const struct copse_cluster_params params = { .deadline_ms =
+                                                     job->deadline_ms ? job->deadline_ms : 60000,
                                                  .one_sided = job->one_sided,
                                                  .window_bytes = job->window_bytes,
                                                  .one_sided_bytes = job->one_sided_bytes };
     t->status = copse_cluster_spec_parse(ctx, json, &spec);
     if (!t->status)
         t->status = copse__cluster_open_with(ctx, spec, &params,
-                                             job->engine ? job->engine : &copse__transport_local, job->hub,
-                                             &t->cluster);
+                                             job->engine ? job->engine : &copse__transport_local,
+                                             job->hub, &t->cluster);
     if (!t->status)
-        t->status = is_server ? copse_parameter_server_serve(
-                                    ctx, t->cluster, job->is_mixed ? found[t->rank % found_count] : NULL,
-                                    &t->summary)
-                              : work(t);
+        t->status = is_server
+                        ? copse_parameter_server_serve(
+                              ctx, t->cluster, job->is_mixed ? found[t->rank % found_count] : NULL,
+                              &t->summary)
+                        : work(t);
     if (t->status)
         snprintf(t->text, sizeof t->text, "%s", copse_last_error());
     if (t->cluster) {
@@ -140,20 +143,21 @@ static inline void assert_all_done(const struct job *job)
 {
     for (uint32_t r = 0; r < job->workers + job->servers; r++)
         if (job->tasks[r].status)
-            fail_msg("task %u: %s: %s", r, copse_status_name(job->tasks[r].status), job->tasks[r].text);
+            fail_msg("task %u: %s: %s", r, copse_status_name(job->tasks[r].status),
+                     job->tasks[r].text);
 }
 
-static inline copse_status make_trainer(copse_strategy *st, struct model *m, copse_optimizer_kind kind,
-                                 copse_trainer **out)
+static inline copse_status make_trainer(copse_strategy *st, struct model *m,
+                                        copse_optimizer_kind kind, copse_trainer **out)
 {
     COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st,
-                                &(struct copse_trainer_params){ .loss = model_loss,
-                                                                .user = m,
-                                                                .optimizer = { .kind = kind,
-                                                                               .learning_rate = 0.01f },
-                                                                .seed = 3 },
-                                out);
+    return copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = model_loss,
+                                        .user = m,
+                                        .optimizer = { .kind = kind, .learning_rate = 0.01f },
+                                        .seed = 3 },
+        out);
 }
 
 struct data {
@@ -161,11 +165,14 @@ struct data {
     int32_t y[MODEL_ROWS];
 };
 
-static inline copse_status one_step(copse_trainer *t, const struct data *d, uint32_t i, double *loss)
+static inline copse_status one_step(copse_trainer *t, const struct data *d, uint32_t i,
+                                    double *loss)
 {
     const size_t row = (size_t)i * 32 % (MODEL_ROWS - 32);
     struct copse_step_result result;
-    COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x + row * MODEL_IN, d->y + row), .count = 32 }));
+    COPSE_TRY(copse_trainer_step(
+        t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x + row * MODEL_IN, d->y + row),
+                                       .count = 32 }));
     COPSE_TRY(copse_trainer_result(t, true, &result));
     *loss = result.loss;
     return COPSE_OK;

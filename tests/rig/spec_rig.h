@@ -22,7 +22,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_binary:
     case COPSE_KERNEL_compare_i32:
         spec[0] = id == COPSE_KERNEL_compare_i32 ? (int32_t[]){ 6, 8, 10, 12, 14, 9, 13 }[turn % 7]
-                                                  : (int32_t[]){ 0, 1, 20, 3, 4, 5, 14 }[turn % 7];
+                                                 : (int32_t[]){ 0, 1, 20, 3, 4, 5, 14 }[turn % 7];
         spec[1] = (int32_t)turn % 3;
         spec[2] = (int32_t)(turn + 2) % 3;
         spec[3] = 1 + (int32_t)turn % 6;
@@ -92,8 +92,8 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[1] = (int32_t)turn % 2;
         spec[2] = id == COPSE_KERNEL_tree_sum || id == COPSE_KERNEL_sum_i32
                       ? (int32_t[]){ 2, 11, 64 }[turn % 3]
-                      : id == COPSE_KERNEL_trust ? (int32_t)turn % 2
-                                                 : (int32_t)turn;
+                  : id == COPSE_KERNEL_trust ? (int32_t)turn % 2
+                                             : (int32_t)turn;
         spec[3] = (int32_t)turn % 2;
         for (uint32_t i = count; i < COPSE_MAX_SPECS; i++)
             spec[i] = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of checkpoints: a context that counts warnings, and a trainer with its data. */
+/* Shared by the tests of checkpoints: a context that counts warnings, and a trainer with its
+   data. */
 #ifndef COPSE_STATE_RIG_H
 #define COPSE_STATE_RIG_H
 

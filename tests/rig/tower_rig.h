@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of tower optimizers: variables and optimizers in one line, a model's state, gradients given
-   explicitly. */
+/* Shared by the tests of tower optimizers: variables and optimizers in one line, a model's state,
+   gradients given explicitly. */
 #ifndef COPSE_TOWER_RIG_H
 #define COPSE_TOWER_RIG_H
 
 #include <math.h>
 
-#include "copse/ops.h"
 #include "copse/compat/replicated.h"
+#include "copse/ops.h"
 #include "tests/rig/replica_rig.h"
 
 static inline copse_variable *make(copse_strategy *st, copse_shape shape, const float *values)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("tower"), .shape = shape, .values = values };
+    const struct copse_variable_params p = { .name = fresh("tower"),
+                                             .shape = shape,
+                                             .values = values };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }
@@ -46,7 +48,8 @@ static inline copse_value *row(const float *values, uint32_t count)
     return v;
 }
 
-static inline copse_tower_optimizer *optimizer(copse_strategy *st, copse_optimizer_kind kind, float rate)
+static inline copse_tower_optimizer *optimizer(copse_strategy *st, copse_optimizer_kind kind,
+                                               float rate)
 {
     copse_tower_optimizer *t;
     const struct copse_tower_params p = { .optimizer = { .kind = kind, .learning_rate = rate } };
@@ -62,7 +65,8 @@ struct model {
     uint32_t calls;
 };
 
-static inline copse_status product_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static inline copse_status product_of(copse_graph *g, const copse_batch *in, void *user,
+                                      copse_tensor **out)
 {
     return copse_mul(g, rig_x(in), copse_variable_tensor(user), out);
 }
@@ -81,7 +85,8 @@ struct calls {
 
 static inline copse_status give(const struct calls *k, bool has_d)
 {
-    struct copse_tower_gradient pairs[2] = { { scalar(2), k->c }, { has_d ? scalar(5) : NULL, k->d } };
+    struct copse_tower_gradient pairs[2] = { { scalar(2), k->c },
+                                             { has_d ? scalar(5) : NULL, k->d } };
     const copse_status s = copse_tower_apply(k->t, pairs, 2, true);
     copse_value_release(&pairs[0].gradient);
     copse_value_release(&pairs[1].gradient);

@@ -35,7 +35,8 @@ copse_status model_create(struct model *m, copse_strategy *st)
             &m->variables[2 * i]));
         snprintf(name, sizeof name, "b%u", i);
         COPSE_TRY(copse_variable_create(
-            st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(widths[i + 1]) },
+            st,
+            &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(widths[i + 1]) },
             &m->variables[2 * i + 1]));
         m->w[i] = copse_variable_tensor(m->variables[2 * i]);
         m->b[i] = copse_variable_tensor(m->variables[2 * i + 1]);
@@ -102,9 +103,9 @@ static copse_status train(const struct run *r, copse_strategy *st, struct model 
     for (uint32_t i = 0; i < steps; i++) {
         struct copse_step_result result;
         const uint32_t first = i * batch % (MODEL_ROWS - batch + 1);
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first),
-                                                                     .count = batch,
-                                                                     .first = first }));
+        COPSE_TRY(copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first),
+                                           .count = batch, .first = first }));
         if (r->after_step) {
             COPSE_TRY(copse_trainer_result(t, true, &result));
             r->after_step(st, m, result.step);
@@ -122,26 +123,26 @@ float *run_model(copse_context *ctx, const struct run *r, size_t *count)
     float *values = malloc(model_parameters() * sizeof *values);
     copse_status s;
     COPSE_TRY_OR(done, s,
-                 r->is_served
-                     ? copse_parameter_server_create(ctx, NULL, r->device_count ? r->devices : host,
-                                                     r->device_count ? r->device_count : 1,
-                                                     &r->strategy, &st)
-                     : copse_mirrored_create(ctx, r->device_count ? r->devices : host,
-                                             r->device_count ? r->device_count : 1, &r->strategy,
-                                             &st));
+                 r->is_served ? copse_parameter_server_create(
+                                    ctx, NULL, r->device_count ? r->devices : host,
+                                    r->device_count ? r->device_count : 1, &r->strategy, &st)
+                              : copse_mirrored_create(ctx, r->device_count ? r->devices : host,
+                                                      r->device_count ? r->device_count : 1,
+                                                      &r->strategy, &st));
     COPSE_TRY_OR(done, s, model_create(&m, st));
     COPSE_TRY_OR(done, s,
-                 copse_trainer_create(
-                     st,
-                     &(struct copse_trainer_params){
-                         .loss = model_loss,
-                         .user = &m,
-                         .reduction = r->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-                         .optimizer = r->optimizer,
-                         .seed = 3 },
-                     &t));
-    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_off = r->is_unwatched,
-                                                                                .is_cross_check_off = r->is_unwatched }));
+                 copse_trainer_create(st,
+                                      &(struct copse_trainer_params){
+                                          .loss = model_loss,
+                                          .user = &m,
+                                          .reduction = r->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
+                                          .optimizer = r->optimizer,
+                                          .seed = 3 },
+                                      &t));
+    COPSE_TRY_OR(done, s,
+                 copse_trainer_audit(
+                     t, &(struct copse_audit_params){ .is_off = r->is_unwatched,
+                                                      .is_cross_check_off = r->is_unwatched }));
     COPSE_TRY_OR(done, s, train(r, st, &m, t));
     size_t at = 0;
     for (int v = 0; v < MODEL_VARIABLES; v++) {

@@ -30,7 +30,7 @@ struct run {
     float dropout;
     bool is_sum;
     bool is_unwatched; /* no audits, no cross-check */
-    bool is_served; /* with a parameter server of this process, not mirrored */
+    bool is_served;    /* with a parameter server of this process, not mirrored */
     /* Called after every step with the replicas' values flushed; may be NULL. */
     void (*after_step)(copse_strategy *st, struct model *m, uint64_t step);
 };

@@ -18,7 +18,8 @@ static void count_warnings(void *user, copse_log_level level, const char *line)
 }
 
 static const struct copse_context_params params = {
-    .cache = { .get = get_kept, .put = keep }, .log = count_warnings,
+    .cache = { .get = get_kept, .put = keep },
+    .log = count_warnings,
 };
 
 static inline copse_context *open_fake(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of values and cross-device operations: devices found, strategies over mixtures of them, and
-   short functions that make and compare values. */
+/* Shared by the tests of values and cross-device operations: devices found, strategies over
+   mixtures of them, and short functions that make and compare values. */
 #ifndef COPSE_VALUE_RIG_H
 #define COPSE_VALUE_RIG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The main function of tests of values: one context, and after each test a check that only it is left. Include
-   last. */
+/* The main function of tests of values: one context, and after each test a check that only it is
+   left. Include last. */
 #ifndef COPSE_VALUE_RUN_H
 #define COPSE_VALUE_RUN_H
 

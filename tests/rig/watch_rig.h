@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Training of a small model on two fakes whose kernels are the host functions, for tests of cross-checks and audits. */
+/* Training of a small model on two fakes whose kernels are the host functions, for tests of
+   cross-checks and audits. */
 #ifndef COPSE_WATCH_RIG_H
 #define COPSE_WATCH_RIG_H
 
@@ -13,7 +14,8 @@ static copse_context *ctx;
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 static uint64_t job_seed = 3;
-static copse_status (*job_loss)(copse_graph *, const copse_batch *, void *, copse_tensor **) = model_loss;
+static copse_status (*job_loss)(copse_graph *, const copse_batch *, void *,
+                                copse_tensor **) = model_loss;
 static uint32_t unused_elements; /* of a variable that the loss does not depend on; 0: none */
 
 struct job {
@@ -25,9 +27,10 @@ struct job {
 /* A context whose kernel cache is `kept`. Self-tests would find the faults first. */
 static inline void open_context(void)
 {
-    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true,
-                                                                  .cache = { .get = get_kept, .put = keep } },
-                                  fake_backends, &ctx));
+    OK(copse__context_create_with(
+        &(struct copse_context_params){ .no_self_test = true,
+                                        .cache = { .get = get_kept, .put = keep } },
+        fake_backends, &ctx));
 }
 
 static inline int begin(void **state)
@@ -49,17 +52,23 @@ static inline int end(void **state)
     return 0;
 }
 
-static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind kind, const struct copse_audit_params *audit)
+static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind kind,
+                            const struct copse_audit_params *audit)
 {
     const char *devices[] = { "fake:0", "fake:1" };
     const struct copse_trainer_params p = {
-        .loss = job_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = job_seed,
+        .loss = job_loss,
+        .user = &j->m,
+        .optimizer = { .kind = kind, .learning_rate = 1e-2f },
+        .seed = job_seed,
     };
     *j = (struct job){ .st = NULL };
-    OK(copse_mirrored_create(ctx, devices, replicas, &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));
+    OK(copse_mirrored_create(ctx, devices, replicas,
+                             &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));
     OK(model_create(&j->m, j->st));
     copse_variable *unused;
-    const struct copse_variable_params u = { .name = "unused", .shape = COPSE_SHAPE(unused_elements) };
+    const struct copse_variable_params u = { .name = "unused",
+                                             .shape = COPSE_SHAPE(unused_elements) };
     if (unused_elements > 0)
         OK(copse_variable_create(j->st, &u, &unused));
     j->m.dropout = 0.2f;

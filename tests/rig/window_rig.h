@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of windows: a network that one worker trains with a server, and a check that nothing is left.
-   Include after cmocka.h. */
+/* Shared by the tests of windows: a network that one worker trains with a server, and a check that
+   nothing is left. Include after cmocka.h. */
 #ifndef COPSE_WINDOW_RIG_H
 #define COPSE_WINDOW_RIG_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers of a job as threads of this process, each with a collective strategy over the local transport. */
+/* Workers of a job as threads of this process, each with a collective strategy over the local
+   transport. */
 #ifndef COPSE_WORKER_RIG_H
 #define COPSE_WORKER_RIG_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Monitors of several workers, as threads of this process: a job that is cut and resumed ends with the bytes
-   of one that was not, the first worker alone has files and clock, and survivors stop or go on.
-   cluster_kills_train.sh does it with processes over MPI and Gloo. */
+/* Monitors of several workers, as threads of this process: a job that is cut and resumed ends with
+   the bytes of one that was not, the first worker alone has files and clock, and survivors stop or
+   go on. cluster_kills_train.sh does it with processes over MPI and Gloo. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #include "tests/rig/job.h"
 #include "tests/rig/temp_files.h"
 
-#define MOST   4
-#define EPOCHS 3 /* 21 steps */
+#define MOST       4
+#define EPOCHS     3 /* 21 steps */
 #define FILE_BYTES (1 << 18)
 
 static copse_context *ctx;
@@ -30,8 +30,8 @@ struct plan {
     uint32_t size;
     uint64_t steps; /* 0: until the data ends */
     struct copse_monitor_params params;
-    bool is_shared; /* all see the folder; else the first alone */
-    bool differs;   /* the others want a checkpoint every 1e8 s */
+    bool is_shared;           /* all see the folder; else the first alone */
+    bool differs;             /* the others want a checkpoint every 1e8 s */
     uint32_t victim, dies_at; /* after so many steps; 0: nobody */
 };
 
@@ -190,8 +190,9 @@ static void copy_checkpoint(const char *from, const char *to, uint64_t step)
 
 static struct plan plan_of(uint32_t size, const char *folder)
 {
-    return (struct plan){ .size = size,
-                          .params = { .folder = temp_path(folder), .every_steps = 4, .keep = 100 } };
+    return (struct plan){
+        .size = size, .params = { .folder = temp_path(folder), .every_steps = 4, .keep = 100 }
+    };
 }
 
 /* ---- tests ---- */
@@ -217,7 +218,10 @@ static void a_resumed_job_ends_with_the_same_bytes(void **state)
     /* and with those of one process with as many replicas */
     copse_step *step;
     copse_monitor *m;
-    struct job j = { .ctx = ctx, .epochs = EPOCHS, .seed = 9, .device_count = 4,
+    struct job j = { .ctx = ctx,
+                     .epochs = EPOCHS,
+                     .seed = 9,
+                     .device_count = 4,
                      .devices = { "host:0", "host:0", "host:0", "host:0" } };
     assert_int_equal(job_step(&j, &step), COPSE_OK);
     assert_int_equal(copse_monitor_create(step, &one.params, &m), COPSE_OK);
@@ -313,8 +317,8 @@ static void survivors_stop_and_name_the_lost(void **state)
     assert_same_files(checkpoint_of("run", STEPS), checkpoint_of("whole", STEPS));
 }
 
-/* The victim is the first, or not; the others come to what as many workers come to that begin with the
-   checkpoint. */
+/* The victim is the first, or not; the others come to what as many workers come to that begin with
+   the checkpoint. */
 static void survivors_go_on(void **state)
 {
     struct worker w[MOST];

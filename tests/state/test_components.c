@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Replica-local variables in checkpoints: as many replicas get their components back, and a run that is resumed has the
-   bits of one that was not interrupted; other numbers of replicas, and older files, take the aggregate and say so. */
+/* Replica-local variables in checkpoints: as many replicas get their components back, and a run
+   that is resumed has the bits of one that was not interrupted; other numbers of replicas, and
+   older files, take the aggregate and say so. */
 #include "copse/data/checkpoint.h"
 #include "copse/train/update.h"
 #include "core/data/array.h"
@@ -44,13 +45,18 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 static copse_status make_net(copse_strategy *st, struct net *n, copse_trainer **t)
 {
     static const float start[] = { 0.7f };
-    const struct copse_variable_params w = { .name = "w", .shape = COPSE_SHAPE(1), .values = start };
-    const struct copse_variable_params v = { .name = "v", .shape = COPSE_SCALAR, .synchronization = COPSE_SYNC_ON_READ,
+    const struct copse_variable_params w = { .name = "w",
+                                             .shape = COPSE_SHAPE(1),
+                                             .values = start };
+    const struct copse_variable_params v = { .name = "v",
+                                             .shape = COPSE_SCALAR,
+                                             .synchronization = COPSE_SYNC_ON_READ,
                                              .aggregation = COPSE_AGGREGATION_MEAN };
     COPSE_TRY(copse_variable_create(st, &w, &n->w));
     COPSE_TRY(copse_variable_create(st, &v, &n->v));
-    const struct copse_trainer_params p = { .loss = loss, .user = n,
-                                            .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f } };
+    const struct copse_trainer_params p = {
+        .loss = loss, .user = n, .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f }
+    };
     return copse_trainer_create(st, &p, t);
 }
 
@@ -61,7 +67,9 @@ static copse_status take_steps(copse_trainer *t, uint32_t first)
         for (uint32_t i = 0; i < ROWS; i++)
             x[i] = (float)((7 * i + 3 * s) % 11) * 0.2f - 0.9f;
         const struct copse_column column = { "x", COPSE_F32, { 1, { 1 } }, x };
-        const struct copse_host_batch batch = { .columns = &column, .column_count = 1, .count = ROWS };
+        const struct copse_host_batch batch = { .columns = &column,
+                                                .column_count = 1,
+                                                .count = ROWS };
         COPSE_TRY(copse_trainer_step(t, &batch));
     }
     return COPSE_OK;
@@ -102,7 +110,8 @@ static copse_strategy *mirrored(copse_context *from, uint32_t replicas)
     return st;
 }
 
-static void run_here(copse_context *from, uint32_t replicas, const char *path, const char *to, float *end)
+static void run_here(copse_context *from, uint32_t replicas, const char *path, const char *to,
+                     float *end)
 {
     copse_strategy *st = mirrored(from, replicas);
     OK(run_net(st, path, to, end));
@@ -185,8 +194,9 @@ static void write_older(copse_context *c, const char *from, const char *to)
         if (!strstr(all[i].name, "/replica_"))
             list[n++] = all[i];
     assert_int_equal(count - n, 3);
-    const struct copse_checkpoint_params p = { .arrays = list, .array_count = n, .metadata = lines,
-                                               .metadata_count = line_count };
+    const struct copse_checkpoint_params p = {
+        .arrays = list, .array_count = n, .metadata = lines, .metadata_count = line_count
+    };
     OK(copse__checksum(&copse__base(c)->mem, &p, sum));
     for (size_t i = 0; i < line_count; i++)
         if (strcmp(lines[i].key, "checksum") == 0)
@@ -248,15 +258,18 @@ static void components_keep_their_names(void **unused)
     copse_variable *v;
     const struct copse_variable_params taken = { .name = "v/replica_1", .shape = COPSE_SCALAR };
     const struct copse_variable_params other = { .name = "u/replica_0", .shape = COPSE_SCALAR };
-    const struct copse_variable_params local = { .name = "u", .shape = COPSE_SCALAR,
+    const struct copse_variable_params local = { .name = "u",
+                                                 .shape = COPSE_SCALAR,
                                                  .synchronization = COPSE_SYNC_ON_READ };
     struct net n;
     copse_trainer *t;
     (void)unused;
     OK(make_net(st, &n, &t));
-    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &taken, &v), "a component of the replica-local variable 'v'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &taken, &v),
+          "a component of the replica-local variable 'v'");
     OK(copse_variable_create(st, &other, &v));
-    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &local, &v), "has the name of variable 'u/replica_0'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &local, &v),
+          "has the name of variable 'u/replica_0'");
     copse_trainer_release(&t);
     copse_strategy_release(&st);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names that a checkpoint cannot have, or would have twice, are refused when variables and optimizers are made. */
+/* Names that a checkpoint cannot have, or would have twice, are refused when variables and
+   optimizers are made. */
 #include "copse/compat/replicated.h"
 #include "copse/data/checkpoint.h"
 #include "copse/distribute/partition.h"
@@ -29,17 +30,21 @@ static copse_strategy *make_strategy(void)
 static copse_status make(copse_strategy *st, const char *name)
 {
     copse_variable *v;
-    return copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(2) }, &v);
+    return copse_variable_create(
+        st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(2) }, &v);
 }
 
 static copse_status make_frozen(copse_strategy *st, const char *name)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = name, .shape = COPSE_SHAPE(2), .is_frozen = true };
+    const struct copse_variable_params p = { .name = name,
+                                             .shape = COPSE_SHAPE(2),
+                                             .is_frozen = true };
     return copse_variable_create(st, &p, &v);
 }
 
-static copse_status sum_of_all(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_status sum_of_all(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **out)
 {
     copse_tensor *x;
     copse_variable *const *list;
@@ -53,7 +58,8 @@ static copse_status sum_of_all(copse_graph *g, const copse_batch *in, void *user
 
 static copse_status make_trainer(copse_strategy *st, copse_optimizer_kind kind, copse_trainer **t)
 {
-    const struct copse_trainer_params p = { .loss = sum_of_all, .user = st,
+    const struct copse_trainer_params p = { .loss = sum_of_all,
+                                            .user = st,
                                             .optimizer = { .kind = kind, .learning_rate = 0.1f } };
     return copse_trainer_create(st, &p, t);
 }
@@ -70,7 +76,9 @@ static void step_and_save(copse_trainer *t)
 
 static void names_that_no_file_can_have(void **unused)
 {
-    static const struct { const char *name, *text; } wrong[] = {
+    static const struct {
+        const char *name, *text;
+    } wrong[] = {
         { "", "needs a name" },
         { "w\xff", "not UTF-8 at byte 1" },
         { "\xc0\x80", "not UTF-8 at byte 0" },
@@ -92,7 +100,9 @@ static void names_that_no_file_can_have(void **unused)
     }
     most[928] = '\0';
     OK(make(st, most));
-    OK(make(st, "gr\xc3\xbc\xc3\x9f" "e \x01\n\"\\")); /* control characters are escaped in the file */
+    /* control characters are escaped in the file */
+    OK(make(st, "gr\xc3\xbc\xc3\x9f"
+                "e \x01\n\"\\"));
     OK(make_trainer(st, COPSE_ADAM, &t));
     step_and_save(t);
     copse_trainer_release(&t);
@@ -118,12 +128,15 @@ static void a_variable_after_the_trainer(void **unused)
     copse_strategy *st = make_strategy();
     copse_partitioned *parts;
     copse_trainer *t;
-    const struct copse_variable_params p = { .name = "w/v", .shape = COPSE_SHAPE(2), .is_frozen = true };
+    const struct copse_variable_params p = { .name = "w/v",
+                                             .shape = COPSE_SHAPE(2),
+                                             .is_frozen = true };
     (void)unused;
     OK(make(st, "w"));
     OK(make_trainer(st, COPSE_ADAM, &t));
     FAILS(COPSE_ERR_ARGUMENT, make_frozen(st, "w/m"), "slot 'm' of variable 'w'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_partitioned_create(st, &p, 2, &parts), "slot 'v' of variable 'w'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_partitioned_create(st, &p, 2, &parts),
+          "slot 'v' of variable 'w'");
     OK(make_frozen(st, "w/x"));
     step_and_save(t);
     copse_trainer_release(&t);
@@ -156,21 +169,24 @@ struct gift {
     copse_variable *v;
 };
 
-static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                         copse_value **result)
+static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count,
+                         void *user, copse_value **result)
 {
     const struct gift *g = user;
     copse_value *one;
     (void)rc, (void)args, (void)count, (void)result;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 1 }, &one));
-    const copse_status s = copse_tower_apply(g->tower, &(struct copse_tower_gradient){ one, g->v }, 1, true);
+    const copse_status s =
+        copse_tower_apply(g->tower, &(struct copse_tower_gradient){ one, g->v }, 1, true);
     copse_value_release(&one);
     return s;
 }
 
 static void make_tower(copse_strategy *st, const char *name, copse_tower_optimizer **out)
 {
-    const struct copse_tower_params p = { .name = name, .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } };
+    const struct copse_tower_params p = {
+        .name = name, .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f }
+    };
     OK(copse_tower_create(st, &p, out));
 }
 
@@ -191,14 +207,16 @@ static void slots_of_tower_optimizers(void **unused)
     FAILS(COPSE_ERR_ARGUMENT, make_frozen(st, "w/b/m"), "slot 'm' of variable 'w'");
     OK(make_frozen(st, "w/a/b/v"));
     g.tower = outer;
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(st, give, NULL, 0, &g, NULL), "slot 'v' of variable 'w'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(st, give, NULL, 0, &g, NULL),
+          "slot 'v' of variable 'w'");
     OK(copse_replicated_checkpoint(st, temp_path("checkpoint"), NULL));
 
     const struct copse_variable_params wa = { .name = "w/a", .shape = COPSE_SHAPE(2) };
     g.tower = inner;
     OK(copse_variable_create(st, &wa, &g.v)); /* "w/a" and "b", as "w" and "a/b" */
     OK(copse_tower_finish(outer));
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(st, give, NULL, 0, &g, NULL), "slot 'v' of variable 'w/a'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(st, give, NULL, 0, &g, NULL),
+          "slot 'v' of variable 'w/a'");
     copse_tower_release(&inner);
     copse_tower_release(&outer);
     copse_strategy_release(&st);

@@ -70,9 +70,11 @@ static const char *write_arrays(const char *name)
 {
     const char *path = temp_path(name);
 
-    OK(copse_checkpoint_write(
-        ctx, path, &(struct copse_checkpoint_params){ .arrays = arrays, .array_count = COPSE_COUNT(arrays),
-                                                .metadata = metadata, .metadata_count = 2 }));
+    OK(copse_checkpoint_write(ctx, path,
+                              &(struct copse_checkpoint_params){ .arrays = arrays,
+                                                                 .array_count = COPSE_COUNT(arrays),
+                                                                 .metadata = metadata,
+                                                                 .metadata_count = 2 }));
     return path;
 }
 
@@ -129,9 +131,10 @@ static void test_file_layout(void **state)
     const struct copse_metadata kv = { "k", "v" };
 
     (void)state;
-    OK(
-        copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ .arrays = &x, .array_count = 1,
-                .metadata = &kv, .metadata_count = 1 }));
+    OK(copse_checkpoint_write(
+        ctx, path,
+        &(struct copse_checkpoint_params){
+            .arrays = &x, .array_count = 1, .metadata = &kv, .metadata_count = 1 }));
     size_t n = load(path, bytes, sizeof bytes);
     assert_int_equal(n, 128 + 24);
     assert_memory_equal(bytes, "\x78\0\0\0\0\0\0\0", 8);
@@ -386,9 +389,11 @@ static void test_every_allocation_may_fail(void **state)
     do {
         hunger.left = n++;
         s = copse_checkpoint_write(
-            c, path, &(struct copse_checkpoint_params){ .arrays = arrays,
-                                                .array_count = COPSE_COUNT(arrays), .metadata = metadata,
-                .metadata_count = 2 });
+            c, path,
+            &(struct copse_checkpoint_params){ .arrays = arrays,
+                                               .array_count = COPSE_COUNT(arrays),
+                                               .metadata = metadata,
+                                               .metadata_count = 2 });
         if (s == COPSE_OK)
             s = copse_checkpoint_read(c, path, &checkpoint);
         hunger.left = -1;

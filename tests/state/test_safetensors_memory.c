@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A safetensors file costs memory for what is read of it: a small multiple of the header, and the arrays that are used. */
+/* A safetensors file costs memory for what is read of it: a small multiple of the header, and the
+   arrays that are used. */
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ static int begin(void **state)
 {
     (void)state;
     temp_begin();
-    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx) != COPSE_OK;
+    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                &ctx) != COPSE_OK;
 }
 
 static int end(void **state)
@@ -35,8 +37,8 @@ static int end(void **state)
 
 static struct rlimit before;
 
-/* Let the process get so many bytes more; the parser does not use the library's allocator. With a sanitizer there is no
-   limit: it maps terabytes. */
+/* Let the process get so many bytes more; the parser does not use the library's allocator. With a
+   sanitizer there is no limit: it maps terabytes. */
 static void allow(size_t bytes)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -112,7 +114,8 @@ static void test_a_header_costs_a_small_multiple_of_its_bytes(void **state)
     while (length < HEADER)
         put(",0");
     put("]}}");
-    expect_header("a long shape", COPSE_ERR_FORMAT, "the array \"a\" has more than a type, a shape");
+    expect_header("a long shape", COPSE_ERR_FORMAT,
+                  "the array \"a\" has more than a type, a shape");
     put("{\"a\":[[]");
     while (length < HEADER)
         put(",[]");
@@ -126,7 +129,9 @@ static void test_a_header_costs_a_small_multiple_of_its_bytes(void **state)
     put("}");
     expect_header("empty objects", COPSE_ERR_FORMAT, "has no known dtype");
     for (unsigned i = 0; i < 100000; i++) {
-        snprintf(text, sizeof text, "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "{", i);
+        snprintf(text, sizeof text,
+                 "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "{",
+                 i);
         put(text);
     }
     put("}");
@@ -170,7 +175,8 @@ static void test_arrays_are_read_when_they_are_used(void **state)
     OK(copse_checkpoint_open(ctx, path, &file));
     assert_int_equal(copse_checkpoint_arrays(file, &count)[1].array.shape[0], 1342177280);
     assert_int_equal(count, 3);
-    const struct copse_array_view *w = copse_checkpoint_find(file, "w"), *v = copse_checkpoint_find(file, "v");
+    const struct copse_array_view *w = copse_checkpoint_find(file, "w"),
+                                  *v = copse_checkpoint_find(file, "v");
     assert_null(w->data);
     OK(copse_checkpoint_fetch(file, "v"));
     assert_true(((const float *)v->data)[1] == 0);
@@ -179,7 +185,8 @@ static void test_arrays_are_read_when_they_are_used(void **state)
     assert_true(data[0] == 1 && data[1] == 2);
     OK(copse_checkpoint_fetch(file, "w"));
     assert_ptr_equal(data, w->data);
-    FAILS(COPSE_ERR_ARGUMENT, copse_checkpoint_fetch(file, "x"), "made.safetensors has no array 'x'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_checkpoint_fetch(file, "x"),
+          "made.safetensors has no array 'x'");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     FAILS(COPSE_ERR_NO_MEMORY, copse_checkpoint_fetch(file, "large"), "for 'large' of");
     assert_null(copse_checkpoint_find(file, "large")->data);
@@ -218,8 +225,10 @@ static void test_a_trainer_reads_what_its_variables_take(void **state)
     float got[2];
     (void)state;
     OK(copse_one_device_create(ctx, "host:0", NULL, &st));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(2) }, &w));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "large", .shape = COPSE_SHAPE(3) }, &own));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(2) }, &w));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "large", .shape = COPSE_SHAPE(3) }, &own));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = w }, &t));
     allow(SPARE);
     FAILS(COPSE_ERR_SHAPE, copse_trainer_load(t, path, NULL, NULL), "large");
@@ -227,7 +236,8 @@ static void test_a_trainer_reads_what_its_variables_take(void **state)
     copse_trainer_release(&t);
     copse_strategy_release(&st);
     OK(copse_one_device_create(ctx, "host:0", NULL, &st));
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(2) }, &w));
+    OK(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(2) }, &w));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = w }, &t));
     allow(SPARE);
     OK(copse_trainer_load(t, path, NULL, &report));

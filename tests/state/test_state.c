@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a trainer: everything is in them, and they do not depend on replicas and devices. */
+/* Checkpoints of a trainer: everything is in them, and they do not depend on replicas and
+   devices. */
 #include <locale.h>
 #include <math.h>
 
-#include "core/variable/storage.h"
 #include "core/state/state.h"
+#include "core/variable/storage.h"
 #include "tests/rig/state_rig.h"
 
 /* Everything that a run has come to: all replicas' values, and a checkpoint's bytes. */
@@ -82,15 +83,16 @@ static void goes_on_bit_for_bit(const struct job *like)
     end(&whole);
 }
 
-/* Every optimizer on replicas of the host and on a mixture, in one bucket and in several; on all others the one
-   with most slots. */
+/* Every optimizer on replicas of the host and on a mixture, in one bucket and in several; on all
+   others the one with most slots. */
 static void a_restored_run_goes_on_bit_for_bit(void **state)
 {
     (void)state;
     const size_t all = job_mixtures(ctx);
     for (size_t i = 0; i < all; i++)
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++) {
-            struct job j = { .optimizer = optimizers[k], .seed = 11,
+            struct job j = { .optimizer = optimizers[k],
+                             .seed = 11,
                              .strategy = { .bucket_bytes = i % 2 ? 512 : 0 } };
             job_devices(ctx, &j, i);
             if (k == 0 || i == 2 || i == 3 || i == 5 || i == 6)
@@ -181,7 +183,8 @@ static void settings_that_differ_are_named(void **state)
 static void locales_change_no_byte(void **state)
 {
     (void)state;
-    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "nl_NL.UTF-8" };
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
+                                         "nl_NL.UTF-8" };
     struct life l;
     struct job j = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.0125f } };
     const char *set = NULL;
@@ -214,8 +217,11 @@ static void applications_keep_their_own(void **state)
         { "application/empty", { .type = COPSE_ELEMENT_U8, .rank = 1 } },
     };
     const struct copse_metadata note = { "application.note", "caf\303\251 \"1\"\n" };
-    struct copse_state_params p = { .position = { 3, 4 }, .arrays = arrays, .array_count = 2,
-                                    .metadata = &note, .metadata_count = 1 };
+    struct copse_state_params p = { .position = { 3, 4 },
+                                    .arrays = arrays,
+                                    .array_count = 2,
+                                    .metadata = &note,
+                                    .metadata_count = 1 };
     struct copse_position at;
     copse_checkpoint *file;
     struct life l;
@@ -232,8 +238,8 @@ static void applications_keep_their_own(void **state)
     const struct copse_metadata *metadata = copse_checkpoint_metadata(file, &count);
     bool is_there = false;
     for (size_t i = 0; i < count; i++)
-        is_there |= strcmp(metadata[i].key, note.key) == 0 &&
-                    strcmp(metadata[i].value, note.value) == 0;
+        is_there |=
+            strcmp(metadata[i].key, note.key) == 0 && strcmp(metadata[i].value, note.value) == 0;
     assert_true(is_there);
     copse_checkpoint_release(&file);
 
@@ -274,22 +280,25 @@ static void nan_does_not_replace_a_good_checkpoint(void **state)
 static void add_local(struct life *l, copse_variable *v[2])
 {
     copse_strategy *st = copse_trainer_strategy(l->t);
-    OK(copse_variable_create(st,
-                             &(struct copse_variable_params){
-                                 .name = "sum", .shape = COPSE_SHAPE(2),
-                                 .synchronization = COPSE_SYNC_ON_READ,
-                                 .aggregation = COPSE_AGGREGATION_SUM },
-                             &v[0]));
-    OK(copse_variable_create(st,
-                             &(struct copse_variable_params){
-                                 .name = "count", .shape = COPSE_SHAPE(1), .type = COPSE_I32,
-                                 .synchronization = COPSE_SYNC_ON_READ,
-                                 .aggregation = COPSE_AGGREGATION_SUM },
-                             &v[1]));
+    OK(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "sum",
+                                         .shape = COPSE_SHAPE(2),
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        &v[0]));
+    OK(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "count",
+                                         .shape = COPSE_SHAPE(1),
+                                         .type = COPSE_I32,
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        &v[1]));
 }
 
-/* VAR-7 in a file: the sum of the replicas' components; restored on another number of replicas, each has its part. As many
-   replicas have their own components again (test_components.c). */
+/* VAR-7 in a file: the sum of the replicas' components; restored on another number of replicas,
+   each has its part. As many replicas have their own components again (test_components.c). */
 static void var_7(void **state)
 {
     (void)state;
@@ -330,7 +339,8 @@ static void var_7(void **state)
             load(&o, temp_path("a"));
             for (uint32_t r = 0; r < j.device_count; r++) {
                 OK(copse_variable_read(v[0], r, part));
-                assert_true(part[0] == (j.device_count == saved ? 4.0f + 2.0f * (float)r : sums[0] / (float)j.device_count));
+                assert_true(part[0] == (j.device_count == saved ? 4.0f + 2.0f * (float)r
+                                                                : sums[0] / (float)j.device_count));
             }
             OK(copse_trainer_checkpoint(o.t, temp_path("b"), NULL));
             OK(copse_checkpoint_read(ctx, temp_path("b"), &file));

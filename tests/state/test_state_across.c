@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What several workers do together and one of them has no memory for, such as a checkpoint: it is not done, all say
-   so, and nobody waits or is lost. */
+/* What several workers do together and one of them has no memory for, such as a checkpoint: it is
+   not done, all say so, and nobody waits or is lost. */
 #include <stdatomic.h>
 
 #include "tests/rig/worker_rig.h"
@@ -8,8 +8,8 @@
 #include "tests/rig/temp_files.h"
 #include "tests/rig/train_model.h"
 
-#define WORKERS 3
-#define VICTIM  1
+#define WORKERS  3
+#define VICTIM   1
 #define IN_A_ROW 6 /* files written without a failure: the call makes no more allocations */
 
 /* An allocator that fails the victim once, at its allocation number `fails_at`. */
@@ -29,8 +29,8 @@ static void *scarce(void *user, void *block, size_t size)
 /* The engine has what it needs: without it a worker is lost. */
 static struct copse_transport_table table;
 
-static copse_status send_with_plenty(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
-                                     size_t size, copse_transport_op **op)
+static copse_status send_with_plenty(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                     const void *bytes, size_t size, copse_transport_op **op)
 {
     const bool was_scarce = is_scarce;
     is_scarce = false;
@@ -39,8 +39,8 @@ static copse_status send_with_plenty(struct copse_transport *t, uint32_t peer, u
     return s;
 }
 
-static copse_status recv_with_plenty(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
-                                     size_t size, copse_transport_op **op)
+static copse_status recv_with_plenty(struct copse_transport *t, uint32_t peer, uint32_t tag,
+                                     void *bytes, size_t size, copse_transport_op **op)
 {
     const bool was_scarce = is_scarce;
     is_scarce = false;
@@ -74,10 +74,13 @@ static copse_status write_with_less_and_less(struct worker *w, copse_strategy *s
     model_data(x, y);
     snprintf(path, sizeof path, "%s/state", temp_folder);
     if (!s)
-        s = copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m,
-                                                                      .optimizer.kind = COPSE_ADAM }, &t);
+        s = copse_trainer_create(st,
+                                 &(struct copse_trainer_params){
+                                     .loss = model_loss, .user = &m, .optimizer.kind = COPSE_ADAM },
+                                 &t);
     if (!s)
-        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 16 });
+        s = copse_trainer_step(t,
+                               &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 16 });
     if (!s && write == restore)
         s = checkpoint(t, path);
     for (uint32_t at = 1, row = 0; row < IN_A_ROW && !s; at++) {
@@ -115,11 +118,13 @@ static copse_status differ_with_less_and_less(struct worker *w, copse_strategy *
     return COPSE_OK;
 }
 
-static void run_scarce(struct worker *w, const void *job, copse_status (*run)(struct worker *, copse_strategy *))
+static void run_scarce(struct worker *w, const void *job,
+                       copse_status (*run)(struct worker *, copse_strategy *))
 {
     copse_context *plenty = ctx;
     host_alone();
-    OK(copse_context_create(&(struct copse_context_params){ .resize = scarce, .no_self_test = true }, &ctx));
+    OK(copse_context_create(
+        &(struct copse_context_params){ .resize = scarce, .no_self_test = true }, &ctx));
     table = copse__transport_local;
     table.send = send_with_plenty;
     table.recv = recv_with_plenty;

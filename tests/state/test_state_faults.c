@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A checkpoint that fails while devices still have reads to do: nothing lands in memory that was given back, the
-   text is that of the failure, no file is there, and the next checkpoint has the bytes of a run without faults. */
+/* A checkpoint that fails while devices still have reads to do: nothing lands in memory that was
+   given back, the text is that of the failure, no file is there, and the next checkpoint has the
+   bytes of a run without faults. */
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "tests/rig/faulty_job.h"
@@ -37,7 +38,8 @@ static void give_back(struct block *b)
 
 static void *resize(void *user, void *bytes, size_t size)
 {
-    struct block *old = bytes ? (struct block *)(void *)((char *)bytes - offsetof(struct block, bytes)) : NULL;
+    struct block *old =
+        bytes ? (struct block *)(void *)((char *)bytes - offsetof(struct block, bytes)) : NULL;
     struct block *b = size ? malloc(sizeof *b + size) : NULL;
     (void)user;
     if (b) {
@@ -84,17 +86,18 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 
 static void open_job(void)
 {
-    const struct copse_variable_params w = { .name = "w", .shape = COPSE_SHAPE(MODEL_IN, WIDE),
-                                             .initializer = COPSE_INIT_HE_NORMAL, .seed = 7 };
+    const struct copse_variable_params w = { .name = "w",
+                                             .shape = COPSE_SHAPE(MODEL_IN, WIDE),
+                                             .initializer = COPSE_INIT_HE_NORMAL,
+                                             .seed = 7 };
     is_keeping = false;
     job_begin(DEVICES, &(struct copse_context_params){ .resize = resize });
     job_mirror(DEVICES);
     OK(copse_variable_create(job.st, &w, &wide));
-    OK(copse_trainer_create(job.st,
-                            &(struct copse_trainer_params){ .loss = loss },
-                            &job.t));
+    OK(copse_trainer_create(job.st, &(struct copse_trainer_params){ .loss = loss }, &job.t));
     for (int i = 0; i < 3; i++)
-        OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
+        OK(copse_trainer_step(
+            job.t, &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
 }
 
 /* ---- checkpoints ---- */
@@ -113,7 +116,8 @@ static void write_good(void)
 {
     open_job();
     OK(copse_trainer_checkpoint(job.t, temp_path("good"), NULL));
-    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
+    OK(copse_trainer_step(job.t,
+                          &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
     OK(copse_trainer_restore(job.t, temp_path("good"), NULL, NULL));
     OK(copse_trainer_checkpoint(job.t, temp_path("again"), NULL));
     temp_check_same(temp_path("good"), temp_path("again"));
@@ -159,7 +163,8 @@ static void fail_both(copse_status wait)
     OK(copse_trainer_checkpoint(job.t, temp_path("good"), NULL));
     const uint32_t before = fake_calls(0, FAKE_WAIT);
     OK(copse_trainer_checkpoint(job.t, temp_path("good"), NULL));
-    fake_fail(0, FAKE_WAIT, fake_calls(0, FAKE_WAIT) - before, wait, true); /* the last, for slots */
+    /* the last, for slots */
+    fake_fail(0, FAKE_WAIT, fake_calls(0, FAKE_WAIT) - before, wait, true);
     fake_fail(1, FAKE_READ, 1, COPSE_ERR_NO_MEMORY, false);
 }
 
@@ -169,7 +174,8 @@ static void first_failure_is_the_one_that_is_told(void **state)
     (void)state;
     open_job();
     fail_both(COPSE_ERR_DEVICE_LOST);
-    FAILS(COPSE_ERR_NO_MEMORY, copse_trainer_checkpoint(job.t, temp_path("bad"), NULL), "while reading");
+    FAILS(COPSE_ERR_NO_MEMORY, copse_trainer_checkpoint(job.t, temp_path("bad"), NULL),
+          "while reading");
     char expected[32];
     snprintf(expected, sizeof expected, "fake: fault %d", FAKE_READ);
     if (!strstr(copse_last_error(), expected))
@@ -185,7 +191,8 @@ static void memory_stays_where_a_device_hangs(void **state)
     open_job();
     is_keeping = true;
     fail_both(COPSE_ERR_TIMEOUT);
-    FAILS(COPSE_ERR_NO_MEMORY, copse_trainer_checkpoint(job.t, temp_path("bad"), NULL), "while reading");
+    FAILS(COPSE_ERR_NO_MEMORY, copse_trainer_checkpoint(job.t, temp_path("bad"), NULL),
+          "while reading");
     finish(); /* it wakes up */
     check_kept();
     job_end();
@@ -201,9 +208,12 @@ static void memory_stays_where_a_device_hangs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(failed_read_leaves_nothing_on_its_way, temp_setup, temp_teardown),
-        cmocka_unit_test_setup_teardown(first_failure_is_the_one_that_is_told, temp_setup, temp_teardown),
-        cmocka_unit_test_setup_teardown(memory_stays_where_a_device_hangs, temp_setup, temp_teardown),
+        cmocka_unit_test_setup_teardown(failed_read_leaves_nothing_on_its_way, temp_setup,
+                                        temp_teardown),
+        cmocka_unit_test_setup_teardown(first_failure_is_the_one_that_is_told, temp_setup,
+                                        temp_teardown),
+        cmocka_unit_test_setup_teardown(memory_stays_where_a_device_hangs, temp_setup,
+                                        temp_teardown),
     };
     return cmocka_run_group_tests_name("state_faults", tests, NULL, NULL);
 }

@@ -50,8 +50,9 @@ static void rewrite(const char *from, const char *to, const char *drop, const ch
     memcpy(copy, metadata, metadata_count * sizeof *copy);
     /* The checksum over what is written now, so that the rule behind it is met. */
     char sum[16];
-    struct copse_checkpoint_params p = { .arrays = list, .array_count = n, .metadata = copy,
-                                         .metadata_count = metadata_count };
+    struct copse_checkpoint_params p = {
+        .arrays = list, .array_count = n, .metadata = copy, .metadata_count = metadata_count
+    };
     OK(copse__checksum(&copse__base(ctx)->mem, &p, sum));
     for (size_t i = 0; i < metadata_count; i++)
         if (strcmp(copy[i].key, "checksum") == 0)
@@ -99,15 +100,15 @@ static void foreign_checkpoints_change_nothing(void **state)
     begin(&other, &j);
     copse_variable *v;
     copse_trainer *more;
-    OK(copse_variable_create(copse_trainer_strategy(other.t),
-                             &(struct copse_variable_params){ .name = "extra",
-                                                              .shape = COPSE_SHAPE(3) }, &v));
-    OK(copse_trainer_create(copse_trainer_strategy(other.t),
-                            &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &other.j.m },
-                            &more));
+    OK(copse_variable_create(
+        copse_trainer_strategy(other.t),
+        &(struct copse_variable_params){ .name = "extra", .shape = COPSE_SHAPE(3) }, &v));
+    OK(copse_trainer_create(
+        copse_trainer_strategy(other.t),
+        &(struct copse_trainer_params){ .loss = model_loss, .user = &other.j.m }, &more));
     OK(copse_trainer_checkpoint(more, temp_path("bad"), NULL));
-    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "has 'extra', which the trainer has not");
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT,
+                   "has 'extra', which the trainer has not");
     copse_trainer_release(&more);
     end(&other);
     end(&l);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The accelerator strategy: runs of several steps with the bits of single ones, submissions counted, static shapes,
-   and what may happen on the way. */
-#include "copse/loop/feed.h"
+/* The accelerator strategy: runs of several steps with the bits of single ones, submissions
+   counted, static shapes, and what may happen on the way. */
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/feed.h"
 #include "copse/train/audit.h"
 
 #include "tests/rig/accelerator_rig.h"
@@ -34,7 +34,8 @@ struct job_params {
 
 static void job_open(struct job *j, const struct job_params *p)
 {
-    const struct copse_strategy_params how = { .transfer = p->transfer, .reduction = p->reduction,
+    const struct copse_strategy_params how = { .transfer = p->transfer,
+                                               .reduction = p->reduction,
                                                .bucket_bytes = 2048 };
     *j = (struct job){ .m = { .dropout = 0.25f } };
     if (p->steps_per_run == 0)
@@ -45,14 +46,13 @@ static void job_open(struct job *j, const struct job_params *p)
                                         .strategy = how, .steps_per_run = p->steps_per_run },
                                     &j->st));
     OK(model_create(&j->m, j->st));
-    OK(copse_trainer_create(
-        j->st,
-        &(struct copse_trainer_params){ .loss = model_loss,
-                                        .user = &j->m,
-                                        .accumulate = p->accumulate,
-                                        .check_numerics = p->checks,
-                                        .seed = 3 },
-        &j->t));
+    OK(copse_trainer_create(j->st,
+                            &(struct copse_trainer_params){ .loss = model_loss,
+                                                            .user = &j->m,
+                                                            .accumulate = p->accumulate,
+                                                            .check_numerics = p->checks,
+                                                            .seed = 3 },
+                            &j->t));
     /* submissions are counted: those of the first run are those of the others */
     OK(copse_trainer_audit(j->t, &(struct copse_audit_params){ .is_cross_check_off = true }));
 }
@@ -72,8 +72,8 @@ static struct copse_host_batch batch_at(uint32_t i, size_t count)
     if (!is_made)
         model_data(x, y);
     is_made = true;
-    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first), .count = count,
-                                      .first = first, .epoch = i / 8 });
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first),
+                                               .count = count, .first = first, .epoch = i / 8 });
 }
 
 static void feed(struct job *j, uint32_t first, uint32_t count)
@@ -232,8 +232,8 @@ static void tpu_1_on_several_devices(void **state)
             submissions[k] = runs(&p, &got);
             check_same(&want, &got, TOTAL);
         }
-        printf("%zu cores, way %d: %llu submissions to a run of 1, %llu to one of 8\n", p.count, how,
-               (unsigned long long)submissions[0], (unsigned long long)submissions[1]);
+        printf("%zu cores, way %d: %llu submissions to a run of 1, %llu to one of 8\n", p.count,
+               how, (unsigned long long)submissions[0], (unsigned long long)submissions[1]);
         assert_true(is_mixed ? submissions[1] > submissions[0] : submissions[1] == 1);
     }
 }
@@ -302,10 +302,10 @@ static void tpu_1_with_sums_in_the_loss(void **state)
             copse_variable *w = rig_scalar(st, "w", 0.75f);
             OK(copse_trainer_create(
                 st,
-                &(struct copse_trainer_params){ .loss = crossing_loss,
-                                                .user = &w,
-                                                .optimizer = { .kind = COPSE_SGD,
-                                                               .learning_rate = 1e-4f } },
+                &(struct copse_trainer_params){
+                    .loss = crossing_loss,
+                    .user = &w,
+                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-4f } },
                 &t));
             for (int i = 0; i < 4; i++)
                 OK(is_run ? copse_trainer_feed(t, &rows) : copse_trainer_step(t, &rows));
@@ -477,8 +477,9 @@ static void cancelled_run_changes_nothing(void **state)
 static void checks_stop_a_run_at_the_step(void **state)
 {
     static float poison[BATCH * MODEL_IN];
-    const struct job_params p = { .ids = { "host:0", "host:0" }, .count = 2, .steps_per_run = 4,
-                                  .checks = true };
+    const struct job_params p = {
+        .ids = { "host:0", "host:0" }, .count = 2, .steps_per_run = 4, .checks = true
+    };
     struct job_params single = p;
     float want[2048], got[2048];
     struct copse_host_batch bad = batch_at(2, BATCH);
@@ -496,7 +497,8 @@ static void checks_stop_a_run_at_the_step(void **state)
 
     for (int i = 0; i < BATCH * MODEL_IN; i++)
         poison[i] = NAN;
-    const struct copse_column bad_columns[] = { { "x", COPSE_F32, COPSE_SHAPE(MODEL_IN), poison }, bad.columns[1] };
+    const struct copse_column bad_columns[] = { { "x", COPSE_F32, COPSE_SHAPE(MODEL_IN), poison },
+                                                bad.columns[1] };
     bad.columns = bad_columns;
     job_open(&j, &p);
     feed(&j, 0, 2);

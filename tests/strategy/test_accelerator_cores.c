@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The cores of the accelerator strategy: which ones, their order, and values reduced between them. */
+/* The cores of the accelerator strategy: which ones, their order, and values reduced between
+   them. */
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/replica.h"
 
@@ -70,11 +71,15 @@ static void tpu_5(void **state)
     p.cores = 5;
     FAILS(COPSE_ERR_ARGUMENT, copse_accelerator_create(ctx, four, 4, &p, &st), "5 cores");
     assert_null(st);
-    FAILS(COPSE_ERR_ARGUMENT, copse_accelerator_create(
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_accelerator_create(
               ctx, four, 4,
-              &(struct copse_accelerator_params){ .steps_per_run = COPSE_MAX_STEPS_PER_RUN + 1 }, &st), "steps");
+              &(struct copse_accelerator_params){ .steps_per_run = COPSE_MAX_STEPS_PER_RUN + 1 },
+              &st),
+          "steps");
 
-    OK(copse_accelerator_create(ctx, mixed, 3, &(struct copse_accelerator_params){ .cores = 2 }, &st));
+    OK(copse_accelerator_create(ctx, mixed, 3, &(struct copse_accelerator_params){ .cores = 2 },
+                                &st));
     assert_string_equal(copse_strategy_device(st, 0)->id, "host:0");
     assert_string_equal(copse_strategy_device(st, 1)->id, middle);
     copse_strategy_release(&st);
@@ -92,15 +97,18 @@ static void tpu_5(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_accelerator_create(ctx, mixed, 3, &p, &st), "there is not");
     p.cores = 0;
     FAILS(COPSE_ERR_ARGUMENT, copse_accelerator_create(ctx, mixed, 3, &p, &st), "number of cores");
-    FAILS(COPSE_ERR_NO_DEVICE, copse_accelerator_create(ctx, (const char *const[]){ "host:17" }, 1, NULL, &st), "host:17");
+    FAILS(COPSE_ERR_NO_DEVICE,
+          copse_accelerator_create(ctx, (const char *const[]){ "host:17" }, 1, NULL, &st),
+          "host:17");
 }
 
 static void ids_are_in_the_order_of_their_numbers(void **state)
 {
-    static const char *const sorted[] = { "host:0",    "import:9",  "import:10", "opencl",
-                                          "opencl:",   "opencl:0",  "opencl:2",  "opencl:10",
-                                          "opencl:11", "opencl:100", "vulkan:3",
-                                          "vulkan:18446744073709551616" };
+    static const char *const sorted[] = {
+        "host:0",    "import:9",   "import:10", "opencl",
+        "opencl:",   "opencl:0",   "opencl:2",  "opencl:10",
+        "opencl:11", "opencl:100", "vulkan:3",  "vulkan:18446744073709551616"
+    };
     const size_t count = sizeof sorted / sizeof *sorted;
     (void)state;
     for (size_t a = 0; a < count; a++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs of several steps on devices that are slow, full or fail: nothing is waited for, every failure comes
-   out, nothing is left half done in silence. */
-#include "copse/train/audit.h"
-#include "copse/loop/feed.h"
+/* Runs of several steps on devices that are slow, full or fail: nothing is waited for, every
+   failure comes out, nothing is left half done in silence. */
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
+#include "copse/train/audit.h"
 #include "tests/rig/faulty_job.h"
 
 enum { STEPS = 4 };
@@ -21,8 +21,8 @@ static void open_job(uint32_t devices, const char *const *ids, size_t count)
 static copse_status feed(void)
 {
     for (int i = 0; i < STEPS; i++)
-        COPSE_TRY(copse_trainer_feed(job.t, &(struct copse_host_batch){
-                                                RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH }));
+        COPSE_TRY(copse_trainer_feed(
+            job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH }));
     return COPSE_OK;
 }
 
@@ -59,8 +59,8 @@ static void run_on_one_queue_waits_for_nothing(void **state)
 /* One call of each kind fails for good, early or late in the run. */
 static void failed_run_is_reported_and_not_gone_on_with(void **state)
 {
-    static const enum fake_fn functions[] = { FAKE_WRITE, FAKE_ENCODE, FAKE_REPLAY, FAKE_READ,
-                                              FAKE_SUBMIT, FAKE_WAIT };
+    static const enum fake_fn functions[] = { FAKE_WRITE, FAKE_ENCODE, FAKE_REPLAY,
+                                              FAKE_READ,  FAKE_SUBMIT, FAKE_WAIT };
     static const char *const two[3] = { "fake:0", "fake:0", "fake:1" };
     (void)state;
     for (int mixed = 0; mixed < 2; mixed++)
@@ -96,7 +96,8 @@ static void shortage_is_no_half_update(void **state)
         uint32_t cut = 0;
         for (uint32_t n = 1; n <= 40; n += 3) {
             open_job(1, cores, 3);
-            OK(copse_trainer_audit(job.t, &(struct copse_audit_params){ .is_cross_check_off = true }));
+            OK(copse_trainer_audit(job.t,
+                                   &(struct copse_audit_params){ .is_cross_check_off = true }));
             OK(feed());
             fake_fail(0, functions[i], n, COPSE_ERR_NO_MEMORY, false);
             const copse_status s = copse_trainer_run(job.t);
@@ -109,7 +110,8 @@ static void shortage_is_no_half_update(void **state)
             assert_int_equal(s, COPSE_ERR_NO_MEMORY);
             assert_true(done <= STEPS);
             const copse_status again = copse_trainer_feed(
-                job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH });
+                job.t,
+                &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH });
             if (again == COPSE_ERR_DEVICE_LOST) { /* in the middle of an update */
                 assert_non_null(strstr(copse_last_error(), "cut short"));
                 cut++;
@@ -135,8 +137,8 @@ static void infeed_that_does_not_fit_is_refused(void **state)
 {
     (void)state;
     open_job(1, cores, 3);
-    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y),
-                                                             .count = BATCH }));
+    OK(copse_trainer_step(
+        job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH }));
     fake_fail(0, FAKE_BUFFER_INIT, 2, COPSE_ERR_NO_DEVICE_MEMORY, true);
     FAILS(COPSE_ERR_NO_DEVICE_MEMORY, feed(), "steps_per_run");
     assert_int_equal(copse_trainer_fed(job.t), 0);
@@ -171,7 +173,8 @@ static void three_of_four_devices(void **state)
     copse_strategy *st;
     (void)state;
     open_job(4, cores, 1);
-    OK(copse_accelerator_create(job.ctx, ids, 4, &(struct copse_accelerator_params){ .cores = 3 }, &st));
+    OK(copse_accelerator_create(job.ctx, ids, 4, &(struct copse_accelerator_params){ .cores = 3 },
+                                &st));
     assert_int_equal(copse_strategy_replicas(st), 3);
     for (uint32_t r = 0; r < 3; r++) {
         char id[8];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of an application on the accelerator strategy: one is a run, its outputs are those of the last step in it, and
-   the batches of a run that fails come again. */
-#include "copse/train/audit.h"
-#include "copse/loop/feed.h"
+/* Steps of an application on the accelerator strategy: one is a run, its outputs are those of the
+   last step in it, and the batches of a run that fails come again. */
 #include "copse/compat/single_loss.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
+#include "copse/train/audit.h"
 
 #include "tests/rig/accelerator_rig.h"
 
@@ -46,11 +46,13 @@ static copse_status levels_make(void *user, copse_trainer **out)
     if (s == COPSE_OK)
         s = copse_trainer_create(
             st,
-            &(struct copse_trainer_params){
-                .loss = levels_loss, .user = l,
-                .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.25f,
-                               .schedule = cancelling, .schedule_user = l },
-                .accumulate = l->accumulate },
+            &(struct copse_trainer_params){ .loss = levels_loss,
+                                            .user = l,
+                                            .optimizer = { .kind = COPSE_SGD,
+                                                           .learning_rate = 0.25f,
+                                                           .schedule = cancelling,
+                                                           .schedule_user = l },
+                                            .accumulate = l->accumulate },
             out);
     copse_strategy_release(&st);
     return s;
@@ -77,10 +79,13 @@ static copse_status levels_step(struct levels *l, size_t batch, bool drop_last, 
     return copse_single_loss_step_create(
         ctx,
         &(struct copse_single_loss_params){
-            .input = { .dataset = levels_data, .batches = { .batch = batch, .no_shuffle = true,
-                                                            .drop_last = drop_last } },
-            .make = levels_make, .make_user = l, .iterations_per_step = iterations,
-            .outputs = level_outputs, .output_count = 2 },
+            .input = { .dataset = levels_data,
+                       .batches = { .batch = batch, .no_shuffle = true, .drop_last = drop_last } },
+            .make = levels_make,
+            .make_user = l,
+            .iterations_per_step = iterations,
+            .outputs = level_outputs,
+            .output_count = 2 },
         out);
 }
 
@@ -110,7 +115,8 @@ static void tpu_2(void **state)
         copse_step_release(&step);
 
         OK(levels_step(&l, 2, false, 0, &step)); /* as many as the strategy has to a run */
-        OK(copse_trainer_audit(copse_step_trainer(step), &(struct copse_audit_params){ .is_cross_check_off = true }));
+        OK(copse_trainer_audit(copse_step_trainer(step),
+                               &(struct copse_audit_params){ .is_cross_check_off = true }));
         const uint64_t before = copse_strategy_submissions(copse_step_strategy(step));
         OK(copse_step_run(step));
         assert_int_equal(copse_strategy_submissions(copse_step_strategy(step)), before + 1);
@@ -145,7 +151,8 @@ static void batches_of_a_run_that_fails_come_again(void **state)
     OK(levels_step(&l, 2, false, 0, &step));
     OK(copse_step_run(step));
     copse_trainer_cancel(copse_step_trainer(step));
-    FAILS(COPSE_ERR_CANCELLED, copse_step_run(step), "in a run of 3 batches, at batch 3 of epoch 0");
+    FAILS(COPSE_ERR_CANCELLED, copse_step_run(step),
+          "in a run of 3 batches, at batch 3 of epoch 0");
     assert_int_equal(copse_trainer_fed(copse_step_trainer(step)), 0);
     assert_int_equal(copse_trainer_steps(copse_step_trainer(step)), 3);
     OK(copse_step_run(step));
@@ -163,16 +170,19 @@ static float cancelling(void *user, uint64_t step)
     return 0.25f;
 }
 
-/* Runs of 3, two batches to an update: the first batch of the update that is cut is in the run before, and comes
-   again with it. */
+/* Runs of 3, two batches to an update: the first batch of the update that is cut is in the run
+   before, and comes again with it. */
 static void gathered_batches_of_a_run_that_fails_come_again(void **state)
 {
-    struct levels l = { .cores = 2, .steps_per_run = 3, .accumulate = 2, .cancelled_in = 3, .id = "host:0" };
+    struct levels l = {
+        .cores = 2, .steps_per_run = 3, .accumulate = 2, .cancelled_in = 3, .id = "host:0"
+    };
     copse_step *step;
     (void)state;
     OK(levels_step(&l, 2, false, 3, &step));
     l.t = copse_step_trainer(step);
-    FAILS(COPSE_ERR_CANCELLED, copse_step_run(step), "in a run of 3 batches, at batch 3 of epoch 0");
+    FAILS(COPSE_ERR_CANCELLED, copse_step_run(step),
+          "in a run of 3 batches, at batch 3 of epoch 0");
     assert_int_equal(copse_trainer_gathered(l.t), 0);
     assert_int_equal(copse_trainer_steps(l.t), 1);
     l.cancelled_in = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls without a status inside functions of the application: releasing what the call in progress uses is refused, the
-   object stays alive, and the call in progress says so. Releasing a reference of the application is legal everywhere. */
-#include "copse/loop/feed.h"
+/* Calls without a status inside functions of the application: releasing what the call in progress
+   uses is refused, the object stays alive, and the call in progress says so. Releasing a reference
+   of the application is legal everywhere. */
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 
 #include "tests/rig/callback_rig.h"
 
@@ -27,13 +28,34 @@ static int open_logged(void **state)
 
 /* ---- what is refused ---- */
 
-static void release_trainer(struct stage *s) { copse_trainer_release(&s->t); }
-static void release_train_step(struct stage *s) { copse_train_step_release(&s->ts); }
-static void release_graph(struct stage *s) { copse_graph_release(&s->g); }
-static void release_tower(struct stage *s) { copse_tower_release(&s->tower); }
-static void release_monitor(struct stage *s) { copse_monitor_release(&s->monitor); }
-static void unfeed(struct stage *s) { copse_trainer_unfeed(s->t); }
-static void set_global_step(struct stage *s) { copse_global_step_set(s->st, 7); }
+static void release_trainer(struct stage *s)
+{
+    copse_trainer_release(&s->t);
+}
+static void release_train_step(struct stage *s)
+{
+    copse_train_step_release(&s->ts);
+}
+static void release_graph(struct stage *s)
+{
+    copse_graph_release(&s->g);
+}
+static void release_tower(struct stage *s)
+{
+    copse_tower_release(&s->tower);
+}
+static void release_monitor(struct stage *s)
+{
+    copse_monitor_release(&s->monitor);
+}
+static void unfeed(struct stage *s)
+{
+    copse_trainer_unfeed(s->t);
+}
+static void set_global_step(struct stage *s)
+{
+    copse_global_step_set(s->st, 7);
+}
 
 #define OF_TRAINER    (BIT(LOSS) | BIT(TRANSFORM) | BIT(SCHEDULE))
 #define OF_TRAIN_STEP (BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(HOOK))
@@ -61,7 +83,8 @@ static void refused_here(size_t i, enum place place)
     const copse_status outer = call_place(&s);
     if (outer != COPSE_ERR_CONTEXT || !strstr(copse_last_error(), rows[i].name) ||
         !strstr(copse_last_error(), place_names[place]))
-        fail_msg("%s in %s: %s: %s", rows[i].name, place_names[place], copse_status_name(outer), copse_last_error());
+        fail_msg("%s in %s: %s: %s", rows[i].name, place_names[place], copse_status_name(outer),
+                 copse_last_error());
     if (logged != 1 || !strstr(line, rows[i].name) || !strstr(line, place_names[place]))
         fail_msg("%s in %s: %u lines: %s", rows[i].name, place_names[place], logged, line);
     assert_non_null(s.tower);
@@ -95,7 +118,8 @@ static float releases(void *user, uint64_t step)
     return 0.1f;
 }
 
-static copse_status plain_losses(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *out)
+static copse_status plain_losses(copse_graph *g, const copse_batch *in, void *user,
+                                 struct copse_losses *out)
 {
     out->names[0] = "half";
     out->count = 1;
@@ -110,7 +134,8 @@ static void a_schedule_does_not_release_its_train_step(void **unused)
     (void)unused;
     set_stage(&s, LOSSES, NULL);
     const struct copse_train_step_params p = {
-        .losses = plain_losses, .user = &s,
+        .losses = plain_losses,
+        .user = &s,
         .optimizer = { .kind = COPSE_SGD, .schedule = releases, .schedule_user = &s },
     };
     copse_train_step_release(&s.ts);
@@ -118,7 +143,8 @@ static void a_schedule_does_not_release_its_train_step(void **unused)
     s.t = copse_train_step_trainer(s.ts);
     for (int direct = 0; direct < 2; direct++) {
         s.probe = release_all_of_it;
-        FAILS(COPSE_ERR_CONTEXT, direct ? copse_trainer_step(s.t, &b) : copse_train_step_run(s.ts, &b, &out),
+        FAILS(COPSE_ERR_CONTEXT,
+              direct ? copse_trainer_step(s.t, &b) : copse_train_step_run(s.ts, &b, &out),
               "the schedule of an optimizer");
         assert_non_null(s.ts);
     }
@@ -130,16 +156,16 @@ static void a_schedule_does_not_release_its_train_step(void **unused)
 
 static copse_strategy *held;
 
-static copse_status drop_in_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                  copse_value **result)
+static copse_status drop_in_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                  void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)user, (void)result;
     copse_strategy_release(&held);
     return COPSE_OK;
 }
 
-static copse_status drop_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                    copse_value **result)
+static copse_status drop_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     (void)args, (void)count, (void)result;
     if (user)
@@ -148,8 +174,9 @@ static copse_status drop_in_replica(copse_replica_context *rc, copse_value *cons
     return COPSE_OK;
 }
 
-static copse_status drop_in_update(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
-                                   void *user, copse_value **result)
+static copse_status drop_in_update(copse_strategy *st, copse_value *target,
+                                   copse_value *const *args, size_t count, void *user,
+                                   copse_value **result)
 {
     (void)st, (void)target, (void)args, (void)count, (void)user, (void)result;
     copse_strategy_release(&held);
@@ -176,13 +203,22 @@ static void the_last_reference_of_a_strategy_goes_in_its_functions(void **unused
         copse_strategy *st;
         copse_variable *v;
         OK(copse_mirrored_create(ctx, (const char *[]){ "host:0", "host:0" }, 2, NULL, &st));
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SCALAR }, &v));
+        OK(copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SCALAR }, &v));
         held = st;
         switch (kind) {
-        case 0: OK(copse_strategy_run(st, drop_in_replica, NULL, 0, NULL, NULL)); break;
-        case 1: OK(copse_strategy_run(st, drop_in_replica, NULL, 0, &merges, NULL)); break;
-        case 2: OK(copse_strategy_update(st, v, drop_in_update, NULL, 0, NULL, NULL)); break;
-        case 3: OK(copse_strategy_update_non_slot(st, ranks, 2, drop_in_update, NULL, 0, NULL, NULL)); break;
+        case 0:
+            OK(copse_strategy_run(st, drop_in_replica, NULL, 0, NULL, NULL));
+            break;
+        case 1:
+            OK(copse_strategy_run(st, drop_in_replica, NULL, 0, &merges, NULL));
+            break;
+        case 2:
+            OK(copse_strategy_update(st, v, drop_in_update, NULL, 0, NULL, NULL));
+            break;
+        case 3:
+            OK(copse_strategy_update_non_slot(st, ranks, 2, drop_in_update, NULL, 0, NULL, NULL));
+            break;
         default:
             OK(copse_replicated_run(st, &model_params, COPSE_MODEL_PREDICT, NULL, NULL, &out));
             copse_value_release(&out.outputs);
@@ -192,11 +228,24 @@ static void the_last_reference_of_a_strategy_goes_in_its_functions(void **unused
     }
 }
 
-/* Of a trainer the strategy is the trainer's; of a step and of operations the call in progress holds a reference. */
-static void drop_strategy(struct stage *s) { copse_strategy_release(&s->st); }
-static void drop_step(struct stage *s) { copse_step_release(&s->step); }
-static void drop_operations(struct stage *s) { copse_cross_device_release(&s->x); }
-static void drop_trainer(struct stage *s) { copse_trainer_release(&s->t); }
+/* Of a trainer the strategy is the trainer's; of a step and of operations the call in progress
+   holds a reference. */
+static void drop_strategy(struct stage *s)
+{
+    copse_strategy_release(&s->st);
+}
+static void drop_step(struct stage *s)
+{
+    copse_step_release(&s->step);
+}
+static void drop_operations(struct stage *s)
+{
+    copse_cross_device_release(&s->x);
+}
+static void drop_trainer(struct stage *s)
+{
+    copse_trainer_release(&s->t);
+}
 
 static void other_references_go_everywhere(void **unused)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What functions of the application may call: every public function that takes a trainer, a strategy, or what is made
-   of them, in every function that the library calls. The rule is the one of strategy.h. */
-#include "copse/loop/feed.h"
-#include "copse/train/update.h"
+/* What functions of the application may call: every public function that takes a trainer, a
+   strategy, or what is made of them, in every function that the library calls. The rule is the one
+   of strategy.h. */
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
+#include "copse/loop/feed.h"
+#include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/average.h"
 #include "copse/train/memory.h"
-#include "copse/predict.h"
 #include "copse/train/slots.h"
+#include "copse/train/update.h"
 #include "copse/train/weights.h"
 
 #include "tests/rig/callback_rig.h"
@@ -21,15 +22,15 @@ static copse_status made(copse_status s, copse_value **v)
     return s;
 }
 
-static copse_status nothing(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status nothing(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     (void)rc, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
 }
 
-static copse_status merge_nothing(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                  copse_value **result)
+static copse_status merge_nothing(copse_strategy *st, copse_value *const *args, size_t count,
+                                  void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
@@ -62,16 +63,40 @@ static copse_status t_result(struct stage *s)
     return copse_trainer_result(s->t, false, &out);
 }
 
-static copse_status t_run(struct stage *s) { return copse_trainer_run(s->t); }
-static copse_status t_flush(struct stage *s) { return copse_trainer_flush(s->t); }
-static copse_status t_set_shares(struct stage *s) { return copse_trainer_set_shares(s->t, s->room); }
-static copse_status t_save(struct stage *s) { return copse_trainer_save(s->t, s->path); }
-static copse_status t_checkpoint(struct stage *s) { return copse_trainer_checkpoint(s->t, s->path, NULL); }
-static copse_status t_restore(struct stage *s) { return copse_trainer_restore(s->t, s->path, NULL, NULL); }
+static copse_status t_run(struct stage *s)
+{
+    return copse_trainer_run(s->t);
+}
+static copse_status t_flush(struct stage *s)
+{
+    return copse_trainer_flush(s->t);
+}
+static copse_status t_set_shares(struct stage *s)
+{
+    return copse_trainer_set_shares(s->t, s->room);
+}
+static copse_status t_save(struct stage *s)
+{
+    return copse_trainer_save(s->t, s->path);
+}
+static copse_status t_checkpoint(struct stage *s)
+{
+    return copse_trainer_checkpoint(s->t, s->path, NULL);
+}
+static copse_status t_restore(struct stage *s)
+{
+    return copse_trainer_restore(s->t, s->path, NULL, NULL);
+}
 
-static copse_status t_slot(struct stage *s) { return copse_trainer_slot(s->t, s->w, "m", s->room); }
+static copse_status t_slot(struct stage *s)
+{
+    return copse_trainer_slot(s->t, s->w, "m", s->room);
+}
 
-static copse_status t_load(struct stage *s) { return copse_trainer_load(s->t, s->path, NULL, NULL); }
+static copse_status t_load(struct stage *s)
+{
+    return copse_trainer_load(s->t, s->path, NULL, NULL);
+}
 
 static copse_status doubled(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
@@ -94,9 +119,18 @@ static copse_status t_memory(struct stage *s)
     return copse_trainer_memory(s->t, 0, &b, 0, &out);
 }
 
-static copse_status t_audit(struct stage *s) { return copse_trainer_audit(s->t, NULL); }
-static copse_status t_average(struct stage *s) { return copse_trainer_average_begin(s->t); }
-static copse_status t_average_end(struct stage *s) { return copse_trainer_average_end(s->t); }
+static copse_status t_audit(struct stage *s)
+{
+    return copse_trainer_audit(s->t, NULL);
+}
+static copse_status t_average(struct stage *s)
+{
+    return copse_trainer_average_begin(s->t);
+}
+static copse_status t_average_end(struct stage *s)
+{
+    return copse_trainer_average_end(s->t);
+}
 
 static copse_status tower_slot(struct stage *s)
 {
@@ -107,8 +141,9 @@ static copse_status tower_slot(struct stage *s)
 static copse_status t_create(struct stage *s)
 {
     copse_trainer *t = NULL;
-    const struct copse_trainer_params p = { .loss = loss, .user = s,
-                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
+    const struct copse_trainer_params p = {
+        .loss = loss, .user = s, .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 }
+    };
     const copse_status got = copse_trainer_create(s->st, &p, &t);
     copse_trainer_release(&t);
     return got;
@@ -121,7 +156,8 @@ static copse_status t_asks(struct stage *s)
     (void)copse_trainer_steps(s->t);
     (void)copse_trainer_fed(s->t);
     (void)copse_trainer_gathered(s->t);
-    return copse_trainer_strategy(s->t) == s->st ? copse_trainer_shares(s->t, shares, &is_known) : COPSE_ERR_INTERNAL;
+    return copse_trainer_strategy(s->t) == s->st ? copse_trainer_shares(s->t, shares, &is_known)
+                                                 : COPSE_ERR_INTERNAL;
 }
 
 static copse_train_step *beside; /* of the strategy whose replicas run a model */
@@ -136,8 +172,9 @@ static copse_status ts_run(struct stage *s)
 
 static copse_status make_train_step(struct stage *s, copse_train_step **out)
 {
-    const struct copse_train_step_params p = { .losses = losses, .user = s,
-                                               .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
+    const struct copse_train_step_params p = {
+        .losses = losses, .user = s, .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 }
+    };
     return copse_train_step_create(s->st, &p, out);
 }
 
@@ -151,13 +188,17 @@ static copse_status ts_create(struct stage *s)
 
 /* ---- calls on a strategy ---- */
 
-static copse_status run(struct stage *s) { return copse_strategy_run(s->st, nothing, NULL, 0, NULL, NULL); }
+static copse_status run(struct stage *s)
+{
+    return copse_strategy_run(s->st, nothing, NULL, 0, NULL, NULL);
+}
 
 static copse_status replicated(struct stage *s)
 {
     struct copse_replicated_result out = { 0 };
     const struct copse_replicated_params p = { .model = model, .user = s };
-    return made(copse_replicated_run(s->st, &p, COPSE_MODEL_PREDICT, NULL, NULL, &out), &out.outputs);
+    return made(copse_replicated_run(s->st, &p, COPSE_MODEL_PREDICT, NULL, NULL, &out),
+                &out.outputs);
 }
 
 static copse_status reduce(struct stage *s)
@@ -175,7 +216,8 @@ static copse_status reduce_to(struct stage *s)
 static copse_status batch_reduce(struct stage *s)
 {
     copse_value *out = NULL;
-    return made(copse_strategy_batch_reduce_to(s->st, COPSE_REDUCE_SUM, &s->parts, NULL, 1, &out), &out);
+    return made(copse_strategy_batch_reduce_to(s->st, COPSE_REDUCE_SUM, &s->parts, NULL, 1, &out),
+                &out);
 }
 
 static copse_status broadcast(struct stage *s)
@@ -196,7 +238,10 @@ static copse_status cross_broadcast(struct stage *s)
     return made(copse_cross_broadcast(NULL, s->st, s->one, NULL, &out), &out);
 }
 
-static copse_status set_operations(struct stage *s) { return copse_strategy_set_cross_device(s->st, NULL); }
+static copse_status set_operations(struct stage *s)
+{
+    return copse_strategy_set_cross_device(s->st, NULL);
+}
 
 static copse_status set_links_of(struct stage *s)
 {
@@ -221,10 +266,22 @@ static copse_status non_slot(struct stage *s)
     return copse_strategy_update_non_slot(s->st, &first, 1, in_update, NULL, 0, s, NULL);
 }
 
-static copse_status metrics(struct stage *s) { return copse_metrics_reduce(s->st, &s->local, 1); }
-static copse_status save_all(struct stage *s) { return copse_replicated_checkpoint(s->st, s->path, NULL); }
-static copse_status restore_all(struct stage *s) { return copse_replicated_restore(s->st, s->path, NULL, NULL); }
-static copse_status finish(struct stage *s) { return copse_tower_finish(s->tower); }
+static copse_status metrics(struct stage *s)
+{
+    return copse_metrics_reduce(s->st, &s->local, 1);
+}
+static copse_status save_all(struct stage *s)
+{
+    return copse_replicated_checkpoint(s->st, s->path, NULL);
+}
+static copse_status restore_all(struct stage *s)
+{
+    return copse_replicated_restore(s->st, s->path, NULL, NULL);
+}
+static copse_status finish(struct stage *s)
+{
+    return copse_tower_finish(s->tower);
+}
 
 static copse_status apply(struct stage *s)
 {
@@ -264,8 +321,9 @@ static copse_status st_asks(struct stage *s)
     copse_strategy_variables(s->st, &list, &count);
     (void)copse_strategy_submissions(s->st);
     (void)copse_global_step(s->st);
-    return copse_strategy_replicas(s->st) == 2 && count > 0 && copse_strategy_device(s->st, 1) ? COPSE_OK
-                                                                                               : COPSE_ERR_INTERNAL;
+    return copse_strategy_replicas(s->st) == 2 && count > 0 && copse_strategy_device(s->st, 1)
+               ? COPSE_OK
+               : COPSE_ERR_INTERNAL;
 }
 
 /* ---- calls on a variable ---- */
@@ -273,29 +331,43 @@ static copse_status st_asks(struct stage *s)
 static copse_status create(struct stage *s)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("made"), .shape = COPSE_SCALAR, .is_frozen = true };
+    const struct copse_variable_params p = { .name = fresh("made"),
+                                             .shape = COPSE_SCALAR,
+                                             .is_frozen = true };
     return copse_variable_create(s->st, &p, &v);
 }
 
 static copse_status make_parts(struct stage *s)
 {
     copse_partitioned *p = NULL;
-    const struct copse_variable_params params = { .name = fresh("parts"), .shape = COPSE_SHAPE(4), .is_frozen = true };
+    const struct copse_variable_params params = { .name = fresh("parts"),
+                                                  .shape = COPSE_SHAPE(4),
+                                                  .is_frozen = true };
     const copse_status got = copse_partitioned_create(s->st, &params, 2, &p);
     copse_partitioned_release(&p);
     return got;
 }
 
-static copse_status assign_all(struct stage *s) { return copse_variable_assign(s->w, s->room); }
-static copse_status assign(struct stage *s) { return copse_assign(s->local, s->one); }
+static copse_status assign_all(struct stage *s)
+{
+    return copse_variable_assign(s->w, s->room);
+}
+static copse_status assign(struct stage *s)
+{
+    return copse_assign(s->local, s->one);
+}
 
 /* Of a graph, where one is built. */
 static copse_status graph_update(struct stage *s)
 {
-    return BUILDING & BIT(s->place) ? copse_update(s->g, s->local, copse_variable_tensor(s->local)) : COPSE_OK;
+    return BUILDING & BIT(s->place) ? copse_update(s->g, s->local, copse_variable_tensor(s->local))
+                                    : COPSE_OK;
 }
 
-static copse_status read_component(struct stage *s) { return copse_variable_read(s->w, 1, s->room); }
+static copse_status read_component(struct stage *s)
+{
+    return copse_variable_read(s->w, 1, s->room);
+}
 
 static copse_status read_value(struct stage *s)
 {
@@ -318,8 +390,14 @@ static copse_status merge(struct stage *s)
 
 /* ---- calls on a step ---- */
 
-static copse_status step(struct stage *s) { return copse_step_run(s->step); }
-static copse_status monitor_run(struct stage *s) { return copse_monitor_run(s->monitor, 1, NULL); }
+static copse_status step(struct stage *s)
+{
+    return copse_step_run(s->step);
+}
+static copse_status monitor_run(struct stage *s)
+{
+    return copse_monitor_run(s->monitor, 1, NULL);
+}
 
 static copse_status monitor_checkpoint(struct stage *s)
 {
@@ -337,10 +415,10 @@ static copse_status monitor_create(struct stage *s)
 
 /* ---- the table ---- */
 
-#define REPLICAS (BIT(REPLICA) | BIT(MODEL))
-#define ALL      (BIT(PLACES) - 1)
+#define REPLICAS   (BIT(REPLICA) | BIT(MODEL))
+#define ALL        (BIT(PLACES) - 1)
 #define OF_TRAINER (PASSIVE | BIT(HOOK) | REPLICAS)
-#define OF_STEP  (BIT(STEP_RUN) | BIT(MONITOR_RUN)) /* the step runs */
+#define OF_STEP    (BIT(STEP_RUN) | BIT(MONITOR_RUN)) /* the step runs */
 #define OF_MONITOR (BIT(MONITOR_RUN) | BIT(MONITOR_SAVE))
 
 /* Where it is refused because of the function that the thread is in. */
@@ -432,7 +510,8 @@ static void every_call_in_every_function(void **unused)
         for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
             struct stage s;
             tried = &rows[i];
-            const bool is_refused = tried->refused & BIT(place), is_other = tried->other & BIT(place);
+            const bool is_refused = tried->refused & BIT(place),
+                       is_other = tried->other & BIT(place);
             set_stage(&s, place, try_row);
             if (place == MODEL && tried->call == ts_run)
                 OK(make_train_step(&s, &beside));
@@ -440,21 +519,23 @@ static void every_call_in_every_function(void **unused)
             if (s.probe)
                 fail_msg("%s was not called: %s", place_names[place], copse_last_error());
             if (is_refused && got != COPSE_ERR_CONTEXT)
-                fail_msg("row %zu, %s, in %s: %s, not refused: %s", i, tried->name, place_names[place],
-                         copse_status_name(got), text);
+                fail_msg("row %zu, %s, in %s: %s, not refused: %s", i, tried->name,
+                         place_names[place], copse_status_name(got), text);
             /* other refusals are those of contexts, with their own texts (test_misuse.c) */
-            const bool is_named = (NAMED & BIT(place)) || ((REPLICAS & BIT(place)) && !strncmp(tried->name, "copse_", 6));
+            const bool is_named = (NAMED & BIT(place)) ||
+                                  ((REPLICAS & BIT(place)) && !strncmp(tried->name, "copse_", 6));
             if (is_refused && is_named && tried->call != apply && tried->call != forward &&
                 (!strstr(text, tried->name) || !strstr(text, place_names[place])))
                 fail_msg("row %zu, %s, in %s: %s", i, tried->name, place_names[place], text);
             if (is_other && got != COPSE_ERR_UNSUPPORTED)
-                fail_msg("row %zu, %s, in %s: %s: %s", i, tried->name, place_names[place], copse_status_name(got),
-                         text);
+                fail_msg("row %zu, %s, in %s: %s: %s", i, tried->name, place_names[place],
+                         copse_status_name(got), text);
             if (!is_refused && !is_other && (got == COPSE_ERR_CONTEXT || got == COPSE_ERR_INTERNAL))
-                fail_msg("row %zu, %s, in %s: refused: %s", i, tried->name, place_names[place], text);
+                fail_msg("row %zu, %s, in %s: refused: %s", i, tried->name, place_names[place],
+                         text);
             if ((is_refused || is_other) && outer != COPSE_OK)
-                fail_msg("row %zu, %s, in %s: its caller fails, too: %s", i, tried->name, place_names[place],
-                         copse_last_error());
+                fail_msg("row %zu, %s, in %s: its caller fails, too: %s", i, tried->name,
+                         place_names[place], copse_last_error());
             refusals += is_refused || is_other;
             permissions += !is_refused && !is_other;
             assert_true(stands_outside());
@@ -466,8 +547,8 @@ static void every_call_in_every_function(void **unused)
 
 /* ---- on the threads that a hook starts ---- */
 
-static copse_status step_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                    copse_value **result)
+static copse_status step_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     (void)rc, (void)args, (void)count, (void)result;
     REFUSED(COPSE_ERR_CONTEXT, t_step(user), "an update hook of a train step");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The strategy across workers, as threads of this process: initial values, sums and means, batches, saving,
-   cancelling, and who differs. cluster.sh trains over MPI and Gloo between processes. */
+/* The strategy across workers, as threads of this process: initial values, sums and means, batches,
+   saving, cancelling, and who differs. cluster.sh trains over MPI and Gloo between processes. */
 #include <unistd.h>
 
-#include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/distribute/accelerator.h"
-#include "core/variable/flat_store.h"
+#include "copse/loop/feed.h"
 #include "core/train/trainer.h"
+#include "core/variable/flat_store.h"
 #include "tests/rig/train_model.h"
 #include "tests/rig/worker_rig.h"
 
@@ -37,10 +37,10 @@ static copse_status product(copse_graph *g, const copse_batch *in, void *user, c
 
 static copse_status make_one(copse_strategy *st, struct one *o, float first, copse_trainer **t)
 {
-    COPSE_TRY(copse_variable_create(st,
-                                    &(struct copse_variable_params){
-                                        .name = "w", .shape = COPSE_SHAPE(1), .values = &first },
-                                    &o->v));
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1), .values = &first },
+        &o->v));
     const struct copse_trainer_params params = {
         .loss = product,
         .user = o,
@@ -114,7 +114,8 @@ static copse_status one_to_four(struct worker *w, copse_strategy *st)
     o[1].v = o[0].v;
     COPSE_TRY(copse_variable_assign(o[1].v, (float[]){ 0 }));
     const struct copse_trainer_params params = {
-        .loss = product, .user = &o[1],
+        .loss = product,
+        .user = &o[1],
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1.0f },
     };
     COPSE_TRY(copse_trainer_create(st, &params, &t));
@@ -149,7 +150,8 @@ static copse_status own_values(struct worker *w, copse_strategy *st)
     struct one o = { .is_sum = true };
     copse_variable *v;
     copse_trainer *t;
-    const struct copse_variable_params params = { .name = "pair", .shape = COPSE_SHAPE(2),
+    const struct copse_variable_params params = { .name = "pair",
+                                                  .shape = COPSE_SHAPE(2),
                                                   .values = values[w->rank] };
     COPSE_TRY(copse_variable_create(st, &params, &v));
     COPSE_TRY(make_one(st, &o, (float)w->rank, &t));
@@ -442,8 +444,10 @@ static copse_status train_model(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse__cluster_allgather(w->cluster, &mine, all, 4, "data"));
     COPSE_TRY(model_create(&m, st));
     const struct copse_trainer_params params = {
-        .loss = model_loss, .user = &m,
-        .seed = 5, .prefetch = w->rank % 2 ? ahead : 0,
+        .loss = model_loss,
+        .user = &m,
+        .seed = 5,
+        .prefetch = w->rank % 2 ? ahead : 0,
     };
     COPSE_TRY(copse_trainer_create(st, &params, &t));
     copse_status s = COPSE_OK;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: where a thread is, in scopes, replicas, merge and update functions, and that it is there again
-   after every error. */
+/* Contexts: where a thread is, in scopes, replicas, merge and update functions, and that it is
+   there again after every error. */
 #include "core/base/platform.h"
 #include "tests/rig/replica_rig.h"
 
-static copse_status returns_nothing(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                    void *user, copse_value **result)
+static copse_status returns_nothing(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     (void)rc, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
@@ -38,7 +38,8 @@ static void ctx_1(void **unused)
 static void ctx_2(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         OK(copse_scope_enter(st));
         assert_true(stands_across(st));
         assert_true(copse_has_strategy());
@@ -89,15 +90,16 @@ struct seen {
     uint32_t ids, calls; /* a bit for each replica */
 };
 
-static copse_status update_nothing(copse_strategy *st, copse_value *target, copse_value *const *args,
-                                   size_t count, void *user, copse_value **result)
+static copse_status update_nothing(copse_strategy *st, copse_value *target,
+                                   copse_value *const *args, size_t count, void *user,
+                                   copse_value **result)
 {
     (void)st, (void)target, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
 }
 
-static copse_status look_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                    void *user, copse_value **result)
+static copse_status look_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     struct seen *seen = user;
     const uint32_t rank = 0;
@@ -133,7 +135,8 @@ static copse_status look_in_replica(copse_replica_context *rc, copse_value *cons
 static void ctx_4(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct seen seen = { .st = st };
         OK(copse_strategy_run(st, look_in_replica, NULL, 0, &seen, NULL));
         assert_int_equal(seen.ids, (1u << n) - 1);
@@ -148,8 +151,8 @@ static void ctx_4(void **unused)
 
 /* ---- CTX-5: in a merge function ---- */
 
-static copse_status look_in_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                  copse_value **result)
+static copse_status look_in_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                  void *user, copse_value **result)
 {
     struct seen inner = { .st = st };
     struct seen *outer = user;
@@ -162,16 +165,16 @@ static copse_status look_in_merge(copse_strategy *st, copse_value *const *args, 
     return COPSE_OK;
 }
 
-static copse_status merges(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                           copse_value **result)
+static copse_status merges(copse_replica_context *rc, copse_value *const *args, size_t count,
+                           void *user, copse_value **result)
 {
     (void)args, (void)count, (void)result;
     COPSE_TRY(copse_merge_call(rc, look_in_merge, NULL, 0, user, NULL));
     return copse_require_replica(rc);
 }
 
-static copse_status look_in_default_merge(copse_strategy *st, copse_value *const *args, size_t count,
-                                          void *user, copse_value **result)
+static copse_status look_in_default_merge(copse_strategy *st, copse_value *const *args,
+                                          size_t count, void *user, copse_value **result)
 {
     CHECK(stands_across(st) && !copse_has_strategy() && count == 1);
     CHECK(copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT);
@@ -184,7 +187,8 @@ static copse_status look_in_default_merge(copse_strategy *st, copse_value *const
 static void ctx_5(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct seen seen = { .st = st };
         OK(copse_strategy_run(st, merges, NULL, 0, &seen, NULL));
         assert_int_equal(seen.calls, 1);
@@ -192,8 +196,8 @@ static void ctx_5(void **unused)
         (void)n;
     }
     copse_value *x = scalar(7), *back;
-    OK(copse_merge_call(copse_current_replica(), look_in_default_merge, &x, 1, strategy_of(2, false),
-                        &back));
+    OK(copse_merge_call(copse_current_replica(), look_in_default_merge, &x, 1,
+                        strategy_of(2, false), &back));
     assert_true(scalar_of(back) == 7.0f);
     assert_true(stands_outside());
     copse_value_release(&x);
@@ -204,8 +208,8 @@ static void ctx_5(void **unused)
 
 static copse_replica_context *kept_context;
 
-static copse_status keep_context(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                         copse_value **result)
+static copse_status keep_context(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                 void *user, copse_value **result)
 {
     (void)args, (void)count, (void)user, (void)result;
     if (copse_replica_id(rc) == 0)
@@ -224,18 +228,19 @@ static copse_status refuse_kept(copse_replica_context *rc, copse_value *const *a
     return COPSE_OK;
 }
 
-static copse_status outer_context_in_merge(copse_strategy *st, copse_value *const *args, size_t count,
-                                           void *user, copse_value **result)
+static copse_status outer_context_in_merge(copse_strategy *st, copse_value *const *args,
+                                           size_t count, void *user, copse_value **result)
 {
     (void)args, (void)count, (void)user, (void)result;
     REFUSED(COPSE_ERR_CONTEXT, copse_require_replica(kept_context), "in no replica context");
-    CHECK(copse_replica_id(kept_context) == 0 && copse_replica_strategy(kept_context) == st); /* known, not current */
+    /* known, not current */
+    CHECK(copse_replica_id(kept_context) == 0 && copse_replica_strategy(kept_context) == st);
     CHECK(copse_replica_count(kept_context) == copse_strategy_replicas(st));
     return copse_strategy_run(st, refuse_kept, NULL, 0, (void *)"of the same strategy", NULL);
 }
 
-static copse_status keeps_and_merges(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                     void *user, copse_value **result)
+static copse_status keeps_and_merges(copse_replica_context *rc, copse_value *const *args,
+                                     size_t count, void *user, copse_value **result)
 {
     COPSE_TRY(keep_context(rc, args, count, user, result));
     COPSE_TRY(copse_merge_call(rc, outer_context_in_merge, NULL, 0, NULL, NULL));
@@ -246,7 +251,8 @@ static void ctx_6(void **unused)
 {
     copse_replica_context *outside = copse_current_replica();
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_strategy *other = strategy_of(n == 2 ? 3 : 2, false);
         OK(copse_strategy_run(st, keeps_and_merges, NULL, 0, NULL, NULL));
         OK(copse_strategy_run(st, keep_context, NULL, 0, NULL, NULL));
@@ -297,14 +303,15 @@ static void ctx_7(void **unused)
 {
     const uint32_t zero = 0;
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         if (n == 1)
             continue;
         for (int fails = 0; fails < 2; fails++) {
             bool inner_fails = fails;
             assert_int_equal(copse_current_update_rank(), COPSE_HOST);
-            const copse_status s =
-                copse_strategy_update_non_slot(st, &zero, 1, outer_update, NULL, 0, &inner_fails, NULL);
+            const copse_status s = copse_strategy_update_non_slot(st, &zero, 1, outer_update, NULL,
+                                                                  0, &inner_fails, NULL);
             assert_int_equal(s, fails ? COPSE_ERR_END : COPSE_OK);
             assert_int_equal(copse_current_update_rank(), COPSE_HOST);
             assert_true(stands_outside());
@@ -314,7 +321,15 @@ static void ctx_7(void **unused)
 
 /* ---- CTX-8: errors leave the stack as it was ---- */
 
-enum place { IN_REPLICA, IN_MERGE, IN_NESTED_REPLICA, IN_NESTED_MERGE, IN_UPDATE, SCOPE_LEFT_OPEN, PLACES };
+enum place {
+    IN_REPLICA,
+    IN_MERGE,
+    IN_NESTED_REPLICA,
+    IN_NESTED_MERGE,
+    IN_UPDATE,
+    SCOPE_LEFT_OPEN,
+    PLACES
+};
 
 struct faulty {
     enum place place;
@@ -323,7 +338,8 @@ struct faulty {
 
 static copse_status fault(const struct faulty *f, enum place place)
 {
-    return f->place == place ? copse_fail(COPSE_ERR_END, "planted in place %d", (int)place) : COPSE_OK;
+    return f->place == place ? copse_fail(COPSE_ERR_END, "planted in place %d", (int)place)
+                             : COPSE_OK;
 }
 
 static copse_status faulty_update(copse_strategy *st, copse_value *target, copse_value *const *args,
@@ -333,15 +349,15 @@ static copse_status faulty_update(copse_strategy *st, copse_value *target, copse
     return fault(user, IN_UPDATE);
 }
 
-static copse_status nested_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                 copse_value **result)
+static copse_status nested_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                 void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)result;
     return fault(user, IN_NESTED_MERGE);
 }
 
-static copse_status nested_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                   void *user, copse_value **result)
+static copse_status nested_replica(copse_replica_context *rc, copse_value *const *args,
+                                   size_t count, void *user, copse_value **result)
 {
     const struct faulty *f = user;
     (void)args, (void)count, (void)result;
@@ -350,8 +366,8 @@ static copse_status nested_replica(copse_replica_context *rc, copse_value *const
     return copse_merge_call(rc, nested_merge, NULL, 0, user, NULL);
 }
 
-static copse_status faulty_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                 copse_value **result)
+static copse_status faulty_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                 void *user, copse_value **result)
 {
     const struct faulty *f = user;
     const uint32_t zero = 0;
@@ -370,8 +386,8 @@ static copse_status faulty_merge(copse_strategy *st, copse_value *const *args, s
     return s;
 }
 
-static copse_status faulty_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                   void *user, copse_value **result)
+static copse_status faulty_replica(copse_replica_context *rc, copse_value *const *args,
+                                   size_t count, void *user, copse_value **result)
 {
     const struct faulty *f = user;
     const struct standing before = standing();
@@ -386,7 +402,8 @@ static copse_status faulty_replica(copse_replica_context *rc, copse_value *const
 static void ctx_8(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         for (uint32_t i = 0; i < 2 * (PLACES + 1); i++) {
             struct faulty f = { i / 2, i % 2 ? n - 1 : 0 }; /* the last place has no fault */
             char text[32];

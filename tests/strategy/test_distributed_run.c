@@ -17,7 +17,8 @@ static copse_status typed_rows(copse_dataset **out)
         row_numbers[i] = (float)i;
     for (uint32_t i = 0; i < COUNT; i++)
         row_labels[i] = (int32_t)(i * i);
-    const struct copse_column columns[] = { { "numbers", COPSE_F32, COPSE_SHAPE(WIDTH), row_numbers },
+    const struct copse_column columns[] = { { "numbers", COPSE_F32, COPSE_SHAPE(WIDTH),
+                                              row_numbers },
                                             { "label", COPSE_I32, COPSE_SCALAR, row_labels } };
     return copse_dataset_columns(ctx, columns, 2, COUNT, out);
 }
@@ -31,7 +32,9 @@ static copse_status walk_over(copse_strategy *st, copse_distributed **out)
     const copse_status s = copse_distributed_create(
         ctx,
         &(struct copse_distributed_params){
-            .data = data, .policy = COPSE_INPUT_DATA, .batches = { .batch = BATCH, .no_shuffle = true },
+            .data = data,
+            .policy = COPSE_INPUT_DATA,
+            .batches = { .batch = BATCH, .no_shuffle = true },
             .input = { ranks / own, copse_strategy_first_rank(st) / own, ranks } },
         out);
     copse_dataset_release(&data);
@@ -46,20 +49,23 @@ struct seen {
 };
 
 /* Checks the minibatch, and returns it with 2 x. */
-static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     struct seen *seen = user;
     float x[BATCH * WIDTH];
     int32_t labels[BATCH];
-    copse_value *numbers = copse_value_find(args[0], "numbers"), *label = copse_value_find(args[0], "label");
+    copse_value *numbers = copse_value_find(args[0], "numbers"),
+                *label = copse_value_find(args[0], "label");
     CHECK(count == 1 && numbers && label && !copse_value_find(args[0], "other"));
-    CHECK(copse_value_kind_of(numbers) == COPSE_VALUE_ARRAY && copse_value_type(numbers) == COPSE_F32);
+    CHECK(copse_value_kind_of(numbers) == COPSE_VALUE_ARRAY &&
+          copse_value_type(numbers) == COPSE_F32);
     CHECK(copse_value_kind_of(label) == COPSE_VALUE_ARRAY && copse_value_type(label) == COPSE_I32);
     const copse_shape shape = copse_value_shape(numbers);
     CHECK(shape.rank == 2 && shape.dims[1] == WIDTH && copse_value_shape(label).rank == 1);
     CHECK(copse_value_shape(label).dims[0] == shape.dims[0]);
-    CHECK(copse_value_rank(numbers) == copse_replica_id(rc) - copse_strategy_first_rank(copse_replica_strategy(rc)));
+    CHECK(copse_value_rank(numbers) ==
+          copse_replica_id(rc) - copse_strategy_first_rank(copse_replica_strategy(rc)));
     COPSE_TRY(copse_value_read(numbers, x));
     COPSE_TRY(copse_value_read(label, labels));
     for (uint32_t i = 0; i < shape.dims[0]; i++) {
@@ -77,7 +83,8 @@ static copse_status one_replica(copse_replica_context *rc, copse_value *const *a
 }
 
 /* Runs all steps of an epoch; the mean of all rows of each step, ragged minibatches included. */
-static copse_status run_epoch(copse_strategy *st, copse_distributed *walk, struct seen *seen, struct numbers *n)
+static copse_status run_epoch(copse_strategy *st, copse_distributed *walk, struct seen *seen,
+                              struct numbers *n)
 {
     static const int axis = 0;
     copse_value *batch, *twice, *mean;
@@ -158,13 +165,18 @@ struct source {
 
 static copse_status next_batch(void *user, struct copse_host_batch *out)
 {
-    static const struct copse_column columns[2] = { { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers },
-                                                    { "label", COPSE_I32, { 0, { 0 } }, row_labels } };
+    static const struct copse_column columns[2] = {
+        { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers },
+        { "label", COPSE_I32, { 0, { 0 } }, row_labels }
+    };
     static const struct copse_column others[][2] = {
         { { .name = "" }, { .name = "" } },
-        { { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers }, { "labels", COPSE_I32, { 0, { 0 } }, row_labels } },
-        { { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers }, { "label", COPSE_F32, { 0, { 0 } }, row_numbers } },
-        { { "numbers", COPSE_F32, { 1, { 2 } }, row_numbers }, { "label", COPSE_I32, { 0, { 0 } }, row_labels } },
+        { { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers },
+          { "labels", COPSE_I32, { 0, { 0 } }, row_labels } },
+        { { "numbers", COPSE_F32, { 1, { WIDTH } }, row_numbers },
+          { "label", COPSE_F32, { 0, { 0 } }, row_numbers } },
+        { { "numbers", COPSE_F32, { 1, { 2 } }, row_numbers },
+          { "label", COPSE_I32, { 0, { 0 } }, row_labels } },
     };
     struct source *s = user;
     const uint32_t i = s->given++;
@@ -176,7 +188,8 @@ static copse_status next_batch(void *user, struct copse_host_batch *out)
     return COPSE_OK;
 }
 
-static copse_status give_source(void *user, const struct copse_input_context *in, struct copse_pipeline_source *out)
+static copse_status give_source(void *user, const struct copse_input_context *in,
+                                struct copse_pipeline_source *out)
 {
     (void)in;
     out->next = next_batch;
@@ -187,11 +200,13 @@ static copse_status give_source(void *user, const struct copse_input_context *in
 static copse_distributed *open_source(struct source *s, uint32_t replicas)
 {
     copse_distributed *walk;
-    OK(copse_distributed_from_function(ctx,
-                                       &(struct copse_distributed_fn_params){
-                                           .pipeline = give_source, .user = s, .last = COPSE_LAST_STEP_EMPTY,
-                                           .input = { .pipelines = 1, .replicas = replicas } },
-                                       &walk));
+    OK(copse_distributed_from_function(
+        ctx,
+        &(struct copse_distributed_fn_params){ .pipeline = give_source,
+                                               .user = s,
+                                               .last = COPSE_LAST_STEP_EMPTY,
+                                               .input = { .pipelines = 1, .replicas = replicas } },
+        &walk));
     return walk;
 }
 
@@ -231,7 +246,8 @@ static void functions_and_padded_steps_give_them_too(void **state)
     for (uint32_t r = 0; r < 2; r++) {
         assert_int_equal(rows_of(batch, "numbers", r), 0);
         assert_int_equal(rows_of(batch, "label", r), 0);
-        assert_int_equal(copse_value_type(copse_value_item(copse_value_find(batch, "label"), r)), COPSE_I32);
+        assert_int_equal(copse_value_type(copse_value_item(copse_value_find(batch, "label"), r)),
+                         COPSE_I32);
     }
     copse_value_release(&batch);
     copse_distributed_release(&walk);
@@ -264,7 +280,8 @@ static void what_does_not_fit_is_refused(void **state)
     copse_distributed_release(&walk);
     source = (struct source){ .odd = 9 };
     walk = open_source(&source, 1);
-    assert_int_equal(copse_distributed_next_value(walk, copse_current_strategy(), &batch), COPSE_ERR_UNSUPPORTED);
+    assert_int_equal(copse_distributed_next_value(walk, copse_current_strategy(), &batch),
+                     COPSE_ERR_UNSUPPORTED);
     copse_distributed_position(walk, &epoch, &step);
     assert_int_equal(step, 0); /* nothing was taken */
     copse_distributed_release(&walk);

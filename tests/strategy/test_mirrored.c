@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The mirrored strategy: replicas run in order and meet, errors end all of them, trained and assigned
-   variables hold the same bits everywhere. */
+/* The mirrored strategy: replicas run in order and meet, errors end all of them, trained and
+   assigned variables hold the same bits everywhere. */
 #include <dirent.h>
 #include <math.h>
 
@@ -12,8 +12,10 @@ static copse_variable *make(copse_strategy *st, uint32_t count, copse_aggregatio
                             bool is_frozen)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("v"), .shape = COPSE_SHAPE(count),
-                                             .aggregation = aggregation, .is_frozen = is_frozen };
+    const struct copse_variable_params p = { .name = fresh("v"),
+                                             .shape = COPSE_SHAPE(count),
+                                             .aggregation = aggregation,
+                                             .is_frozen = is_frozen };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }
@@ -28,8 +30,8 @@ static copse_status sums(copse_strategy *st, copse_value *const *args, size_t co
     return copse_strategy_reduce(st, COPSE_REDUCE_SUM, args[0], NULL, result);
 }
 
-static copse_status adds_id(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status adds_id(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     float x, sum;
     copse_value *v, *s;
@@ -48,7 +50,8 @@ static copse_status adds_id(copse_replica_context *rc, copse_value *const *args,
 static void mir_1(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         const float sum = 3 * (float)n + (float)(n * (n - 1) / 2);
         copse_value *three = scalar(3), *out, *list[MAX_RANKS];
         size_t count;
@@ -76,7 +79,8 @@ static copse_status all_reduces(copse_replica_context *rc, copse_value *const *a
     copse_value_release(&items[0]);
     copse_value_release(&items[1]);
     COPSE_TRY(made);
-    const copse_status s = copse_replica_all_reduce(rc, *(copse_reduce_op *)user, structure, result);
+    const copse_status s =
+        copse_replica_all_reduce(rc, *(copse_reduce_op *)user, structure, result);
     copse_value_release(&structure);
     return s;
 }
@@ -109,16 +113,16 @@ static void nests_are_all_reduced(void **unused)
 
 static char trace[256];
 
-static copse_status marks_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status marks_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)user, (void)result;
     strcat(trace, "M ");
     return COPSE_OK;
 }
 
-static copse_status marks(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                          copse_value **result)
+static copse_status marks(copse_replica_context *rc, copse_value *const *args, size_t count,
+                          void *user, copse_value **result)
 {
     char *end = trace + strlen(trace);
     (void)args, (void)count, (void)user, (void)result;
@@ -145,12 +149,12 @@ enum where { NOWHERE, SKIPPED, IN_REPLICA, IN_MERGE, IN_INNER_REPLICA, IN_INNER_
 
 struct plan {
     enum where where;
-    uint32_t rank; /* that skips or fails */
+    uint32_t rank;  /* that skips or fails */
     uint32_t ended; /* replicas that got the error out of their merge call */
 };
 
-static copse_status inner_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status inner_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     const struct plan *p = user;
     (void)st, (void)args, (void)count, (void)result;
@@ -167,8 +171,8 @@ static copse_status inner_replica(copse_replica_context *rc, copse_value *const 
     return copse_merge_call(rc, inner_merge, NULL, 0, user, NULL);
 }
 
-static copse_status outer_merge(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status outer_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     const struct plan *p = user;
     (void)args, (void)count, (void)result;
@@ -231,12 +235,13 @@ static void mir_3(void **unused)
     (void)unused;
     if (threads() == 0)
         print_message("  threads are not counted: there is no /proc/self/task\n");
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         const size_t before = threads(); /* of this strategy: one left by any failure is seen */
-        for (uint32_t rank = 0; rank < n; rank += n > 1 ? n - 1 : 1) {
+        for (uint32_t rank = 0; rank<n; rank += n> 1 ? n - 1 : 1) {
             if (n > 1)
-                fails_with(st, SKIPPED, rank, COPSE_ERR_CONTEXT, "all must make the same ones", n - 1,
-                           before);
+                fails_with(st, SKIPPED, rank, COPSE_ERR_CONTEXT, "all must make the same ones",
+                           n - 1, before);
             fails_with(st, IN_REPLICA, rank, COPSE_ERR_COMM, "shallow", rank, before);
             fails_with(st, IN_MERGE, rank, COPSE_ERR_END, "deep", n, before);
             fails_with(st, IN_INNER_REPLICA, rank, COPSE_ERR_FORMAT, "deeper", n, before);
@@ -271,7 +276,9 @@ static void steps(copse_trainer *t, uint32_t examples, uint32_t count)
     struct copse_step_result result;
     for (uint32_t i = 0; i < count; i++) {
         x[i % MAX_RANKS] += 0.125f;
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }), .count = examples }));
+        OK(copse_trainer_step(
+            t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }),
+                                           .count = examples }));
         OK(copse_trainer_result(t, true, &result));
     }
 }
@@ -280,7 +287,9 @@ static copse_trainer *trainer_of(copse_strategy *st, copse_loss_fn *loss, struct
 {
     copse_trainer *t;
     const struct copse_trainer_params p = {
-        .loss = loss, .user = m, .reduction = COPSE_LOSS_SUM,
+        .loss = loss,
+        .user = m,
+        .reduction = COPSE_LOSS_SUM,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f },
     };
     OK(copse_trainer_create(st, &p, &t));
@@ -333,15 +342,16 @@ static copse_status fit(copse_graph *g, const copse_batch *in, void *user, copse
 {
     const struct model *m = user;
     copse_tensor *x, *y;
-    COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(copse_tensor_shape(rig_x(in)).dims[0], 1), &x));
+    COPSE_TRY(
+        copse_reshape(g, rig_x(in), COPSE_SHAPE(copse_tensor_shape(rig_x(in)).dims[0], 1), &x));
     COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->w), &y));
     COPSE_TRY(copse_sub(g, y, copse_variable_tensor(m->frozen), &y));
     COPSE_TRY(copse_mul(g, y, y, &y));
     return copse_mean(g, y, NULL, 0, false, loss);
 }
 
-static copse_status nudges(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                           copse_value **result)
+static copse_status nudges(copse_replica_context *rc, copse_value *const *args, size_t count,
+                           void *user, copse_value **result)
 {
     const struct model *m = user;
     float x[3];
@@ -364,7 +374,8 @@ static copse_status nudges(copse_replica_context *rc, copse_value *const *args, 
 static void mir_5(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(shared, n) {
+    FOR_EACH_STRATEGY(shared, n)
+    {
         copse_strategy *st = own_strategy(n, i_);
         struct model m = { make(st, 3, COPSE_AGGREGATION_MEAN, false),
                            make(st, 3, COPSE_AGGREGATION_SUM, true),
@@ -401,8 +412,8 @@ struct moving {
     float step;
 };
 
-static copse_status moves(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                          copse_value **result)
+static copse_status moves(copse_replica_context *rc, copse_value *const *args, size_t count,
+                          void *user, copse_value **result)
 {
     const struct moving *m = user;
     const float batch = 60 + m->step + 100 * (float)copse_replica_id(rc);
@@ -441,19 +452,22 @@ static void mir_7(void **unused)
 
 /* ---- merge calls while a graph is built ---- */
 
-static copse_status merges_in_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status merges_in_loss(copse_graph *g, const copse_batch *in, void *user,
+                                   copse_tensor **loss)
 {
     copse_replica_context *rc = copse_current_replica();
     const struct model *m = user;
     copse_value *x = scalar(1), *now;
     copse_variable *v;
     CHECK(rc && copse_replica_id(rc) == in->replica && copse_replica_count(rc) == in->replicas);
-    REFUSED(COPSE_ERR_UNSUPPORTED, copse_merge_call(rc, sums, &x, 1, NULL, NULL), "a loss function");
-    REFUSED(COPSE_ERR_UNSUPPORTED, copse_replica_all_reduce(rc, COPSE_REDUCE_SUM, x, &now), "replica ");
+    REFUSED(COPSE_ERR_UNSUPPORTED, copse_merge_call(rc, sums, &x, 1, NULL, NULL),
+            "a loss function");
+    REFUSED(COPSE_ERR_UNSUPPORTED, copse_replica_all_reduce(rc, COPSE_REDUCE_SUM, x, &now),
+            "replica ");
     REFUSED(COPSE_ERR_UNSUPPORTED, copse_assign(m->w, x), "loss function");
     REFUSED(COPSE_ERR_CONTEXT,
-            copse_variable_create(m->w->strategy,
-                                  &(struct copse_variable_params){ .name = "late" }, &v),
+            copse_variable_create(m->w->strategy, &(struct copse_variable_params){ .name = "late" },
+                                  &v),
             "loss function");
     COPSE_TRY(copse_read(m->w, &now));
     CHECK(copse_value_rank(now) == in->replica);
@@ -477,7 +491,8 @@ static void loss_functions_do_not_merge(void **unused)
 }
 
 /* (w * (local + count) - 1)^2: what a loss function reads of variables that are not trained. */
-static copse_status reads_all(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status reads_all(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     const struct model *m = user;
     copse_tensor *count, *one, *y;
@@ -491,8 +506,8 @@ static copse_status reads_all(copse_graph *g, const copse_batch *in, void *user,
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-static copse_status sets_own(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                             copse_value **result)
+static copse_status sets_own(copse_replica_context *rc, copse_value *const *args, size_t count,
+                             void *user, copse_value **result)
 {
     const struct model *m = user;
     const float x = (float)copse_replica_id(rc);
@@ -512,10 +527,12 @@ static void loss_functions_read_every_variable(void **unused)
         const uint32_t n = 1 + 2 * (i / 2);
         copse_strategy *st = own_strategy(n, i);
         struct model m = { .w = make(st, 1, COPSE_AGGREGATION_NONE, false) };
-        const struct copse_variable_params count = { .name = "count", .shape = COPSE_SHAPE(1),
+        const struct copse_variable_params count = { .name = "count",
+                                                     .shape = COPSE_SHAPE(1),
                                                      .type = COPSE_I32,
                                                      .initializer = COPSE_INIT_ONES };
-        const struct copse_variable_params local = { .name = "local", .shape = COPSE_SHAPE(1),
+        const struct copse_variable_params local = { .name = "local",
+                                                     .shape = COPSE_SHAPE(1),
                                                      .synchronization = COPSE_SYNC_ON_READ,
                                                      .aggregation = COPSE_AGGREGATION_SUM };
         float w;
@@ -535,9 +552,13 @@ static void loss_functions_read_every_variable(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mir_1), cmocka_unit_test(nests_are_all_reduced),
-        cmocka_unit_test(mir_2), cmocka_unit_test(mir_3), cmocka_unit_test(mir_4),
-        cmocka_unit_test(mir_5), cmocka_unit_test(mir_7),
+        cmocka_unit_test(mir_1),
+        cmocka_unit_test(nests_are_all_reduced),
+        cmocka_unit_test(mir_2),
+        cmocka_unit_test(mir_3),
+        cmocka_unit_test(mir_4),
+        cmocka_unit_test(mir_5),
+        cmocka_unit_test(mir_7),
         cmocka_unit_test(loss_functions_do_not_merge),
         cmocka_unit_test(loss_functions_read_every_variable),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one-device strategy and reductions along an axis, which weigh partial batches by what they hold. */
+/* The one-device strategy and reductions along an axis, which weigh partial batches by what they
+   hold. */
 #include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"
 #include "tests/rig/replica_rig.h"
@@ -47,8 +48,8 @@ static void reduces_to(copse_strategy *st, copse_reduce_op op, copse_value *valu
     copse_value_release(&out);
 }
 
-static copse_status doubles(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status doubles(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     float x;
     (void)user;
@@ -79,10 +80,12 @@ static void one_1(void **unused)
     reduces_to(one, COPSE_REDUCE_SUM, v, &axis_0, 1, (const float[]){ 45 });
     reduces_to(one, COPSE_REDUCE_MEAN, v, &axis_0, 1, (const float[]){ 4.5f });
     reduces_to(one, COPSE_REDUCE_MEAN, v, &axis_last, 1, (const float[]){ 4.5f });
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, COPSE_REDUCE_SUM, v, &axis_1, &out), "axis 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, COPSE_REDUCE_SUM, v, &axis_1, &out),
+          "axis 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, COPSE_REDUCE_SUM, v, &axis_before, &out),
           "axis -2");
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, COPSE_REDUCE_SUM, x, &axis_0, &out), "axis 0");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, COPSE_REDUCE_SUM, x, &axis_0, &out),
+          "axis 0");
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_reduce(one, (copse_reduce_op)5, v, NULL, &out),
           "operation 5");
     copse_value_release(&v);
@@ -120,7 +123,8 @@ static void one_3(void **unused)
     for (uint32_t i = 0; i < 4; i++) {
         copse_strategy *st = strategy_of(2 + i / 2, i % 2);
         copse_value *v = in_parts(st, counts), *out;
-        FAILS(COPSE_ERR_SHAPE, copse_strategy_reduce(st, COPSE_REDUCE_SUM, v, NULL, &out), "replica");
+        FAILS(COPSE_ERR_SHAPE, copse_strategy_reduce(st, COPSE_REDUCE_SUM, v, NULL, &out),
+              "replica");
         reduces_to(st, COPSE_REDUCE_SUM, v, &axis_0, 1, (const float[]){ 15 });
         reduces_to(st, COPSE_REDUCE_MEAN, v, &axis_0, 1, (const float[]){ 2.5f });
         reduces_to(st, COPSE_REDUCE_MEAN, v, &axis_last, 1, (const float[]){ 2.5f });
@@ -153,13 +157,14 @@ static void one_8(void **unused)
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update_config(one, NULL, &copy), "NULL");
 }
 
-static copse_status reduces(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status reduces(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     (void)count, (void)user;
-    REFUSED(COPSE_ERR_CONTEXT,
-            copse_strategy_reduce(copse_replica_strategy(rc), COPSE_REDUCE_SUM, args[0], NULL, result),
-            "in replica 0 of the one device strategy");
+    REFUSED(
+        COPSE_ERR_CONTEXT,
+        copse_strategy_reduce(copse_replica_strategy(rc), COPSE_REDUCE_SUM, args[0], NULL, result),
+        "in replica 0 of the one device strategy");
     return COPSE_OK;
 }
 
@@ -206,7 +211,8 @@ static void middle_axis_and_integers(void **unused)
     OK(copse_value_create(ctx, COPSE_I32, COPSE_SHAPE(2, 1, 2), ints + 4, &parts[0]));
     OK(copse_value_create(ctx, COPSE_I32, COPSE_SHAPE(2, 2, 2), ints + 4, &parts[1]));
     v = per_replica(two, parts);
-    OK(copse_strategy_reduce(two, COPSE_REDUCE_SUM, v, &axis_1, &out)); /* wraps around, as without an axis */
+    /* wraps around, as without an axis */
+    OK(copse_strategy_reduce(two, COPSE_REDUCE_SUM, v, &axis_1, &out));
     OK(copse_value_read(out, sums));
     assert_true(sums[0] == INT32_MIN + 9 && sums[1] == INT32_MIN + 11);
     assert_true(sums[2] == INT32_MIN + 15 && sums[3] == INT32_MIN + 17);
@@ -222,7 +228,8 @@ static void middle_axis_and_integers(void **unused)
     parts[0] = counted(0, 2);
     OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2, 1), (const float[]){ 1, 2 }, &parts[1]));
     v = per_replica(two, parts);
-    FAILS(COPSE_ERR_SHAPE, copse_strategy_reduce(two, COPSE_REDUCE_SUM, v, &axis_0, &out), "[2, 1]");
+    FAILS(COPSE_ERR_SHAPE, copse_strategy_reduce(two, COPSE_REDUCE_SUM, v, &axis_0, &out),
+          "[2, 1]");
     copse_value_release(&v);
 }
 
@@ -251,8 +258,8 @@ static void default_strategy_has_no_device(void **unused)
     OK(copse_strategy_broadcast(st, x, NULL, &y));
     assert_ptr_equal(x, y);
     copse_value_release(&y);
-    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update_non_slot(st, &zero, 1, NULL, NULL, 0, NULL, NULL),
-          "'fn' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_strategy_update_non_slot(st, &zero, 1, NULL, NULL, 0, NULL, NULL), "'fn' is NULL");
     FAILS(COPSE_ERR_UNSUPPORTED, copse_strategy_set_cross_device(st, NULL), "default strategy");
     FAILS(COPSE_ERR_UNSUPPORTED, copse_value_create_on(st, 0, COPSE_F32, COPSE_SCALAR, "1234", &y),
           "default strategy");
@@ -267,19 +274,26 @@ static void settings_out_of_range_are_refused(void **unused)
     const char *twice[] = { found[0], found[0] };
     copse_strategy *st;
     (void)unused;
-    FAILS(COPSE_ERR_ARGUMENT, copse_one_device_create(ctx, found[0], &algorithm, &st), "reduction 99");
-    FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, twice, 2, &algorithm, &st), "reduction 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_one_device_create(ctx, found[0], &algorithm, &st),
+          "reduction 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, twice, 2, &algorithm, &st),
+          "reduction 99");
     FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, twice, 2, &transfer, &st), "transfer 99");
-    FAILS(COPSE_ERR_ARGUMENT, copse_parameter_server_create(ctx, NULL, twice, 2, &transfer, &st), "transfer 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_parameter_server_create(ctx, NULL, twice, 2, &transfer, &st),
+          "transfer 99");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_1), cmocka_unit_test(one_2), cmocka_unit_test(one_3),
-        cmocka_unit_test(one_8), cmocka_unit_test(one_10),
+        cmocka_unit_test(one_1),
+        cmocka_unit_test(one_2),
+        cmocka_unit_test(one_3),
+        cmocka_unit_test(one_8),
+        cmocka_unit_test(one_10),
         cmocka_unit_test(settings_out_of_range_are_refused),
-        cmocka_unit_test(middle_axis_and_integers), cmocka_unit_test(default_strategy_has_no_device),
+        cmocka_unit_test(middle_axis_and_integers),
+        cmocka_unit_test(default_strategy_has_no_device),
     };
     return cmocka_run_group_tests(tests, open_one, close_one);
 }

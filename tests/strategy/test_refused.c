@@ -32,17 +32,20 @@ static copse_strategy *two_replicas(void)
     return st;
 }
 
-static copse_status squares_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status squares_of(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     copse_tensor *in_x;
     COPSE_TRY(copse_input(in, "x", &in_x));
     return copse_mean_squared_error(g, in_x, user, loss);
 }
 
-static copse_variable *make(copse_strategy *st, const char *name, copse_synchronization synchronization)
+static copse_variable *make(copse_strategy *st, const char *name,
+                            copse_synchronization synchronization)
 {
     copse_variable *v;
-    const struct copse_variable_params params = { .name = name, .shape = COPSE_SHAPE(2),
+    const struct copse_variable_params params = { .name = name,
+                                                  .shape = COPSE_SHAPE(2),
                                                   .synchronization = synchronization,
                                                   .aggregation = COPSE_AGGREGATION_SUM };
     OK(copse_variable_create(st, &params, &v));
@@ -56,9 +59,12 @@ static void a_scale_is_finite(void **state)
     copse_variable *v;
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(scales); i++) {
-        const struct copse_variable_params params = { .name = "w", .shape = COPSE_SHAPE(2), .scale = scales[i],
+        const struct copse_variable_params params = { .name = "w",
+                                                      .shape = COPSE_SHAPE(2),
+                                                      .scale = scales[i],
                                                       .initializer = COPSE_INIT_NORMAL };
-        FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &params, &v), "variable 'w': its scale is ");
+        FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &params, &v),
+              "variable 'w': its scale is ");
     }
     copse_strategy_release(&st);
 }
@@ -71,15 +77,16 @@ static void a_trainer_takes_a_variable_once(void **state)
     copse_variable *a = make(st, "a", COPSE_SYNC_AUTO), *b = make(st, "b", COPSE_SYNC_AUTO);
     copse_variable *const list[] = { a, b, a };
     copse_trainer *t;
-    const struct copse_trainer_params params = { .loss = squares_of, .user = copse_variable_tensor(a),
-                                                 .variables = list, .variable_count = 3 };
+    const struct copse_trainer_params params = {
+        .loss = squares_of, .user = copse_variable_tensor(a), .variables = list, .variable_count = 3
+    };
     (void)state;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "'a' is twice in the list");
     copse_strategy_release(&st);
 }
 
-static copse_status differentiate_twice(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                        copse_value **result)
+static copse_status differentiate_twice(copse_replica_context *rc, copse_value *const *args,
+                                        size_t count, void *user, copse_value **result)
 {
     copse_tower_optimizer *t = user;
     copse_strategy *st = copse_replica_strategy(rc);
@@ -91,7 +98,9 @@ static copse_status differentiate_twice(copse_replica_context *rc, copse_value *
     struct copse_tower_gradient pairs[] = { { .variable = all[0] }, { .variable = all[0] } };
     copse_value *x;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &x));
-    const struct copse_tower_loss loss = { .loss = squares_of, .user = copse_variable_tensor(all[0]), .x = x };
+    const struct copse_tower_loss loss = { .loss = squares_of,
+                                           .user = copse_variable_tensor(all[0]),
+                                           .x = x };
     copse_status s = copse_tower_compute(t, &loss, pairs, 2, NULL);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "'a' is twice in the list"));
     s = copse_tower_minimize(t, &loss, list, 2, false, NULL);
@@ -106,7 +115,8 @@ static void a_tower_takes_a_variable_once(void **state)
     copse_tower_optimizer *t;
     (void)state;
     (void)make(st, "a", COPSE_SYNC_AUTO);
-    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }, &t));
+    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } },
+                          &t));
     OK(copse_strategy_run(st, differentiate_twice, NULL, 0, t, NULL));
     copse_tower_release(&t);
     copse_strategy_release(&st);
@@ -115,27 +125,35 @@ static void a_tower_takes_a_variable_once(void **state)
 /* ---- a list that is shorter than its count ---- */
 
 /* What is behind the list: addresses that must not be read. */
-#define BEYOND(a) { a, (copse_variable *)(uintptr_t)8, (copse_variable *)(uintptr_t)24 }
+#define BEYOND(a)                                                          \
+    {                                                                      \
+        a, (copse_variable *)(uintptr_t)8, (copse_variable *)(uintptr_t)24 \
+    }
 
 static void a_trainer_reads_variables_alone(void **state)
 {
     copse_strategy *st = two_replicas();
     copse_variable *a = make(st, "a", COPSE_SYNC_AUTO);
     (void)make(st, "b", COPSE_SYNC_AUTO);
-    copse_variable *const list[] = BEYOND(a), *const near[] = { a, (copse_variable *)(void *)((char *)a + 16) };
+    copse_variable *const list[] = BEYOND(a), *const near[] = {
+        a, (copse_variable *)(void *)((char *)a + 16)
+    };
     copse_trainer *t;
-    struct copse_trainer_params params = { .loss = squares_of, .user = copse_variable_tensor(a),
-                                           .variables = list, .variable_count = SIZE_MAX / 8 };
+    struct copse_trainer_params params = { .loss = squares_of,
+                                           .user = copse_variable_tensor(a),
+                                           .variables = list,
+                                           .variable_count = SIZE_MAX / 8 };
     (void)state;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "does the list have as many as were counted?; in variable 1 of ");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t),
+          "does the list have as many as were counted?; in variable 1 of ");
     params.variables = near;
     params.variable_count = 2;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &params, &t), "in variable 1 of 2 to train");
     copse_strategy_release(&st);
 }
 
-static copse_status minimize_beyond(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                    copse_value **result)
+static copse_status minimize_beyond(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     copse_tower_optimizer *t = user;
     copse_variable *const *all;
@@ -145,10 +163,13 @@ static copse_status minimize_beyond(copse_replica_context *rc, copse_value *cons
     copse_strategy_variables(copse_replica_strategy(rc), &all, &all_count);
     copse_variable *const list[] = BEYOND(all[0]);
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &x));
-    const struct copse_tower_loss loss = { .loss = squares_of, .user = copse_variable_tensor(all[0]), .x = x };
+    const struct copse_tower_loss loss = { .loss = squares_of,
+                                           .user = copse_variable_tensor(all[0]),
+                                           .x = x };
     const copse_status s = copse_tower_minimize(t, &loss, list, SIZE_MAX / 64, false, NULL);
     copse_value_release(&x);
-    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "does the list have as many as were counted?"));
+    CHECK(s == COPSE_ERR_ARGUMENT &&
+          strstr(copse_last_error(), "does the list have as many as were counted?"));
     return COPSE_OK;
 }
 
@@ -158,7 +179,8 @@ static void a_tower_and_metrics_read_variables_alone(void **state)
     copse_tower_optimizer *t;
     (void)state;
     (void)make(st, "a", COPSE_SYNC_AUTO);
-    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }, &t));
+    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } },
+                          &t));
     OK(copse_strategy_run(st, minimize_beyond, NULL, 0, t, NULL));
     copse_tower_release(&t);
     copse_variable *const list[] = BEYOND(make(st, "m", COPSE_SYNC_ON_READ));
@@ -166,7 +188,8 @@ static void a_tower_and_metrics_read_variables_alone(void **state)
     copse_strategy_release(&st);
 }
 
-static copse_status multiply_beyond(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
+static copse_status multiply_beyond(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                    void *user)
 {
     const struct copse_multiplier factors[] = { { .variable = pairs[0].variable, .factor = 1 },
                                                 { .variable = (copse_variable *)(uintptr_t)8 } };
@@ -181,9 +204,15 @@ static void factors_are_of_variables(void **state)
     const float x[4] = { 1, 2, 3, 4 };
     copse_trainer *t;
     (void)state;
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares_of, .user = copse_variable_tensor(a),
-                                                                .transform = multiply_beyond }, &t));
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 2 }),
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = squares_of,
+                                                            .user = copse_variable_tensor(a),
+                                                            .transform = multiply_beyond },
+                            &t));
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_trainer_step(
+              t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+                                             .count = 2 }),
           "factor 1 is of no variable");
     copse_trainer_release(&t);
     copse_strategy_release(&st);

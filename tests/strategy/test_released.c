@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles of variables whose strategy was released: every function that takes one refuses it by its name. Under the
-   address sanitizer nothing that was freed is read. */
+/* Handles of variables whose strategy was released: every function that takes one refuses it by its
+   name. Under the address sanitizer nothing that was freed is read. */
 #include "copse/compat/gradients.h"
-#include "copse/train/update.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/ops.h"
 #include "copse/train/slots.h"
+#include "copse/train/update.h"
 #include "tests/rig/replica_rig.h"
 
 struct stage {
@@ -30,8 +30,9 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 
 static struct copse_trainer_params params_of(copse_variable *v)
 {
-    return (struct copse_trainer_params){ .loss = loss, .user = v,
-                                          .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } };
+    return (struct copse_trainer_params){
+        .loss = loss, .user = v, .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f }
+    };
 }
 
 static copse_status made(copse_status s, copse_value **v)
@@ -42,18 +43,54 @@ static copse_status made(copse_status s, copse_value **v)
 
 /* ---- every function that takes a variable ---- */
 
-static copse_status read_component(struct stage *s) { return copse_variable_read(s->v, 0, s->room); }
-static copse_status assign_all(struct stage *s) { return copse_variable_assign(s->v, s->room); }
-static copse_status assign(struct stage *s) { return copse_assign(s->v, s->one); }
-static copse_status assign_add(struct stage *s) { return copse_assign_add(s->v, s->one); }
-static copse_status assign_sub(struct stage *s) { return copse_assign_sub(s->v, s->one); }
-static copse_status scatter_add(struct stage *s) { return copse_scatter_add(s->v, s->slices); }
-static copse_status scatter_sub(struct stage *s) { return copse_scatter_sub(s->v, s->slices); }
-static copse_status scatter_update(struct stage *s) { return copse_scatter_update(s->v, s->slices); }
-static copse_status scatter_mul(struct stage *s) { return copse_scatter_mul(s->v, s->slices); }
-static copse_status scatter_div(struct stage *s) { return copse_scatter_div(s->v, s->slices); }
-static copse_status scatter_min(struct stage *s) { return copse_scatter_min(s->v, s->slices); }
-static copse_status scatter_max(struct stage *s) { return copse_scatter_max(s->v, s->slices); }
+static copse_status read_component(struct stage *s)
+{
+    return copse_variable_read(s->v, 0, s->room);
+}
+static copse_status assign_all(struct stage *s)
+{
+    return copse_variable_assign(s->v, s->room);
+}
+static copse_status assign(struct stage *s)
+{
+    return copse_assign(s->v, s->one);
+}
+static copse_status assign_add(struct stage *s)
+{
+    return copse_assign_add(s->v, s->one);
+}
+static copse_status assign_sub(struct stage *s)
+{
+    return copse_assign_sub(s->v, s->one);
+}
+static copse_status scatter_add(struct stage *s)
+{
+    return copse_scatter_add(s->v, s->slices);
+}
+static copse_status scatter_sub(struct stage *s)
+{
+    return copse_scatter_sub(s->v, s->slices);
+}
+static copse_status scatter_update(struct stage *s)
+{
+    return copse_scatter_update(s->v, s->slices);
+}
+static copse_status scatter_mul(struct stage *s)
+{
+    return copse_scatter_mul(s->v, s->slices);
+}
+static copse_status scatter_div(struct stage *s)
+{
+    return copse_scatter_div(s->v, s->slices);
+}
+static copse_status scatter_min(struct stage *s)
+{
+    return copse_scatter_min(s->v, s->slices);
+}
+static copse_status scatter_max(struct stage *s)
+{
+    return copse_scatter_max(s->v, s->slices);
+}
 
 static copse_status read_value(struct stage *s)
 {
@@ -67,8 +104,9 @@ static copse_status variable_value(struct stage *s)
     return made(copse_variable_value(s->v, &out), &out);
 }
 
-static copse_status update_nothing(copse_strategy *st, copse_value *target, copse_value *const *args,
-                                   size_t count, void *user, copse_value **result)
+static copse_status update_nothing(copse_strategy *st, copse_value *target,
+                                   copse_value *const *args, size_t count, void *user,
+                                   copse_value **result)
 {
     (void)st, (void)target, (void)args, (void)count, (void)user, (void)result;
     return COPSE_OK;
@@ -82,7 +120,9 @@ static copse_status update(struct stage *s)
 static copse_status colocate(struct stage *s)
 {
     copse_variable *out;
-    const struct copse_variable_params p = { .name = fresh("beside"), .shape = COPSE_SCALAR, .colocate_with = s->v };
+    const struct copse_variable_params p = { .name = fresh("beside"),
+                                             .shape = COPSE_SCALAR,
+                                             .colocate_with = s->v };
     return copse_variable_create(s->st, &p, &out);
 }
 
@@ -101,7 +141,9 @@ static copse_status loss_with_it(struct stage *s)
     copse_trainer *t;
     const struct copse_trainer_params p = params_of(s->v);
     OK(copse_trainer_create(s->st, &p, &t));
-    const copse_status got = copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1 });
+    const copse_status got = copse_trainer_step(
+        t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+                                       .count = 1 });
     copse_trainer_release(&t);
     return got;
 }
@@ -119,8 +161,14 @@ static copse_status gradients(struct stage *s)
     return copse_gradients(s->g, y, y, &x, 1, &dx);
 }
 
-static copse_status graph_update(struct stage *s) { return copse_update(s->g, s->v, copse_variable_tensor(s->w)); }
-static copse_status report(struct stage *s) { return copse_report(s->g, "w", copse_variable_tensor(s->v)); }
+static copse_status graph_update(struct stage *s)
+{
+    return copse_update(s->g, s->v, copse_variable_tensor(s->w));
+}
+static copse_status report(struct stage *s)
+{
+    return copse_report(s->g, "w", copse_variable_tensor(s->v));
+}
 
 static copse_status summary(struct stage *s)
 {
@@ -135,9 +183,15 @@ static copse_status multiply(struct stage *s)
     return copse_gradients_multiply(s->g, &pair, 1, &factor, 1);
 }
 
-static copse_status trainer_slot(struct stage *s) { return copse_trainer_slot(s->t, s->v, "m", s->room); }
+static copse_status trainer_slot(struct stage *s)
+{
+    return copse_trainer_slot(s->t, s->v, "m", s->room);
+}
 
-static copse_status metrics(struct stage *s) { return copse_metrics_reduce(s->st, &s->v, 1); }
+static copse_status metrics(struct stage *s)
+{
+    return copse_metrics_reduce(s->st, &s->v, 1);
+}
 
 static copse_status tower_slot(struct stage *s)
 {
@@ -145,8 +199,8 @@ static copse_status tower_slot(struct stage *s)
     return made(copse_tower_slot(s->tower, s->v, "m", &out), &out);
 }
 
-static copse_status apply_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                     void *user, copse_value **result)
+static copse_status apply_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                     size_t count, void *user, copse_value **result)
 {
     struct stage *s = user;
     const struct copse_tower_gradient pair = { s->one, s->v };
@@ -154,8 +208,8 @@ static copse_status apply_in_replica(copse_replica_context *rc, copse_value *con
     return copse_tower_apply(s->tower, &pair, 1, true);
 }
 
-static copse_status minimize_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                        void *user, copse_value **result)
+static copse_status minimize_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                        size_t count, void *user, copse_value **result)
 {
     struct stage *s = user;
     copse_value *out;
@@ -215,7 +269,9 @@ static copse_variable *variable(copse_strategy *st, const char *name)
 {
     const float values[2] = { 1, 2 };
     copse_variable *v;
-    const struct copse_variable_params p = { .name = name, .shape = COPSE_SHAPE(2, 1), .values = values };
+    const struct copse_variable_params p = { .name = name,
+                                             .shape = COPSE_SHAPE(2, 1),
+                                             .values = values };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }
@@ -232,7 +288,8 @@ static void set(struct stage *s, copse_strategy *st)
     const int32_t row = 0;
     const float values[2] = { 1, 1 };
     const struct copse_sparse_params slices = { COPSE_SHAPE(2, 1), 1, &row, values };
-    const struct copse_tower_params tower = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } };
+    const struct copse_tower_params tower = { .optimizer = { .kind = COPSE_ADAM,
+                                                             .learning_rate = 0.1f } };
     struct copse_trainer_params p;
     *s = (struct stage){ .st = st, .w = variable(st, "w") };
     p = params_of(s->w);
@@ -259,7 +316,8 @@ static copse_variable *outlive(bool is_placed, bool is_frozen)
 {
     const float x[2] = { 1, 2 };
     copse_strategy *st = two_replicas();
-    const struct copse_variable_params p = { .name = "outlives its strategy", .shape = COPSE_SHAPE(2, 1),
+    const struct copse_variable_params p = { .name = "outlives its strategy",
+                                             .shape = COPSE_SHAPE(2, 1),
                                              .is_frozen = is_frozen };
     copse_variable *v;
     OK(copse_variable_create(st, &p, &v));
@@ -267,7 +325,9 @@ static copse_variable *outlive(bool is_placed, bool is_frozen)
         struct copse_trainer_params tp = params_of(variable(st, "beside"));
         copse_trainer *t;
         OK(copse_trainer_create(st, &tp, &t));
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1 }));
+        OK(copse_trainer_step(
+            t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+                                           .count = 1 }));
         copse_trainer_release(&t);
     }
     copse_strategy_release(&st);
@@ -285,7 +345,8 @@ static void variables_of_released_strategies_are_refused(void **unused)
         s.v = outlive(kind == 1, kind == 2);
         for (size_t i = 0; i < COPSE_COUNT(calls); i++) {
             const copse_status got = calls[i].call(&s);
-            if (got != COPSE_ERR_ARGUMENT || !strstr(copse_last_error(), "'outlives its strategy'") ||
+            if (got != COPSE_ERR_ARGUMENT ||
+                !strstr(copse_last_error(), "'outlives its strategy'") ||
                 (!strstr(copse_last_error(), "was released") && calls[i].call != multiply))
                 fail_msg("%s: %s, %s", calls[i].name, copse_status_name(got), copse_last_error());
         }
@@ -311,7 +372,8 @@ static void they_still_tell_what_they_were(void **unused)
     assert_string_equal(name, "outlives its strategy/replica_1");
 }
 
-/* A handle that is refused becomes a younger variable's only after 63 others, and memory does not grow. */
+/* A handle that is refused becomes a younger variable's only after 63 others, and memory does not
+   grow. */
 static void new_variables_have_new_handles(void **unused)
 {
     copse_variable *old[64];
@@ -343,8 +405,10 @@ static void a_graph_outlives_its_variables(void **unused)
     copse_strategy_release(&st);
     OK(copse_device_open(ctx, "host:0", NULL, &dev));
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1 },
-                                &f), "short-lived");
+          copse_function_create(
+              dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1 },
+              &f),
+          "short-lived");
     copse_graph_release(&g);
     copse_device_release(&dev);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs whose replicas differ are refused and leave the strategy as it was; runs of odd numbers of replicas, of special
-   values, of arguments of another strategy, and of one replica; failures without a text. */
+/* Runs whose replicas differ are refused and leave the strategy as it was; runs of odd numbers of
+   replicas, of special values, of arguments of another strategy, and of one replica; failures
+   without a text. */
 #include <math.h>
 
 #include "tests/rig/misuse_rig.h"
@@ -8,9 +9,23 @@
 /* ---- runs that cannot end well ---- */
 
 enum fault {
-    FEWER_MERGES, MORE_MERGES, OTHER_KIND, OTHER_VARIABLE, OTHER_CHANGE, OTHER_OPERATION, OTHER_COUNT,
-    OTHER_SHAPE, ARGUMENT_LISTS, RESULT_LISTS, RESULT_DICTS, RESULT_MISSING, RESULT_KINDS,
-    FAILS_FIRST, FAILS_LATE, FAILS_TEXTLESS, FAULTS
+    FEWER_MERGES,
+    MORE_MERGES,
+    OTHER_KIND,
+    OTHER_VARIABLE,
+    OTHER_CHANGE,
+    OTHER_OPERATION,
+    OTHER_COUNT,
+    OTHER_SHAPE,
+    ARGUMENT_LISTS,
+    RESULT_LISTS,
+    RESULT_DICTS,
+    RESULT_MISSING,
+    RESULT_KINDS,
+    FAILS_FIRST,
+    FAILS_LATE,
+    FAILS_TEXTLESS,
+    FAULTS
 };
 
 struct wrong {
@@ -48,26 +63,34 @@ static copse_status meet_wrongly(copse_replica_context *rc, const struct wrong *
     copse_variable *v = is_odd && w->fault == OTHER_VARIABLE ? w->s->plain : w->s->sum;
     copse_value *two[] = { own, own }, *structure;
     switch (w->fault) {
-    case FEWER_MERGES: return is_odd ? COPSE_OK : merge_with(rc, NULL, 0);
-    case MORE_MERGES: return is_odd ? merge_with(rc, NULL, 0) : COPSE_OK;
-    case OTHER_KIND: return is_odd ? copse_assign(v, own) : merge_with(rc, two, 1);
-    case OTHER_VARIABLE: return copse_assign(v, own);
-    case OTHER_CHANGE: return is_odd ? copse_assign_add(v, own) : copse_assign(v, own);
+    case FEWER_MERGES:
+        return is_odd ? COPSE_OK : merge_with(rc, NULL, 0);
+    case MORE_MERGES:
+        return is_odd ? merge_with(rc, NULL, 0) : COPSE_OK;
+    case OTHER_KIND:
+        return is_odd ? copse_assign(v, own) : merge_with(rc, two, 1);
+    case OTHER_VARIABLE:
+        return copse_assign(v, own);
+    case OTHER_CHANGE:
+        return is_odd ? copse_assign_add(v, own) : copse_assign(v, own);
     case OTHER_OPERATION:
         return all_reduce(rc, is_odd ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, own);
-    case OTHER_COUNT: return merge_with(rc, two, is_odd ? 2 : 1);
+    case OTHER_COUNT:
+        return merge_with(rc, two, is_odd ? 2 : 1);
     case OTHER_SHAPE:
-        COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &structure));
+        COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 },
+                                     &structure));
         return released(all_reduce(rc, COPSE_REDUCE_SUM, is_odd ? structure : own), &structure);
     case ARGUMENT_LISTS:
         structure = list_of(own, is_odd ? 2 : 1);
         return released(merge_with(rc, &structure, 1), &structure);
-    default: return merge_with(rc, two, 1);
+    default:
+        return merge_with(rc, two, 1);
     }
 }
 
-static copse_status differs(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status differs(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     const struct wrong *w = user;
     const bool is_odd = copse_replica_id(rc) == w->odd;
@@ -122,7 +145,8 @@ static const struct {
 static void runs_that_differ_are_refused(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct stage s;
         set_stage(&s, st, n);
         s.plain = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN);
@@ -130,10 +154,12 @@ static void runs_that_differ_are_refused(void **unused)
             struct wrong w = { &s, (enum fault)(i / 2), i % 2 ? n - 1 : 0 };
             copse_value *out;
             const copse_status got = copse_strategy_run(st, differs, NULL, 0, &w, &out);
-            if (got != outcomes[w.fault].want || !strstr(copse_last_error(), outcomes[w.fault].word))
-                fail_msg("fault %d of replica %u of %u: %s, not %s about '%s': %s", (int)w.fault, w.odd, n,
-                         copse_status_name(got), copse_status_name(outcomes[w.fault].want),
-                         outcomes[w.fault].word, copse_last_error());
+            if (got != outcomes[w.fault].want ||
+                !strstr(copse_last_error(), outcomes[w.fault].word))
+                fail_msg("fault %d of replica %u of %u: %s, not %s about '%s': %s", (int)w.fault,
+                         w.odd, n, copse_status_name(got),
+                         copse_status_name(outcomes[w.fault].want), outcomes[w.fault].word,
+                         copse_last_error());
             assert_null(out);
             still_works(st, n);
         }
@@ -189,23 +215,24 @@ static void odd_numbers_of_replicas_and_special_values(void **unused)
 
 /* ---- functions that fail without a text ---- */
 
-static copse_status replica_without_text(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                         void *user, copse_value **result)
+static copse_status replica_without_text(copse_replica_context *rc, copse_value *const *args,
+                                         size_t count, void *user, copse_value **result)
 {
     copse_merge_fn *merge = *(copse_merge_fn **)user;
     (void)args, (void)count, (void)result;
     return merge ? copse_merge_call(rc, merge, NULL, 0, NULL, NULL) : COPSE_ERR_FORMAT;
 }
 
-static copse_status merge_without_text(copse_strategy *st, copse_value *const *args, size_t count, void *user,
-                                       copse_value **result)
+static copse_status merge_without_text(copse_strategy *st, copse_value *const *args, size_t count,
+                                       void *user, copse_value **result)
 {
     (void)st, (void)args, (void)count, (void)user, (void)result;
     return COPSE_ERR_FORMAT;
 }
 
-static copse_status update_without_text(copse_strategy *st, copse_value *target, copse_value *const *args,
-                                        size_t count, void *user, copse_value **result)
+static copse_status update_without_text(copse_strategy *st, copse_value *target,
+                                        copse_value *const *args, size_t count, void *user,
+                                        copse_value **result)
 {
     (void)st, (void)target, (void)args, (void)count, (void)user, (void)result;
     return COPSE_ERR_FORMAT;
@@ -222,14 +249,16 @@ static void has_own_text(copse_status s)
 static void textless_failures_say_so(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         const uint32_t last = n - 1;
         copse_reduce_op op;
         copse_merge_fn *merge = NULL;
         for (int i = 0; i < 3; i++) {
             FAILS(COPSE_ERR_ARGUMENT, copse_reduce_op_parse("nonsense", &op), "nonsense");
             if (i == 2)
-                has_own_text(copse_strategy_update_non_slot(st, &last, 1, update_without_text, NULL, 0, NULL, NULL));
+                has_own_text(copse_strategy_update_non_slot(st, &last, 1, update_without_text, NULL,
+                                                            0, NULL, NULL));
             else
                 has_own_text(copse_strategy_run(st, replica_without_text, NULL, 0, &merge, NULL));
             merge = merge_without_text;
@@ -239,8 +268,8 @@ static void textless_failures_say_so(void **unused)
 
 /* ---- arguments of another strategy ---- */
 
-static copse_status counts_calls(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                 copse_value **result)
+static copse_status counts_calls(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                 void *user, copse_value **result)
 {
     (void)rc, (void)args, (void)count, (void)result;
     ++*(uint32_t *)user;
@@ -260,10 +289,14 @@ static void components_are_one_for_each_replica(void **unused)
         structure = list_of(v, 2);
         for (uint32_t other = 1; other <= 4; other++)
             if (other != n) {
-                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &v, 1,
-                                                             &calls, &out), "argument 0 of a run");
-                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &structure, 1,
-                                                             &calls, &out), "one for each replica");
+                FAILS(COPSE_ERR_ARGUMENT,
+                      copse_strategy_run(strategy_of(other, false), counts_calls, &v, 1, &calls,
+                                         &out),
+                      "argument 0 of a run");
+                FAILS(COPSE_ERR_ARGUMENT,
+                      copse_strategy_run(strategy_of(other, false), counts_calls, &structure, 1,
+                                         &calls, &out),
+                      "one for each replica");
             }
         assert_int_equal(calls, 0);
         OK(copse_strategy_run(strategy_of(n, false), counts_calls, &structure, 1, &calls, &out));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One training script, unchanged, under all five strategies: after 50 steps of Adam on the digits the weights are
-   those of one device; with gradients of one batch, and of two gathered to a step. (Parameter servers of a job,
-   which are not in step: cluster_ps.sh.) */
+/* One training script, unchanged, under all five strategies: after 50 steps of Adam on the digits
+   the weights are those of one device; with gradients of one batch, and of two gathered to a step.
+   (Parameter servers of a job, which are not in step: cluster_ps.sh.) */
 #include <math.h>
 
 #include "copse/compat/single_loss.h"
@@ -10,15 +10,16 @@
 
 #include "tests/rig/worker_rig.h"
 
-#define DIGITS "examples/data/digits/digits.csv.gz"
-#define HIDDEN 32
+#define DIGITS    "examples/data/digits/digits.csv.gz"
+#define HIDDEN    32
 #define VARIABLES 4
-#define STEPS 50
+#define STEPS     50
 
 /* ---- the script: public API only; it knows nothing of the strategy that it is given ---- */
 
-static const copse_shape shapes[VARIABLES] = { { 2, { 64, HIDDEN } }, { 1, { HIDDEN } },
-                                               { 2, { HIDDEN, 10 } }, { 1, { 10 } } };
+static const copse_shape shapes[VARIABLES] = {
+    { 2, { 64, HIDDEN } }, { 1, { HIDDEN } }, { 2, { HIDDEN, 10 } }, { 1, { 10 } }
+};
 static const size_t sizes[VARIABLES] = { 64 * HIDDEN, HIDDEN, HIDDEN * 10, 10 };
 
 struct weights {
@@ -49,11 +50,11 @@ static copse_status make_trainer(void *user, copse_trainer **out)
     for (int i = 0; i < VARIABLES; i++)
         COPSE_TRY(copse_variable_create(
             s->st,
-            &(struct copse_variable_params){ .name = names[i],
-                                             .shape = shapes[i],
-                                             .initializer = shapes[i].rank == 2 ? COPSE_INIT_HE_NORMAL
-                                                                                : COPSE_INIT_ZEROS,
-                                             .seed = 7 },
+            &(struct copse_variable_params){
+                .name = names[i],
+                .shape = shapes[i],
+                .initializer = shapes[i].rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS,
+                .seed = 7 },
             &s->variables[i]));
     return copse_trainer_create(s->st,
                                 &(struct copse_trainer_params){ .loss = loss,
@@ -67,7 +68,8 @@ static copse_status open_digits(void *user, copse_strategy *st, copse_dataset **
 {
     (void)user;
     (void)st;
-    return copse_dataset_open(ctx, DIGITS, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, out);
+    return copse_dataset_open(ctx, DIGITS,
+                              &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, out);
 }
 
 static copse_status train(copse_strategy *st, uint32_t accumulate, struct weights *out)
@@ -111,7 +113,8 @@ static size_t list(const char *ids[8], uint32_t count)
     return count;
 }
 
-static void check(const struct weights *w, uint32_t accumulate, const char *strategy, uint32_t replicas)
+static void check(const struct weights *w, uint32_t accumulate, const char *strategy,
+                  uint32_t replicas)
 {
     const struct weights *one = &alone[accumulate - 1];
     for (int i = 0; i < VARIABLES; i++) {
@@ -122,8 +125,10 @@ static void check(const struct weights *w, uint32_t accumulate, const char *stra
             norm += b * b;
         }
         if (!(sqrt(difference) <= 1e-5 * sqrt(norm)))
-            fail_msg("%s, %u replicas, %u batches to a step: tensor %d differs by %.3g of its norm from one "
-                     "device's", strategy, replicas, accumulate, i, sqrt(difference / norm));
+            fail_msg("%s, %u replicas, %u batches to a step: tensor %d differs by %.3g of its norm "
+                     "from one "
+                     "device's",
+                     strategy, replicas, accumulate, i, sqrt(difference / norm));
     }
 }
 
@@ -189,8 +194,8 @@ static void accelerator(void **state)
     for (uint32_t i = 0; i < found_count; i++) { /* three cores of one device */
         const char *ids[3] = { found[i], found[i], found[i] };
         copse_strategy *st;
-        OK(copse_accelerator_create(ctx, ids, 3, &(struct copse_accelerator_params){ .steps_per_run = 10 },
-                                    &st));
+        OK(copse_accelerator_create(
+            ctx, ids, 3, &(struct copse_accelerator_params){ .steps_per_run = 10 }, &st));
         run_one(st, 1);
     }
 }
@@ -208,11 +213,12 @@ static void collective(void **state)
     struct worker w[4];
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(jobs); i++) {
-        run_workers_over(&copse__transport_local, w, jobs[i].workers, jobs[i].replicas, &jobs[i].accumulate,
-                         work);
+        run_workers_over(&copse__transport_local, w, jobs[i].workers, jobs[i].replicas,
+                         &jobs[i].accumulate, work);
         assert_all_ok(w, jobs[i].workers);
         for (uint32_t v = 0; v < jobs[i].workers; v++)
-            check(&weights[v], jobs[i].accumulate, "collective", jobs[i].workers * jobs[i].replicas);
+            check(&weights[v], jobs[i].accumulate, "collective",
+                  jobs[i].workers * jobs[i].replicas);
     }
 }
 
@@ -220,10 +226,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device), /* first: the others compare with it */
-        cmocka_unit_test(mirrored),
-        cmocka_unit_test(collective),
-        cmocka_unit_test(parameter_server),
-        cmocka_unit_test(accelerator),
+        cmocka_unit_test(mirrored),         cmocka_unit_test(collective),
+        cmocka_unit_test(parameter_server), cmocka_unit_test(accelerator),
     };
     return cmocka_run_group_tests(tests, open_workers, close_workers);
 }

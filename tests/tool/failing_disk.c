@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* To be preloaded: fsync of temporary files (NAME.tmpPID-N) fails. FAIL_FSYNC: "FIRST-LAST" of the calls, from 1. FAIL_WITH:
-   the number of the error [EIO]. FAIL_NAME: only files whose path contains this. */
+/* To be preloaded: fsync of temporary files (NAME.tmpPID-N) fails. FAIL_FSYNC: "FIRST-LAST" of the
+   calls, from 1. FAIL_WITH: the number of the error [EIO]. FAIL_NAME: only files whose path
+   contains this. */
 #define _GNU_SOURCE 1 /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +27,8 @@ int fsync(int fd)
     int (*next)(int);
     const char *range = getenv("FAIL_FSYNC"), *with = getenv("FAIL_WITH");
     *(void **)&next = dlsym(RTLD_NEXT, "fsync");
-    if (!range || sscanf(range, "%u-%u", &first, &last) != 2 || !is_wanted(fd) || ++calls < first || calls > last)
+    if (!range || sscanf(range, "%u-%u", &first, &last) != 2 || !is_wanted(fd) || ++calls < first ||
+        calls > last)
         return next(fd);
     errno = with ? atoi(with) : EIO;
     return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* make_pictures DIGITS.csv.gz OUT: writes the digits set as 8-bit pictures, class by class: OUT/png, a folder for each class;
-   OUT/jpeg, a third of them as JPEG; OUT/idx, the same pictures as IDX files. Exit code 77: this build reads no pictures. */
+/* make_pictures DIGITS.csv.gz OUT: writes the digits set as 8-bit pictures, class by class:
+   OUT/png, a folder for each class; OUT/jpeg, a third of them as JPEG; OUT/idx, the same pictures
+   as IDX files. Exit code 77: this build reads no pictures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static size_t load(const char *path)
     struct copse_dataset_info info;
 
     try(copse_context_create(NULL, &ctx));
-    try(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
+    try(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE },
+                           &data));
     copse_dataset_describe(data, &info);
     if (info.rows > MOST || info.row_size != PIXELS)
         exit(1);
@@ -46,8 +48,22 @@ static size_t load(const char *path)
 
 static FILE *begin_idx(const char *path, int rank, size_t rows)
 {
-    const unsigned char head[16] = { 0, 0, 8, (unsigned char)rank, 0, 0, (unsigned char)(rows >> 8), (unsigned char)rows,
-                                     0, 0, 0, SIDE, 0, 0, 0, SIDE };
+    const unsigned char head[16] = { 0,
+                                     0,
+                                     8,
+                                     (unsigned char)rank,
+                                     0,
+                                     0,
+                                     (unsigned char)(rows >> 8),
+                                     (unsigned char)rows,
+                                     0,
+                                     0,
+                                     0,
+                                     SIDE,
+                                     0,
+                                     0,
+                                     0,
+                                     SIDE };
     FILE *f = fopen(path, "wb");
     if (f == NULL || fwrite(head, 1, (size_t)(4 + 4 * rank), f) == 0)
         exit(1);
@@ -76,10 +92,11 @@ int main(int argc, char **argv)
         return 1;
     }
     make_folder("idx");
-    FILE *images = begin_idx("idx/images-idx3-ubyte", 3, rows), *labels = begin_idx("idx/labels-idx1-ubyte", 1, rows);
+    FILE *images = begin_idx("idx/images-idx3-ubyte", 3, rows),
+         *labels = begin_idx("idx/labels-idx1-ubyte", 1, rows);
     for (int k = 0; k < 2; k++)
         make_folder(kinds[k]);
-    for (int class = 0; class < CLASSES; class++) {
+    for (int class = 0; class < CLASSES; class ++) {
         for (int k = 0; k < 2; k++) {
             snprintf(path, sizeof path, "%s/%d", kinds[k], class);
             make_folder(path);
@@ -96,7 +113,8 @@ int main(int argc, char **argv)
             if (i % 3 != 0)
                 continue;
             snprintf(path, sizeof path, "jpeg/%d/%04zu.jpg", class, i);
-            jpeg_write(path, &(struct jpeg_file){ .width = SIDE, .height = SIDE, .channels = 1, .pixels = pixels });
+            jpeg_write(path, &(struct jpeg_file){
+                                 .width = SIDE, .height = SIDE, .channels = 1, .pixels = pixels });
         }
     }
     return fclose(images) != 0 || fclose(labels) != 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a command to end: the command notes them, puts them off while it writes a file, and acts once on
-   each request. Every case is a process of its own, and its end tells what became of the signals. The clock of
-   tools/common/signals.c is the one below, so that no case depends on time. */
+/* Signals that ask a command to end: the command notes them, puts them off while it writes a file,
+   and acts once on each request. Every case is a process of its own, and its end tells what became
+   of the signals. The clock of tools/common/signals.c is the one below, so that no case depends on
+   time. */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ enum { PAIRS = 200 };
 
 static int64_t time_ns = 86400 * SECOND; /* of the next signal */
 static int64_t gap_ns;                   /* to the signal after it */
-static int asked = -1;                   /* a pipe: one byte for each handler that asks for the time */
+/* a pipe: one byte for each handler that asks for the time */
+static int asked = -1;
 
 int clock_of_signals(clockid_t clock, struct timespec *out)
 {
@@ -50,7 +52,8 @@ static void signals_within_a_second_are_one(void **state)
         if (!signals_are_one(first, first + gap))
             fail_msg("%lld ns and %lld ns are two", (long long)first, (long long)(first + gap));
         if (signals_are_one(first, first + gap + SECOND + 1))
-            fail_msg("%lld ns and %lld ns are one", (long long)first, (long long)(first + gap + SECOND + 1));
+            fail_msg("%lld ns and %lld ns are one", (long long)first,
+                     (long long)(first + gap + SECOND + 1));
     }
     assert_true(signals_are_one(5, 5));
     assert_true(signals_are_one(SECOND - 1, 2 * SECOND - 1));
@@ -63,7 +66,8 @@ static void signals_within_a_second_are_one(void **state)
 static void on_signal_of_driver(int which)
 {
     (void)which;
-    kill(getpid(), SIGKILL); /* as nothing else here does; the thread sanitizer would take offence at an exit code */
+    /* as nothing else here does; the thread sanitizer would take offence at an exit code */
+    kill(getpid(), SIGKILL);
 }
 
 static void file_is_written(int during, int again)
@@ -82,8 +86,9 @@ static void file_is_written(int during, int again)
 struct way {
     bool catches;
     int before, during, again;
-    int ignored, driven; /* a signal that is ignored from the start; one for which a driver has a handler */
-    int64_t gap;         /* between two signals [ns] */
+    /* a signal that is ignored from the start; one for which a driver has a handler */
+    int ignored, driven;
+    int64_t gap; /* between two signals [ns] */
 };
 
 static int follow(struct way way)
@@ -154,26 +159,37 @@ static void a_second_request_ends_it_behind_the_file(void **state)
 {
     const int64_t later = SECOND + 1;
     (void)state;
-    ends_by(SIGTERM, 1, (struct way){ .catches = true, .before = SIGTERM, .during = SIGTERM, .gap = later });
-    ends_by(SIGINT, 1, (struct way){ .catches = true, .before = SIGINT, .during = SIGINT, .gap = later });
-    ends_by(SIGTERM, 1, (struct way){ .catches = true, .during = SIGTERM, .again = SIGTERM, .gap = later });
-    goes_on_and_knows(SIGINT, (struct way){ .catches = true, .during = SIGTERM, .again = SIGINT, .gap = later });
+    ends_by(SIGTERM, 1,
+            (struct way){ .catches = true, .before = SIGTERM, .during = SIGTERM, .gap = later });
+    ends_by(SIGINT, 1,
+            (struct way){ .catches = true, .before = SIGINT, .during = SIGINT, .gap = later });
+    ends_by(SIGTERM, 1,
+            (struct way){ .catches = true, .during = SIGTERM, .again = SIGTERM, .gap = later });
+    goes_on_and_knows(
+        SIGINT, (struct way){ .catches = true, .during = SIGTERM, .again = SIGINT, .gap = later });
 }
 
 static void a_pair_is_one_request_while_a_file_is_written(void **state)
 {
     (void)state;
     for (int64_t gap = 0; gap <= SECOND; gap += SECOND / 4) {
-        goes_on_and_knows(SIGTERM, (struct way){ .catches = true, .before = SIGTERM, .during = SIGTERM, .gap = gap });
-        goes_on_and_knows(SIGINT, (struct way){ .catches = true, .during = SIGINT, .again = SIGINT, .gap = gap });
+        goes_on_and_knows(
+            SIGTERM,
+            (struct way){ .catches = true, .before = SIGTERM, .during = SIGTERM, .gap = gap });
+        goes_on_and_knows(
+            SIGINT, (struct way){ .catches = true, .during = SIGINT, .again = SIGINT, .gap = gap });
     }
     /* the second counts from the first one, not from the one before */
-    ends_by(SIGINT, 1, (struct way){ .catches = true, .before = SIGINT, .during = SIGINT, .again = SIGINT,
-                                     .gap = SECOND / 2 + 1 });
+    ends_by(SIGINT, 1,
+            (struct way){ .catches = true,
+                          .before = SIGINT,
+                          .during = SIGINT,
+                          .again = SIGINT,
+                          .gap = SECOND / 2 + 1 });
 }
 
-/* A process that notes signals gets two of a kind from outside, the second one after the first was noted. Returns how
-   it ended. */
+/* A process that notes signals gets two of a kind from outside, the second one after the first was
+   noted. Returns how it ended. */
 static int get_pair(int which, int64_t gap)
 {
     int said[2], more[2], status;
@@ -215,7 +231,8 @@ static void pairs_from_outside_are_one_request(void **state)
         const int64_t gap = random_below(SECOND);
         const int status = get_pair(which, gap);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != which)
-            fail_msg("pair %d, %lld ns apart: ended with status %#x", i, (long long)gap, (unsigned)status);
+            fail_msg("pair %d, %lld ns apart: ended with status %#x", i, (long long)gap,
+                     (unsigned)status);
     }
 }
 
@@ -228,7 +245,8 @@ static void a_second_request_from_outside_ends_it(void **state)
         const int64_t gap = SECOND + 1 + random_below(100 * SECOND);
         const int status = get_pair(which, gap);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != which)
-            fail_msg("pair %d, %lld ns apart: ended with status %#x", i, (long long)gap, (unsigned)status);
+            fail_msg("pair %d, %lld ns apart: ended with status %#x", i, (long long)gap,
+                     (unsigned)status);
     }
 }
 
@@ -248,8 +266,10 @@ static void an_ignored_one_stays_ignored(void **state)
     (void)state;
     goes_on_and_knows(0, (struct way){ .ignored = SIGHUP, .during = SIGHUP });
     goes_on_and_knows(0, (struct way){ .ignored = SIGINT, .during = SIGINT, .again = SIGINT });
-    goes_on_and_knows(0, (struct way){ .catches = true, .ignored = SIGINT, .before = SIGINT, .during = SIGINT });
-    goes_on_and_knows(SIGTERM, (struct way){ .catches = true, .ignored = SIGINT, .during = SIGTERM });
+    goes_on_and_knows(
+        0, (struct way){ .catches = true, .ignored = SIGINT, .before = SIGINT, .during = SIGINT });
+    goes_on_and_knows(SIGTERM,
+                      (struct way){ .catches = true, .ignored = SIGINT, .during = SIGTERM });
     goes_on_and_knows(0, (struct way){ .ignored = SIGTERM, .driven = SIGTERM, .before = SIGTERM });
 }
 
@@ -302,7 +322,8 @@ static void what_is_printed_is_whole(void **state)
         close(ends[0]);
         FILE *out = fdopen(ends[1], "w");
         bool is_good = true;
-        for (size_t i = 0; i < sizeof lines; i += LINE) /* each whole or not at all, since it is short */
+        /* each whole or not at all, since it is short */
+        for (size_t i = 0; i < sizeof lines; i += LINE)
             is_good = is_good && fwrite(lines + i, 1, LINE, out) == LINE && fflush(out) == 0;
         _exit(is_good ? signals_caught() : 100);
     }

@@ -16,33 +16,33 @@ static int32_t data_y[MODEL_ROWS];
 
 static struct copse_host_batch rows(size_t first, size_t count)
 {
-    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
-                                      .count = count, .first = first });
+    return rig_kept(
+        (struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
+                                   .count = count, .first = first });
 }
 
 static copse_trainer *trainer(struct job *j, uint32_t accumulate, bool check)
 {
     copse_trainer *t;
-    OK(copse_trainer_create(
-        j->st,
-        &(struct copse_trainer_params){ .loss = model_loss,
-                                        .user = &j->m,
-                                        .reduction = j->m.is_sum ? COPSE_LOSS_SUM
-                                                                 : COPSE_LOSS_MEAN,
-                                        .optimizer = { .kind = j->m.is_sum ? COPSE_SGD : COPSE_MOMENTUM,
-                                                       .learning_rate = 1e-3f },
-                                        .seed = 3,
-                                        .check_numerics = check,
-                                        .accumulate = accumulate },
-        &t));
+    OK(copse_trainer_create(j->st,
+                            &(struct copse_trainer_params){
+                                .loss = model_loss,
+                                .user = &j->m,
+                                .reduction = j->m.is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
+                                .optimizer = { .kind = j->m.is_sum ? COPSE_SGD : COPSE_MOMENTUM,
+                                               .learning_rate = 1e-3f },
+                                .seed = 3,
+                                .check_numerics = check,
+                                .accumulate = accumulate },
+                            &t));
     return t;
 }
 
 static void open_job(struct job *j, size_t replicas, uint32_t accumulate, bool is_sum)
 {
     model_data(data_x, data_y);
-    *j = (struct job){ .st = rig_strategy(replicas, &(struct copse_strategy_params){
-                                                        .bucket_bytes = 1024 }) };
+    *j = (struct job){ .st = rig_strategy(
+                           replicas, &(struct copse_strategy_params){ .bucket_bytes = 1024 }) };
     OK(model_create(&j->m, j->st));
     j->m.is_sum = is_sum;
     j->m.dropout = 0.2f;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over replicas inside a loss function: values, derivatives, batch statistics, equal bits whatever the
-   schedule, and replicas that do not agree. */
+/* Sums over replicas inside a loss function: values, derivatives, batch statistics, equal bits
+   whatever the schedule, and replicas that do not agree. */
 #include "copse/device/function.h"
 #include "copse/distribute/replica.h"
-#include "tests/rig/step_rig.h"
 #include "tests/rig/norm_model.h"
+#include "tests/rig/step_rig.h"
 
 /* ---- values and derivatives ---- */
 
@@ -15,7 +15,8 @@ struct shared {
 };
 
 /* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
-static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
@@ -40,12 +41,12 @@ static void shared_case(size_t n, copse_averaging op, bool is_inside, size_t row
     const double value = op == COPSE_MEAN ? all / (double)n : all;
     struct copse_step_result r;
     copse_trainer *t;
-    OK(copse_trainer_create(
-        st,
-        &(struct copse_trainer_params){ .loss = shared_loss,
-                                        .user = &m,
-                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f } },
-        &t));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = shared_loss,
+                                .user = &m,
+                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f } },
+                            &t));
     /* A larger batch first, so that a replica without examples had some before. */
     const struct copse_host_batch large = rig_rows(10);
     OK(copse_trainer_evaluate(t, &large, &r));
@@ -86,13 +87,15 @@ struct means {
     bool is_derivative;
 };
 
-/* The gradient of w is the mean over the replicas of x: replica 0 alone depends on w. Either the mean is a factor of w,
-   or w is in the operand, and x is the derivative of the mean. */
-static copse_status means_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* The gradient of w is the mean over the replicas of x: replica 0 alone depends on w. Either the
+   mean is a factor of w, or w is in the operand, and x is the derivative of the mean. */
+static copse_status means_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct means *m = user;
     copse_tensor *w, *x, *y;
-    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f, &w));
+    COPSE_TRY(
+        copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f, &w));
     COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(MEANS), &x));
     COPSE_TRY(copse_all_reduce(g, m->is_derivative ? w : x, COPSE_MEAN, &y));
     COPSE_TRY(copse_mul(g, y, m->is_derivative ? x : w, &y));
@@ -106,17 +109,22 @@ static void fill_means(float *x, size_t count)
         x[i] = ldexpf(sinf(1.7f * (float)(i + 1)), (int)(i % 23) - 11);
 }
 
-static void graph_means(copse_strategy *st, size_t n, const float *x, bool is_derivative, float *out)
+static void graph_means(copse_strategy *st, size_t n, const float *x, bool is_derivative,
+                        float *out)
 {
     static const float zeros[MEANS];
-    struct means m = { rig_variable(st, is_derivative ? "dw" : "w", COPSE_SHAPE(MEANS), zeros), is_derivative };
+    struct means m = { rig_variable(st, is_derivative ? "dw" : "w", COPSE_SHAPE(MEANS), zeros),
+                       is_derivative };
     copse_trainer *t;
-    OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){
-                                .loss = means_loss, .user = &m,
-                                .reduction = COPSE_LOSS_SUM, .variables = &m.w, .variable_count = 1,
-                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
-                            &t));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = means_loss,
+                                        .user = &m,
+                                        .reduction = COPSE_LOSS_SUM,
+                                        .variables = &m.w,
+                                        .variable_count = 1,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+        &t));
     OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(MEANS, x), .count = n }));
     OK(copse_variable_read(m.w, 0, out));
     for (size_t i = 0; i < MEANS; i++)
@@ -251,8 +259,8 @@ static void step_with_sums_allocates_nothing(void **state)
     for (int i = 0; i < 40; i++) {
         if (i == 20)
             copse_context_memory(ctx, &before);
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x, y),
-                                                             .count = i % 2 ? 20 : 2 }));
+        OK(copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_XY(IN, x, y), .count = i % 2 ? 20 : 2 }));
         OK(copse_trainer_result(t, true, &r));
     }
     copse_context_memory(ctx, &after);
@@ -294,9 +302,7 @@ static void replicas_that_differ_are_named(void **state)
         copse_strategy *st = rig_strategy(2, NULL);
         struct odd m = { rig_scalar(st, "w", 2.0f), kind };
         copse_trainer *t;
-        OK(copse_trainer_create(st,
-                                &(struct copse_trainer_params){ .loss = odd_loss,
-                                                                .user = &m },
+        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = odd_loss, .user = &m },
                                 &t));
         FAILS(expected[kind], copse_trainer_step(t, &rows), "replica 1");
         assert_true(rig_value(m.w, 0) == 2.0f);
@@ -322,8 +328,9 @@ static void alone_it_is_the_identity(void **state)
     OK(copse_sync_moments(g, x, NULL, 0, &mean, &variance));
     copse_tensor *const outputs[] = { mean, variance };
     OK(copse_device_open(ctx, rig_devices[1], NULL, &dev));
-    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = outputs,
-                                                                   .output_count = 2 }, &f));
+    OK(copse_function_create(
+        dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 2 },
+        &f));
     OK(copse_function_write(f, x, values));
     OK(copse_function_run(f));
     OK(copse_function_read(f, 0, got));

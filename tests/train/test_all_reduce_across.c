@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over replicas inside a loss function, over the replicas of several workers: values, derivatives and batch
-   normalisation with the bits of one process, and workers whose functions differ. */
+/* Sums over replicas inside a loss function, over the replicas of several workers: values,
+   derivatives and batch normalisation with the bits of one process, and workers whose functions
+   differ. */
 #include "copse/train/update.h"
 #include "tests/rig/norm_model.h"
 #include "tests/rig/worker_rig.h"
@@ -8,7 +9,8 @@
 static const uint32_t layouts[][2] = { { 2, 1 }, { 2, 2 }, { 4, 1 } };
 
 /* All words of `values` are those of one process. */
-static void compare_with_one(const void *job, copse_status (*run)(struct worker *, copse_strategy *))
+static void compare_with_one(const void *job,
+                             copse_status (*run)(struct worker *, copse_strategy *))
 {
     for (size_t l = 0; l < COPSE_COUNT(layouts); l++) {
         const uint32_t size = layouts[l][0], replicas = layouts[l][1];
@@ -33,7 +35,8 @@ struct shared {
 };
 
 /* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
-static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
@@ -54,15 +57,18 @@ static copse_status make_shared(copse_strategy *st, struct shared *m, copse_trai
 {
     static const float two = 2;
     const struct copse_trainer_params params = {
-        .loss = shared_loss, .user = m,
+        .loss = shared_loss,
+        .user = m,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f },
     };
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1), .values = &two }, &m->w));
+        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1), .values = &two },
+        &m->w));
     return copse_trainer_create(st, &params, t);
 }
 
-/* One step, of whole numbers. values: the report, the loss, the weight afterwards, the number of replicas. */
+/* One step, of whole numbers. values: the report, the loss, the weight afterwards, the number of
+   replicas. */
 static copse_status shared_step(struct worker *w, copse_strategy *st)
 {
     static const float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
@@ -131,8 +137,8 @@ static copse_status norm_train(struct worker *w, copse_strategy *st)
     for (size_t i = 0; i < 6 && !s; i++) {
         struct copse_step_result r;
         const size_t first = i * batch % (ROWS - batch + 1);
-        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
-                                                              .count = batch });
+        s = copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first), .count = batch });
         if (!s)
             s = copse_trainer_result(t, true, &r);
         if (!s)
@@ -169,7 +175,8 @@ static copse_status one_more(struct worker *w, copse_strategy *st)
     struct shared m = { .op = COPSE_SUM, .odd = w->rank };
     copse_trainer *t;
     COPSE_TRY(make_shared(st, &m, &t));
-    const copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
+    const copse_status s =
+        copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
     copse_trainer_release(&t);
     return s;
 }
@@ -192,7 +199,8 @@ struct updated {
     copse_variable *w, *mean, *count, *total;
 };
 
-static copse_status updated_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status updated_loss(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     static const uint32_t axis = 0;
     const struct updated *m = user;
@@ -229,7 +237,8 @@ static copse_status make_updated(copse_strategy *st, struct updated *m, copse_tr
     p.shape = COPSE_SHAPE(1);
     p.aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA;
     COPSE_TRY(copse_variable_create(st, &p, &m->count));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = updated_loss, .user = m }, t);
+    return copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = updated_loss, .user = m }, t);
 }
 
 /* values: the average, the total of the last batch, the count, the weights. */
@@ -245,7 +254,8 @@ static copse_status updated_train(struct worker *w, copse_strategy *st)
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < 6 && !s; i++) {
         const size_t first = i * batch % (ROWS - batch + 1);
-        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(IN, x + first * IN), .count = batch });
+        s = copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_X(IN, x + first * IN), .count = batch });
     }
     for (uint32_t k = copse_strategy_replicas(st); k-- > 0 && !s;) {
         s = copse_variable_read(m.mean, k, w->values);
@@ -254,7 +264,8 @@ static copse_status updated_train(struct worker *w, copse_strategy *st)
         if (!s)
             s = copse_variable_read(m.count, k, w->values + 2 * IN);
         if (!s && w->values[2 * IN] != 6.0f)
-            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u counts %g", k, (double)w->values[2 * IN]);
+            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u counts %g", k,
+                           (double)w->values[2 * IN]);
     }
     if (!s)
         s = copse_variable_read(m.w, 0, w->values + 2 * IN + 1);
@@ -273,8 +284,10 @@ static void updates_have_the_bits_of_one_process(void **state)
     compare_with_one(&batches[1], updated_train);
 }
 
-/* A sum over replicas of a tensor with a row for each example. The workers have different numbers of examples. */
-static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* A sum over replicas of a tensor with a row for each example. The workers have different numbers
+   of examples. */
+static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     copse_variable *const *w = user;
     copse_tensor *y;
@@ -291,12 +304,16 @@ static copse_status ragged_rows(struct worker *w, copse_strategy *st)
     copse_variable *v;
     copse_trainer *ragged, *even;
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(1), .values = &one }, &v));
-    COPSE_TRY(copse_trainer_create(st,
-                                   &(struct copse_trainer_params){
-                                       .loss = rows_loss, .user = &v, .variables = &v, .variable_count = 1,
-                                       .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
-                                   &ragged));
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(1), .values = &one },
+        &v));
+    COPSE_TRY(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = rows_loss,
+                                        .user = &v,
+                                        .variables = &v,
+                                        .variable_count = 1,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+        &ragged));
     w->seen[0] = copse_trainer_step(ragged, &(struct copse_host_batch){ RIG_X(1, x), .count = 3 });
     snprintf(w->text, sizeof w->text, "%s", copse_last_error());
     copse_status s = copse_variable_read(v, 0, w->values);
@@ -317,8 +334,10 @@ static void crossings_of_other_shapes_are_refused_by_all(void **state)
     run_workers(w, 2, 1, ragged_rows);
     assert_all_ok(w, 2);
     for (uint32_t v = 0; v < 2; v++) {
-        const char *says = v ? "worker 0 (h0:1) has f32 [2] in 'bucket" : "worker 1 (h1:1) has f32 [1] in 'bucket";
-        if (w[v].seen[0] != COPSE_ERR_SHAPE || !strstr(w[v].text, says) || !strstr(w[v].text, "all_reduce 0"))
+        const char *says =
+            v ? "worker 0 (h0:1) has f32 [2] in 'bucket" : "worker 1 (h1:1) has f32 [1] in 'bucket";
+        if (w[v].seen[0] != COPSE_ERR_SHAPE || !strstr(w[v].text, says) ||
+            !strstr(w[v].text, "all_reduce 0"))
             fail_msg("worker %u: %u: %s", v, w[v].seen[0], w[v].text);
         assert_true(w[v].values[0] == 1.0f);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Audits: in which steps, that they change no bits, and that they find values of a replica that have changed. Faults of
-   drivers are in tests/tool/lying_layers.sh. */
+/* Audits: in which steps, that they change no bits, and that they find values of a replica that
+   have changed. Faults of drivers are in tests/tool/lying_layers.sh. */
 #include <unistd.h>
 
 #include "copse/distribute/sync.h"
@@ -22,7 +22,8 @@ static void open_job(struct job *j, size_t replicas, const struct copse_trainer_
                      const struct copse_audit_params *audit)
 {
     model_data(data_x, data_y);
-    *j = (struct job){ .st = rig_strategy(replicas, &(struct copse_strategy_params){ .bucket_bytes = 1024 }) };
+    *j = (struct job){ .st = rig_strategy(
+                           replicas, &(struct copse_strategy_params){ .bucket_bytes = 1024 }) };
     OK(model_create(&j->m, j->st));
     j->m.dropout = 0.2f;
     struct copse_trainer_params p = *more;
@@ -88,13 +89,17 @@ static void audits_come_in_these_steps(void **state)
 {
     (void)state;
     static const struct copse_trainer_params plain = { 0 };
-    static const struct { uint32_t every; uint64_t steps, audits; } rows[] = {
-        { 0, 1, 0 }, { 0, 2, 1 }, { 0, 8, 7 }, { 0, 15, 7 }, { 0, 16, 8 }, { 0, 128, 11 },
-        { 5, 4, 3 }, { 5, 5, 4 }, { 5, 9, 4 }, { 5, 10, 5 },
+    static const struct {
+        uint32_t every;
+        uint64_t steps, audits;
+    } rows[] = {
+        { 0, 1, 0 },    { 0, 2, 1 }, { 0, 8, 7 }, { 0, 15, 7 }, { 0, 16, 8 },
+        { 0, 128, 11 }, { 5, 4, 3 }, { 5, 5, 4 }, { 5, 9, 4 },  { 5, 10, 5 },
     };
     static float values[2048];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(run(1, rows[i].steps, &plain, &(struct copse_audit_params){ .every = rows[i].every }, values),
+        assert_int_equal(run(1, rows[i].steps, &plain,
+                             &(struct copse_audit_params){ .every = rows[i].every }, values),
                          rows[i].audits);
 }
 
@@ -112,7 +117,8 @@ static void replicas_that_differ_are_found(void **state)
 {
     (void)state;
     static const struct copse_trainer_params plain = { 0 };
-    const struct copse_host_batch b = rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
+    const struct copse_host_batch b =
+        rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
     char path[64];
     struct job j;
     snprintf(path, sizeof path, "/tmp/copse-audit-%ld.safetensors", (long)getpid());
@@ -143,7 +149,8 @@ static void checkpoints_wait_for_the_audit(void **state)
     struct job j;
     snprintf(path, sizeof path, "/tmp/copse-audit-%ld.safetensors", (long)getpid());
     open_job(&j, 2, &plain, &(struct copse_audit_params){ .every = 2 });
-    const struct copse_host_batch b = rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
+    const struct copse_host_batch b =
+        rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
     OK(step(&j, 0));
     disturb(&j, 1, 0);
     OK(copse_trainer_step(j.t, &b));
@@ -152,7 +159,8 @@ static void checkpoints_wait_for_the_audit(void **state)
     close_job(&j);
 }
 
-static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     COPSE_TRY(model_loss(g, in, user, loss));
     return copse_all_reduce(g, *loss, COPSE_MEAN, loss);
@@ -162,7 +170,8 @@ static void steps_that_reduce_are_not_audited(void **state)
 {
     (void)state;
     static float values[2048];
-    assert_int_equal(run(2, 8, &(struct copse_trainer_params){ .loss = reducing_loss }, NULL, values), 0);
+    assert_int_equal(
+        run(2, 8, &(struct copse_trainer_params){ .loss = reducing_loss }, NULL, values), 0);
 }
 
 static void settings_are_checked(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A trainer that is cancelled while its step waits for devices that do not answer: the step ends, nothing has changed,
-   and when the devices answer again training goes on with the bits of a run that was never cancelled. */
+/* A trainer that is cancelled while its step waits for devices that do not answer: the step ends,
+   nothing has changed, and when the devices answer again training goes on with the bits of a run
+   that was never cancelled. */
 #include "copse/loop/feed.h"
 
 #include "tests/rig/rig.h"
@@ -59,12 +60,13 @@ static void job_open(struct job *j, const struct how *how)
     else
         OK(copse_mirrored_create(j->ctx, ids, how->devices, &params, &j->st));
     OK(model_create(&j->m, j->st));
-    OK(copse_trainer_create(j->st,
-                            &(struct copse_trainer_params){ .loss = loss_of,
-                                                            .user = j,
-                                                            .check_numerics = how->checks_loss,
-                                                            .check_gradients = how->checks_gradients },
-                            &j->t));
+    OK(copse_trainer_create(
+        j->st,
+        &(struct copse_trainer_params){ .loss = loss_of,
+                                        .user = j,
+                                        .check_numerics = how->checks_loss,
+                                        .check_gradients = how->checks_gradients },
+        &j->t));
 }
 
 static void job_close(struct job *j)
@@ -79,7 +81,8 @@ static void job_close(struct job *j)
 static copse_status step(struct job *j, const struct how *how)
 {
     const size_t first = (size_t)copse_trainer_steps(j->t) * 13 % (MODEL_ROWS - BATCH);
-    const struct copse_host_batch b = { RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first), .count = BATCH };
+    const struct copse_host_batch b = { RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
+                                        .count = BATCH };
     if (!how->is_accelerator)
         return copse_trainer_step(j->t, &b);
     COPSE_TRY(copse_trainer_feed(j->t, &b));
@@ -219,9 +222,10 @@ static void wait_within_a_run_ends(void **state)
     compare((struct how){ .devices = 2, .is_accelerator = true });
 }
 
-/* loss = b * (sum over replicas of a * mean of x): b's gradient is exchanged, and b updated, before the sum that a's
-   gradient needs. */
-static copse_status two_factors(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* loss = b * (sum over replicas of a * mean of x): b's gradient is exchanged, and b updated, before
+   the sum that a's gradient needs. */
+static copse_status two_factors(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_variable *const *v = user;
     COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
@@ -230,7 +234,8 @@ static copse_status two_factors(copse_graph *g, const copse_batch *in, void *use
     return copse_mul(g, *loss, copse_variable_tensor(v[1]), loss);
 }
 
-/* A device does not answer any more from a wait on, and then a request comes. Returns what the step did. */
+/* A device does not answer any more from a wait on, and then a request comes. Returns what the step
+   did. */
 static copse_status cancel_two_factors(uint32_t wait)
 {
     static const char *const ids[] = { "fake:0", "fake:1" }, *const names[] = { "a", "b" };
@@ -245,13 +250,15 @@ static copse_status cancel_two_factors(uint32_t wait)
     fake_reset();
     copse_fake.device_count = 2;
     OK(copse__context_create_with(NULL, fake_backends, &ctx));
-    OK(copse_mirrored_create(ctx, ids, 2, &(struct copse_strategy_params){ .bucket_bytes = 4 }, &st));
+    OK(copse_mirrored_create(ctx, ids, 2, &(struct copse_strategy_params){ .bucket_bytes = 4 },
+                             &st));
     for (int i = 0; i < 2; i++)
         OK(copse_variable_create(
             st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){
-                                .loss = two_factors, .user = v,
+                                .loss = two_factors,
+                                .user = v,
                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                             &t));
     OK(copse_trainer_step(t, &batch));

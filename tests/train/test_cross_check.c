@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The cross-check of the first step: each wrong kernel of a step and of an update is found before anything changes,
-   what passed is remembered, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
+/* The cross-check of the first step: each wrong kernel of a step and of an update is found before
+   anything changes, what passed is remembered, and no bit of a result changes. Devices are fakes
+   whose kernels are the host functions. */
 #include <unistd.h>
 
 #include "copse/distribute/accelerator.h"
@@ -12,7 +13,8 @@
 #include "tests/rig/watch_rig.h"
 
 /* The first step is refused with a line that names the device and `what`; nothing has changed. */
-static void refused(size_t replicas, copse_optimizer_kind kind, const char *device, const char *what)
+static void refused(size_t replicas, copse_optimizer_kind kind, const char *device,
+                    const char *what)
 {
     static float before[2048], after[2048];
     char path[64];
@@ -22,8 +24,9 @@ static void refused(size_t replicas, copse_optimizer_kind kind, const char *devi
     read_values(&j, before);
     const copse_status s = step(&j, 0);
     const char *text = copse_last_error();
-    if (s != COPSE_ERR_UNRELIABLE || !strstr(text, what) || !strstr(text, device) || !strstr(text, "step 1") ||
-        !strstr(text, "driver") || !strstr(text, "copse conformance") || strchr(text, '\n'))
+    if (s != COPSE_ERR_UNRELIABLE || !strstr(text, what) || !strstr(text, device) ||
+        !strstr(text, "step 1") || !strstr(text, "driver") || !strstr(text, "copse conformance") ||
+        strchr(text, '\n'))
         fail_msg("%s on %s: %s: %s", what, device, copse_status_name(s), text);
     read_values(&j, after);
     assert_memory_equal(before, after, model_parameters() * sizeof *before);
@@ -77,8 +80,13 @@ static void each_wrong_kernel_is_found(void **state)
 
 static void lost_parts_of_updates_are_found(void **state)
 {
-    static const struct { copse_optimizer_kind kind; const char *kernel; } rows[] = {
-        { COPSE_SGD, "sgd" }, { COPSE_MOMENTUM, "momentum" }, { COPSE_ADAM, "adam" },
+    static const struct {
+        copse_optimizer_kind kind;
+        const char *kernel;
+    } rows[] = {
+        { COPSE_SGD, "sgd" },
+        { COPSE_MOMENTUM, "momentum" },
+        { COPSE_ADAM, "adam" },
     };
     (void)state;
     for (size_t n = 1; n <= 2; n++)
@@ -134,7 +142,8 @@ static void replays_are_compared(void **state)
     refused(1, COPSE_ADAM, "fake:0", "queued together");
 }
 
-/* Gradients of a variable that the loss does not depend on are zeros, as the memory is before the launch. */
+/* Gradients of a variable that the loss does not depend on are zeros, as the memory is before the
+   launch. */
 static void a_launch_that_changes_nothing_is_compared(void **state)
 {
     (void)state;
@@ -148,8 +157,12 @@ static void a_launch_that_changes_nothing_is_compared(void **state)
 /* A launch that is compared in part: rows are chosen, and the last ones are always among them. */
 static void late_elements_of_large_launches_are_found(void **state)
 {
-    static const struct { copse_optimizer_kind kind; const char *kernel; } rows[] = {
-        { COPSE_SGD, "sgd" }, { COPSE_MOMENTUM, "momentum" },
+    static const struct {
+        copse_optimizer_kind kind;
+        const char *kernel;
+    } rows[] = {
+        { COPSE_SGD, "sgd" },
+        { COPSE_MOMENTUM, "momentum" },
     };
     (void)state;
     unused_elements = 5u << 20;
@@ -170,7 +183,8 @@ static void late_elements_of_large_launches_are_found(void **state)
 }
 
 /* With the mean of all inputs over the replicas, and its tanh. */
-static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status reducing_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     copse_tensor *x, *s;
     COPSE_TRY(model_loss(g, in, user, loss));
@@ -208,10 +222,13 @@ static void open_accelerator(struct job *j, const struct copse_audit_params *aud
 {
     static const char *const devices[] = { "fake:0", "fake:0" };
     *j = (struct job){ .m = { .dropout = 0.2f } };
-    OK(copse_accelerator_create(ctx, devices, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &j->st));
+    OK(copse_accelerator_create(ctx, devices, 2,
+                                &(struct copse_accelerator_params){ .steps_per_run = 2 }, &j->st));
     assert_true(copse_accelerator_is_resident(j->st));
     OK(model_create(&j->m, j->st));
-    OK(copse_trainer_create(j->st, &(struct copse_trainer_params){ .loss = model_loss, .user = &j->m, .seed = 3 }, &j->t));
+    OK(copse_trainer_create(
+        j->st, &(struct copse_trainer_params){ .loss = model_loss, .user = &j->m, .seed = 3 },
+        &j->t));
     OK(copse_trainer_audit(j->t, audit));
 }
 
@@ -219,7 +236,8 @@ static copse_status run_two(struct job *j)
 {
     for (size_t i = 0; i < 2; i++) {
         const struct copse_host_batch b = rig_kept((struct copse_host_batch){
-            RIG_XY(MODEL_IN, data_x + i * 32 * MODEL_IN, data_y + i * 32), .count = 32, .first = i * 32 });
+            RIG_XY(MODEL_IN, data_x + i * 32 * MODEL_IN, data_y + i * 32), .count = 32,
+            .first = i * 32 });
         OK(copse_trainer_feed(j->t, &b));
     }
     return copse_trainer_run(j->t);
@@ -249,7 +267,8 @@ static void runs_of_an_accelerator_are_compared(void **state)
         read_values(&j, without);
         snprintf(what, sizeof what, "kernel %s ", kernels[i]);
         const copse_status s = run_two(&j);
-        if (s != COPSE_ERR_UNRELIABLE || !strstr(copse_last_error(), what) || !strstr(copse_last_error(), "step 1"))
+        if (s != COPSE_ERR_UNRELIABLE || !strstr(copse_last_error(), what) ||
+            !strstr(copse_last_error(), "step 1"))
             fail_msg("%s: %s: %s", kernels[i], copse_status_name(s), copse_last_error());
         read_values(&j, with);
         assert_memory_equal(with, without, model_parameters() * sizeof *with);
@@ -262,7 +281,8 @@ static uint64_t checked_in_first_step(size_t replicas, size_t rows)
     struct copse_step_result r;
     struct job j;
     open_job(&j, replicas, COPSE_ADAM, NULL);
-    OK(copse_trainer_step(j.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = rows }));
+    OK(copse_trainer_step(
+        j.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = rows }));
     OK(copse_trainer_result(j.t, true, &r));
     const uint64_t count = copse_trainer_cross_checked(j.t);
     close_job(&j);
@@ -346,8 +366,8 @@ static void functions_that_do_not_round_are_compared_as_words(void **state)
     assert_true(copse__limit_is_exact(&limit) && limit.is_single);
 }
 
-/* A form of conformance that has a limit of its own has another one than the law of its kernel, and what it accepts is
-   accepted while training. */
+/* A form of conformance that has a limit of its own has another one than the law of its kernel, and
+   what it accepts is accepted while training. */
 static void limits_of_forms_are_within_the_laws(void **state)
 {
     (void)state;
@@ -357,11 +377,15 @@ static void limits_of_forms_are_within_the_laws(void **state)
             struct copse_limit limit;
             copse__law_limit(copse_kernel_table[f->kernel].law, NULL, f->spec, &limit);
             const bool is_own = f->limit.ulp > 0 || f->limit.ratio > 0;
-            if (is_own && f->limit.ulp == limit.ulp && f->limit.floor == limit.floor && f->limit.ratio == limit.ratio)
-                fail_msg("%s, %s: repeats the limit of its law", copse_kernel_table[f->kernel].name, f->name);
+            if (is_own && f->limit.ulp == limit.ulp && f->limit.floor == limit.floor &&
+                f->limit.ratio == limit.ratio)
+                fail_msg("%s, %s: repeats the limit of its law", copse_kernel_table[f->kernel].name,
+                         f->name);
             if (f->is_exact && (is_own || copse__limit_is_exact(&limit)))
-                fail_msg("%s, %s: is_exact says nothing", copse_kernel_table[f->kernel].name, f->name);
-            if (f->limit.ulp > COPSE_BOUND_MARGIN * limit.ulp || f->limit.ratio > COPSE_BOUND_MARGIN * limit.ratio)
+                fail_msg("%s, %s: is_exact says nothing", copse_kernel_table[f->kernel].name,
+                         f->name);
+            if (f->limit.ulp > COPSE_BOUND_MARGIN * limit.ulp ||
+                f->limit.ratio > COPSE_BOUND_MARGIN * limit.ratio)
                 fail_msg("%s, %s: mode launch allows more than the limit of its law",
                          copse_kernel_table[f->kernel].name, f->name);
         }

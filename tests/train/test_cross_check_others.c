@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-checks of parameter servers and of tower optimizers: a wrong kernel of an update or of a loss function is found before
-   a variable changes. Devices are fakes whose kernels are the host functions. */
+/* Cross-checks of parameter servers and of tower optimizers: a wrong kernel of an update or of a
+   loss function is found before a variable changes. Devices are fakes whose kernels are the host
+   functions. */
 #include "copse/compat/replicated.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/ops.h"
@@ -8,15 +9,20 @@
 
 /* ---- parameter servers: the replica is fake:0, the variables are on fake:1 ---- */
 
-static void open_served(struct job *j, copse_optimizer_kind kind, const struct copse_audit_params *audit)
+static void open_served(struct job *j, copse_optimizer_kind kind,
+                        const struct copse_audit_params *audit)
 {
     static const char *const replicas[] = { "fake:0" };
     const struct copse_trainer_params p = {
-        .loss = model_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = 3,
+        .loss = model_loss,
+        .user = &j->m,
+        .optimizer = { .kind = kind, .learning_rate = 1e-2f },
+        .seed = 3,
     };
     *j = (struct job){ .st = NULL };
-    OK(copse_parameter_server_create(ctx, NULL, replicas, 1,
-                                     &(struct copse_strategy_params){ .parameter_device = "fake:1" }, &j->st));
+    OK(copse_parameter_server_create(
+        ctx, NULL, replicas, 1, &(struct copse_strategy_params){ .parameter_device = "fake:1" },
+        &j->st));
     OK(model_create(&j->m, j->st));
     OK(copse_trainer_create(j->st, &p, &j->t));
     OK(copse_trainer_audit(j->t, audit));
@@ -24,8 +30,14 @@ static void open_served(struct job *j, copse_optimizer_kind kind, const struct c
 
 static void wrong_updates_of_servers_are_found(void **state)
 {
-    static const struct { copse_optimizer_kind kind; const char *kernel; uint32_t from; } rows[] = {
-        { COPSE_SGD, "sgd", 0 }, { COPSE_ADAM, "adam", 600 }, { COPSE_MOMENTUM, "momentum", 639 },
+    static const struct {
+        copse_optimizer_kind kind;
+        const char *kernel;
+        uint32_t from;
+    } rows[] = {
+        { COPSE_SGD, "sgd", 0 },
+        { COPSE_ADAM, "adam", 600 },
+        { COPSE_MOMENTUM, "momentum", 639 },
     };
     static float before[2048], after[2048];
     (void)state;
@@ -87,7 +99,8 @@ struct towers {
     copse_tower_optimizer *o;
 };
 
-static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     const struct towers *t = user;
     copse_tensor *x, *y;
@@ -97,7 +110,8 @@ static copse_status product_loss(copse_graph *g, const copse_batch *in, void *us
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-static copse_status train_towers(copse_replica_context *rc, const struct copse_model_call *call, struct copse_model_spec *spec)
+static copse_status train_towers(copse_replica_context *rc, const struct copse_model_call *call,
+                                 struct copse_model_spec *spec)
 {
     struct towers *t = call->user;
     const struct copse_tower_loss of = { product_loss, t, call->features, NULL };
@@ -108,12 +122,17 @@ static copse_status train_towers(copse_replica_context *rc, const struct copse_m
 static void open_towers(struct towers *t, size_t replicas, bool no_cross_check)
 {
     static const char *const devices[] = { "fake:0", "fake:1" };
-    const struct copse_tower_params p = { .optimizer = { .kind = COPSE_MOMENTUM, .learning_rate = 0.1f },
+    const struct copse_tower_params p = { .optimizer = { .kind = COPSE_MOMENTUM,
+                                                         .learning_rate = 0.1f },
                                           .no_cross_check = no_cross_check };
     *t = (struct towers){ .st = NULL };
     OK(copse_mirrored_create(ctx, devices, replicas, NULL, &t->st));
-    OK(copse_variable_create(t->st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(COUNT),
-                                                                     .initializer = COPSE_INIT_HE_NORMAL, .seed = 5 }, &t->v));
+    OK(copse_variable_create(t->st,
+                             &(struct copse_variable_params){ .name = "v",
+                                                              .shape = COPSE_SHAPE(COUNT),
+                                                              .initializer = COPSE_INIT_HE_NORMAL,
+                                                              .seed = 5 },
+                             &t->v));
     OK(copse_tower_create(t->st, &p, &t->o));
 }
 
@@ -125,8 +144,11 @@ static copse_status run_towers(struct towers *t)
     copse_value *features;
     for (size_t i = 0; i < 2 * COUNT; i++)
         x[i] = (float)(i % 17) / 8.0f - 1.0f;
-    OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE((uint32_t)copse_strategy_replicas(t->st) * COUNT), x, &features));
-    const copse_status s = copse_replicated_run(t->st, &p, COPSE_MODEL_TRAIN, features, NULL, &result);
+    OK(copse_value_create(ctx, COPSE_F32,
+                          COPSE_SHAPE((uint32_t)copse_strategy_replicas(t->st) * COUNT), x,
+                          &features));
+    const copse_status s =
+        copse_replicated_run(t->st, &p, COPSE_MODEL_TRAIN, features, NULL, &result);
     copse_value_release(&features);
     return s;
 }
@@ -139,24 +161,27 @@ static void close_towers(struct towers *t)
 
 static void wrong_launches_of_towers_are_found(void **state)
 {
-    static const struct { const char *kernel, *what; } rows[] = {
-        { "binary", "kernel binary " }, { "unary", "kernel unary " }, { "unary_grad", "kernel unary_grad " },
-        { "reduce", "kernel reduce " }, { "momentum", "the new values of 'v'" },
+    static const struct {
+        const char *kernel, *what;
+    } rows[] = {
+        { "binary", "kernel binary " },          { "unary", "kernel unary " },
+        { "unary_grad", "kernel unary_grad " },  { "reduce", "kernel reduce " },
+        { "momentum", "the new values of 'v'" },
     };
     static float before[COUNT], after[COUNT];
     (void)state;
     for (size_t n = 1; n <= 2; n++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             struct towers t;
-            const size_t at = strcmp(rows[i].kernel, "momentum") == 0 ? 0 : n - 1; /* the first replica owns all of v */
+            /* the first replica owns all of v */
+            const size_t at = strcmp(rows[i].kernel, "momentum") == 0 ? 0 : n - 1;
             copse_fake.devices[at].cut = rows[i].kernel;
             open_towers(&t, n, false);
             OK(copse_variable_read(t.v, 0, before));
             const copse_status s = run_towers(&t);
             const char *text = copse_last_error();
             if (s != COPSE_ERR_UNRELIABLE || !strstr(text, rows[i].what) ||
-                !strstr(text, at == 0 ? "fake:0" : "fake:1") ||
-                !strstr(text, "step 1"))
+                !strstr(text, at == 0 ? "fake:0" : "fake:1") || !strstr(text, "step 1"))
                 fail_msg("%s, %zu replicas: %s: %s", rows[i].kernel, n, copse_status_name(s), text);
             OK(copse_variable_read(t.v, 0, after));
             assert_memory_equal(before, after, sizeof before);

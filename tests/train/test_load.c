@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_trainer_load: weights by name from any safetensors file, converted or refused, all or nothing. */
+/* copse_trainer_load: weights by name from any safetensors file, converted or refused, all or
+   nothing. */
 #include "tests/rig/step_rig.h"
 
+#include "copse/data/checkpoint.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "copse/data/checkpoint.h"
 #include "copse/train/weights.h"
 #include "core/base/half.h"
 #include "tests/rig/temp_files.h"
 
 enum { IN = 3, HIDDEN = 4, OUT = 2, W1 = IN * HIDDEN, W2 = HIDDEN * OUT };
 
-/* dense1.weight [3, 4], dense1.bias [4], dense2.weight [4, 2], "mean" [4] (frozen), "count" i32 [2] */
+/* dense1.weight [3, 4], dense1.bias [4], dense2.weight [4, 2], "mean" [4] (frozen), "count" i32
+   [2] */
 struct net {
     copse_strategy *st;
     copse_trainer *t;
@@ -24,17 +26,25 @@ static copse_status net_loss(copse_graph *g, const copse_batch *in, void *user, 
 {
     const struct net *n = user;
     copse_tensor *h = rig_x(in);
-    COPSE_TRY(copse_dense(g, h, copse_variable_tensor(n->w1), copse_variable_tensor(n->b1), COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, h, copse_variable_tensor(n->w1), copse_variable_tensor(n->b1),
+                          COPSE_RELU, &h));
     COPSE_TRY(copse_matmul(g, h, copse_variable_tensor(n->w2), false, false, &h));
     return copse_mean_squared_error(g, h, rig_y(in), loss);
 }
 
-static copse_variable *make(copse_strategy *st, const char *name, copse_shape shape, copse_type type, bool is_frozen)
+static copse_variable *make(copse_strategy *st, const char *name, copse_shape shape,
+                            copse_type type, bool is_frozen)
 {
     copse_variable *v = NULL;
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = shape, .type = type,
-                                                                  .initializer = COPSE_INIT_ONES, .is_frozen = is_frozen,
-                                                                  .aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA }, &v));
+    OK(copse_variable_create(
+        st,
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = shape,
+                                         .type = type,
+                                         .initializer = COPSE_INIT_ONES,
+                                         .is_frozen = is_frozen,
+                                         .aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA },
+        &v));
     return v;
 }
 
@@ -54,9 +64,12 @@ static struct net kept; /* for the loss function; tests have one network at a ti
 static void net_train(struct net *n)
 {
     kept = *n;
-    OK(copse_trainer_create(n->st, &(struct copse_trainer_params){ .loss = net_loss, .user = &kept,
-                                                                   .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
-                            &n->t));
+    OK(copse_trainer_create(
+        n->st,
+        &(struct copse_trainer_params){ .loss = net_loss,
+                                        .user = &kept,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
+        &n->t));
 }
 
 static struct net net_open(size_t replicas)
@@ -84,7 +97,8 @@ static void has(copse_variable *v, size_t count, const float *values)
     }
 }
 
-static const float ones[64] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const float ones[64] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* Nothing was loaded. */
 static void is_untouched(const struct net *n)
@@ -100,19 +114,30 @@ static void is_untouched(const struct net *n)
 
 /* ---- files ---- */
 
-#define ARRAY(NAME, TYPE, DATA, RANK, ...) \
-    { NAME, { .type = COPSE_ELEMENT_##TYPE, .rank = RANK, .shape = { __VA_ARGS__ }, .data = DATA } }
+#define ARRAY(NAME, TYPE, DATA, RANK, ...)                                                     \
+    {                                                                                          \
+        NAME,                                                                                  \
+        {                                                                                      \
+            .type = COPSE_ELEMENT_##TYPE, .rank = RANK, .shape = { __VA_ARGS__ }, .data = DATA \
+        }                                                                                      \
+    }
 
-static const char *file_with(const struct copse_named_array *arrays, size_t count, const struct copse_metadata *line)
+static const char *file_with(const struct copse_named_array *arrays, size_t count,
+                             const struct copse_metadata *line)
 {
     const char *path = temp_path("weights.safetensors");
-    OK(copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ .arrays = arrays, .array_count = count,
-                                                                            .metadata = line, .metadata_count = line != NULL }));
+    OK(copse_checkpoint_write(ctx, path,
+                              &(struct copse_checkpoint_params){ .arrays = arrays,
+                                                                 .array_count = count,
+                                                                 .metadata = line,
+                                                                 .metadata_count = line != NULL }));
     return path;
 }
-#define FILE_WITH(...)                                                                                 \
-    file_with((const struct copse_named_array[]){ __VA_ARGS__ },                                       \
-              sizeof((const struct copse_named_array[]){ __VA_ARGS__ }) / sizeof(struct copse_named_array), NULL)
+#define FILE_WITH(...)                                                    \
+    file_with((const struct copse_named_array[]){ __VA_ARGS__ },          \
+              sizeof((const struct copse_named_array[]){ __VA_ARGS__ }) / \
+                  sizeof(struct copse_named_array),                       \
+              NULL)
 
 static float w1[W1], w2[W2], bias[HIDDEN] = { 0.5f, -0.25f, 3.0f, 1e-3f };
 
@@ -140,9 +165,10 @@ static void names_are_matched_and_reported(void **state)
     const int32_t count[2] = { 7, -9 };
     struct net n = net_open(2);
     struct copse_load_report r;
-    const char *path = FILE_WITH(ARRAY("other", F32, w1, 1, W1), ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN),
-                                 ARRAY("dense1.weight/m", F32, w1, 2, IN, HIDDEN), ARRAY("count", I32, count, 1, 2),
-                                 ARRAY("application/steps", F32, w1, 1, 3), ARRAY("mean", F32, bias, 1, HIDDEN));
+    const char *path = FILE_WITH(
+        ARRAY("other", F32, w1, 1, W1), ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN),
+        ARRAY("dense1.weight/m", F32, w1, 2, IN, HIDDEN), ARRAY("count", I32, count, 1, 2),
+        ARRAY("application/steps", F32, w1, 1, 3), ARRAY("mean", F32, bias, 1, HIDDEN));
     OK(copse_trainer_load(n.t, path, NULL, &r));
     assert_int_equal(r.matched_count, 3);
     assert_string_equal(r.matched[0], "dense1.weight");
@@ -186,7 +212,8 @@ static void variables_are_left_out(void **state)
     struct choice c = { .left_out = "dense2.weight" };
     const struct copse_load_params params = { .choose = choose, .user = &c };
     struct copse_load_report r;
-    const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN), ARRAY("dense2.weight", F32, w1, 1, W1));
+    const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN),
+                                 ARRAY("dense2.weight", F32, w1, 1, W1));
     FAILS(COPSE_ERR_SHAPE, copse_trainer_load(n.t, path, NULL, &r), "dense2.weight");
     OK(copse_trainer_load(n.t, path, &params, &r));
     assert_int_equal(c.asked, 2); /* not about variables that the file lacks */
@@ -197,7 +224,8 @@ static void variables_are_left_out(void **state)
     has(n.w1, W1, w1);
     has(n.w2, W2, ones);
     c.left_out = NULL;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &params, &r), "'dense1.weight' and others are left out");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &params, &r),
+          "'dense1.weight' and others are left out");
     net_close(&n);
 }
 
@@ -210,8 +238,10 @@ static void training_goes_on_from_the_values(void **state)
     const struct copse_host_batch batch = { RIG_PAIR(IN, x, OUT, y), .count = 4 };
     struct copse_step_result before, after, trained;
     OK(copse_trainer_step(n.t, &batch));
-    OK(copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN),
-                                         ARRAY("dense2.weight", F32, w2, 2, HIDDEN, OUT)), NULL, NULL));
+    OK(copse_trainer_load(n.t,
+                          FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN),
+                                    ARRAY("dense2.weight", F32, w2, 2, HIDDEN, OUT)),
+                          NULL, NULL));
     OK(copse_trainer_result(n.t, true, &before)); /* results stay */
     OK(copse_trainer_evaluate(n.t, &batch, &after));
     OK(copse_trainer_step(n.t, &batch));
@@ -241,9 +271,12 @@ static void floats_are_converted_or_refused(void **state)
         w2_bf16[i] = copse__bf16_to_f32(bf16[i]);
     }
     struct net n = net_open(2);
-    const char *path = FILE_WITH(ARRAY("dense1.weight", F64, f64, 2, IN, HIDDEN), ARRAY("dense1.bias", F16, f16, 1, HIDDEN),
+    const char *path = FILE_WITH(ARRAY("dense1.weight", F64, f64, 2, IN, HIDDEN),
+                                 ARRAY("dense1.bias", F16, f16, 1, HIDDEN),
                                  ARRAY("dense2.weight", BF16, bf16, 2, HIDDEN, OUT));
-    FAILS(COPSE_ERR_SHAPE, copse_trainer_load(n.t, path, &(struct copse_load_params){ .is_exact = true }, &r), "F64");
+    FAILS(COPSE_ERR_SHAPE,
+          copse_trainer_load(n.t, path, &(struct copse_load_params){ .is_exact = true }, &r),
+          "F64");
     assert_int_equal(r.matched_count, 0);
     is_untouched(&n);
     OK(copse_trainer_load(n.t, path, NULL, &r));
@@ -251,7 +284,9 @@ static void floats_are_converted_or_refused(void **state)
     has(n.w1, W1, w1_rounded);
     has(n.b1, HIDDEN, bias_f16);
     has(n.w2, W2, w2_bf16);
-    FAILS(COPSE_ERR_NONFINITE, copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.bias", F64, too_large, 1, HIDDEN)), NULL, &r),
+    FAILS(COPSE_ERR_NONFINITE,
+          copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.bias", F64, too_large, 1, HIDDEN)), NULL,
+                             &r),
           "infinite at element 1 as an F32");
     has(n.b1, HIDDEN, bias_f16);
     net_close(&n);
@@ -266,30 +301,42 @@ static void what_does_not_fit_is_refused_and_nothing_changes(void **state)
     const int64_t longs[2] = { 0 };
     const uint16_t halves[W1] = { 0 };
     struct net n = net_open(2);
-#define REFUSED(code, word, ...)                                                                                   \
-    do {                                                                                                           \
-        FAILS(code, copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN), __VA_ARGS__), \
-                                       NULL, NULL), word);                                                         \
-        is_untouched(&n);                                                                                          \
+#define REFUSED(code, word, ...)                                                               \
+    do {                                                                                       \
+        FAILS(code,                                                                            \
+              copse_trainer_load(                                                              \
+                  n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN), __VA_ARGS__), \
+                  NULL, NULL),                                                                 \
+              word);                                                                           \
+        is_untouched(&n);                                                                      \
     } while (0)
-    REFUSED(COPSE_ERR_SHAPE, "'dense1.bias' is F32 [5], the variable is F32 [4]", ARRAY("dense1.bias", F32, w1, 1, 5));
+    REFUSED(COPSE_ERR_SHAPE, "'dense1.bias' is F32 [5], the variable is F32 [4]",
+            ARRAY("dense1.bias", F32, w1, 1, 5));
     REFUSED(COPSE_ERR_SHAPE, "F32 [2, 4]", ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
-    REFUSED(COPSE_ERR_SHAPE, "transposed it would fit", ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
+    REFUSED(COPSE_ERR_SHAPE, "transposed it would fit",
+            ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
     REFUSED(COPSE_ERR_SHAPE, "F32 [8]", ARRAY("dense2.weight", F32, w2, 1, W2));
-    REFUSED(COPSE_ERR_SHAPE, "'dense2.weight' is I32, the variable is F32", ARRAY("dense2.weight", I32, ints, 2, HIDDEN, OUT));
+    REFUSED(COPSE_ERR_SHAPE, "'dense2.weight' is I32, the variable is F32",
+            ARRAY("dense2.weight", I32, ints, 2, HIDDEN, OUT));
     REFUSED(COPSE_ERR_SHAPE, "U16", ARRAY("dense2.weight", U16, halves, 2, HIDDEN, OUT));
-    REFUSED(COPSE_ERR_SHAPE, "'count' is I64, the variable is I32", ARRAY("count", I64, longs, 1, 2));
+    REFUSED(COPSE_ERR_SHAPE, "'count' is I64, the variable is I32",
+            ARRAY("count", I64, longs, 1, 2));
     REFUSED(COPSE_ERR_SHAPE, "'count' is F32, the variable is I32", ARRAY("count", F32, w1, 1, 2));
-    REFUSED(COPSE_ERR_NONFINITE, "NaN at element 2", ARRAY("dense1.bias", F32, nan_bias, 1, HIDDEN));
+    REFUSED(COPSE_ERR_NONFINITE, "NaN at element 2",
+            ARRAY("dense1.bias", F32, nan_bias, 1, HIDDEN));
 #undef REFUSED
-    const struct copse_load_params all = { .needs_all = true }, wrong = { .layout = (copse_weight_layout)9 };
+    const struct copse_load_params all = { .needs_all = true },
+                                   wrong = { .layout = (copse_weight_layout)9 };
     const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN));
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &all, NULL), "lacks 'dense1.bias' and others");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &all, NULL),
+          "lacks 'dense1.bias' and others");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, &wrong, NULL), "layout 9");
     path = FILE_WITH(ARRAY("linear.weight", F32, w1, 2, IN, HIDDEN));
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "it has 'linear.weight', the variables are 'dense1.weight'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL),
+          "it has 'linear.weight', the variables are 'dense1.weight'");
     FAILS(COPSE_ERR_IO, copse_trainer_load(n.t, temp_path("none"), NULL, NULL), "none");
-    FAILS(COPSE_ERR_FORMAT, copse_trainer_load(n.t, temp_text("bad", "no safetensors"), NULL, NULL), "bad");
+    FAILS(COPSE_ERR_FORMAT, copse_trainer_load(n.t, temp_text("bad", "no safetensors"), NULL, NULL),
+          "bad");
     is_untouched(&n);
     net_close(&n);
 }
@@ -308,7 +355,8 @@ static void transposed_matrices_are_loaded_when_asked_for(void **state)
             turned2[o * HIDDEN + i] = w2[i * OUT + o];
     const struct copse_named_array arrays[] = { ARRAY("dense1.weight", F32, turned1, 2, HIDDEN, IN),
                                                 ARRAY("dense1.bias", F32, bias, 1, HIDDEN),
-                                                ARRAY("dense2.weight", F32, turned2, 2, OUT, HIDDEN) };
+                                                ARRAY("dense2.weight", F32, turned2, 2, OUT,
+                                                      HIDDEN) };
     const struct copse_load_params torch = { .layout = COPSE_LAYOUT_TORCH };
     struct net n = net_open(2);
     const char *path = file_with(arrays, 3, NULL);
@@ -318,7 +366,9 @@ static void transposed_matrices_are_loaded_when_asked_for(void **state)
     has(n.w1, W1, w1);
     has(n.b1, HIDDEN, bias);
     has(n.w2, W2, w2);
-    FAILS(COPSE_ERR_SHAPE, copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN)), &torch, NULL),
+    FAILS(COPSE_ERR_SHAPE,
+          copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN)), &torch,
+                             NULL),
           "without that it would fit");
     net_close(&n);
 }
@@ -330,10 +380,12 @@ static void files_of_pytorch_need_a_layout(void **state)
     const struct copse_named_array matrix[] = { ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN) };
     const struct copse_named_array vector[] = { ARRAY("dense1.bias", F32, bias, 1, HIDDEN) };
     struct net n = net_open(1);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, file_with(matrix, 1, &pt), NULL, NULL), "\"pt\"");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, file_with(matrix, 1, &pt), NULL, NULL),
+          "\"pt\"");
     is_untouched(&n);
     OK(copse_trainer_load(n.t, file_with(vector, 1, &pt), NULL, NULL));
-    OK(copse_trainer_load(n.t, file_with(matrix, 1, &pt), &(struct copse_load_params){ .layout = COPSE_LAYOUT_COPSE }, NULL));
+    OK(copse_trainer_load(n.t, file_with(matrix, 1, &pt),
+                          &(struct copse_load_params){ .layout = COPSE_LAYOUT_COPSE }, NULL));
     has(n.w1, W1, w1);
     net_close(&n);
 }
@@ -345,14 +397,16 @@ static void embeddings_are_not_transposed(void **state)
     copse_strategy *st = NULL;
     OK(copse_mirrored_create(ctx, rig_devices, 1, NULL, &st));
     struct net n = net_on(st);
-    copse_variable *embedding = make(st, "net/embedding1.weight", COPSE_SHAPE(3, 3), COPSE_F32, false);
+    copse_variable *embedding =
+        make(st, "net/embedding1.weight", COPSE_SHAPE(3, 3), COPSE_F32, false);
     copse_variable *square = make(st, "dense3.weight", COPSE_SHAPE(3, 3), COPSE_F32, false);
     float turned[9], nine[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     for (int i = 0; i < 9; i++)
         turned[i] = nine[i % 3 * 3 + i / 3];
     net_train(&n);
-    OK(copse_trainer_load(n.t, FILE_WITH(ARRAY("net/embedding1.weight", F32, nine, 2, 3, 3),
-                                         ARRAY("dense3.weight", F32, nine, 2, 3, 3)),
+    OK(copse_trainer_load(n.t,
+                          FILE_WITH(ARRAY("net/embedding1.weight", F32, nine, 2, 3, 3),
+                                    ARRAY("dense3.weight", F32, nine, 2, 3, 3)),
                           &(struct copse_load_params){ .layout = COPSE_LAYOUT_TORCH }, NULL));
     has(embedding, 9, nine);
     has(square, 9, turned);
@@ -367,20 +421,23 @@ static void every_strategy_loads(void **state)
     const char *const twice[2] = { "host:0", "host:0" };
     copse_strategy *list[4] = { NULL };
     OK(copse_one_device_create(ctx, rig_devices[1], NULL, &list[0]));
-    OK(copse_accelerator_create(ctx, twice, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &list[1]));
+    OK(copse_accelerator_create(
+        ctx, twice, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &list[1]));
     OK(copse_parameter_server_create(ctx, NULL, twice, 2, NULL, &list[2]));
     OK(copse_collective_create(ctx, NULL, twice, 2, NULL, &list[3]));
     for (int i = 0; i < 4; i++) {
         struct net n = net_on(list[i]);
         net_train(&n);
-        OK(copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN)), NULL, NULL));
+        OK(copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN)), NULL,
+                              NULL));
         has(n.w1, W1, w1);
         has(n.b1, HIDDEN, ones);
         net_close(&n);
     }
 }
 
-static copse_status part_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status part_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     (void)in;
     return copse_mean(g, user, NULL, 0, false, loss);
@@ -397,16 +454,24 @@ static void parts_are_loaded_from_one_array(void **state)
     size_t count = 0;
     float turned[W1], got[W1];
     OK(copse_mirrored_create(ctx, rig_devices, 1, NULL, &st));
-    OK(copse_partitioned_create(st, &(struct copse_variable_params){ .name = "big", .shape = COPSE_SHAPE(HIDDEN, IN) }, 2, &parts));
+    OK(copse_partitioned_create(
+        st, &(struct copse_variable_params){ .name = "big", .shape = COPSE_SHAPE(HIDDEN, IN) }, 2,
+        &parts));
     copse_partitioned_parts(parts, &list, &count);
     assert_int_equal(count, 2);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = part_loss, .user = copse_variable_tensor(list[0]) }, &t));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = part_loss, .user = copse_variable_tensor(list[0]) },
+        &t));
     for (int torch = 0; torch < 2; torch++) {
         for (int i = 0; i < W1; i++)
             turned[i] = torch ? w1[i % IN * HIDDEN + i / IN] : w1[i];
-        OK(copse_trainer_load(t, torch ? FILE_WITH(ARRAY("big", F32, w1, 2, IN, HIDDEN))
-                                       : FILE_WITH(ARRAY("big", F32, w1, 2, HIDDEN, IN)),
-                              &(struct copse_load_params){ .layout = torch ? COPSE_LAYOUT_TORCH : COPSE_LAYOUT_AUTO }, NULL));
+        OK(copse_trainer_load(
+            t,
+            torch ? FILE_WITH(ARRAY("big", F32, w1, 2, IN, HIDDEN))
+                  : FILE_WITH(ARRAY("big", F32, w1, 2, HIDDEN, IN)),
+            &(struct copse_load_params){ .layout = torch ? COPSE_LAYOUT_TORCH : COPSE_LAYOUT_AUTO },
+            NULL));
         OK(copse_variable_read(list[0], 0, got));
         OK(copse_variable_read(list[1], 0, got + W1 / 2));
         assert_memory_equal(got, turned, sizeof got);
@@ -424,7 +489,8 @@ static void gathered_micro_batches_are_refused(void **state)
     copse_strategy *st = NULL;
     OK(copse_mirrored_create(ctx, rig_devices, 1, NULL, &st));
     struct net n = net_on(st);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = net_loss, .user = &n, .accumulate = 2 }, &n.t));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = net_loss, .user = &n, .accumulate = 2 }, &n.t));
     OK(copse_trainer_step(n.t, &batch));
     const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN));
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "gathered");

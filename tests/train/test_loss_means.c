@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Means over the weights of examples: several replicas with unequal shards take the step of one replica with the whole
-   batch. */
+/* Means over the weights of examples: several replicas with unequal shards take the step of one
+   replica with the whole batch. */
 #include "copse/ops/losses.h"
 #include "tests/rig/step_rig.h"
 
@@ -25,13 +25,15 @@ static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, c
     COPSE_TRY(copse_cast(g, labels, COPSE_I32, &labels));
     COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(m->w), false, false, &logits));
     if (m->class_weights)
-        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(CLASSES), m->class_weights, &p.class_weights));
+        COPSE_TRY(
+            copse_constant(g, COPSE_F32, COPSE_SHAPE(CLASSES), m->class_weights, &p.class_weights));
     return copse_cross_entropy(g, logits, labels, &p, loss);
 }
 
 static double step_of(size_t replicas, const struct model *like, size_t rows, float *after)
 {
-    static const float start[CLASSES * CLASSES] = { 0.5f, -0.25f, 0.125f, 1, -1, 0.5f, -0.75f, 0.25f, 1 };
+    static const float start[CLASSES * CLASSES] = { 0.5f, -0.25f, 0.125f, 1, -1,
+                                                    0.5f, -0.75f, 0.25f,  1 };
     static float x[ROWS * CLASSES];
     for (int i = 0; i < ROWS * CLASSES; i++)
         x[i] = i % CLASSES == 0 ? (float)(i / CLASSES % 3) : sinf((float)(i * i));
@@ -42,8 +44,8 @@ static double step_of(size_t replicas, const struct model *like, size_t rows, fl
     m.w = rig_variable(st, "w", COPSE_SHAPE(CLASSES, CLASSES), start);
     OK(copse_trainer_create(
         st,
-        &(struct copse_trainer_params){ .loss = loss_of, .user = &m,
-                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+        &(struct copse_trainer_params){
+            .loss = loss_of, .user = &m, .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
         &t));
     OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(CLASSES, x), .count = rows }));
     OK(copse_trainer_result(t, true, &r));
@@ -72,19 +74,23 @@ static void means_are_over_the_weights_of_the_global_batch(void **state)
     static const float weights[] = { 0.125f, 3, 1 };
     (void)state;
     replicas_take_the_step_of_one(&(struct model){ .class_weights = weights });
-    replicas_take_the_step_of_one(
-        &(struct model){ .class_weights = weights, .params = { .label_smoothing = 0.25f, .ignores = true, .ignored_label = 1 } });
+    replicas_take_the_step_of_one(&(struct model){
+        .class_weights = weights,
+        .params = { .label_smoothing = 0.25f, .ignores = true, .ignored_label = 1 } });
 }
 
 static void ignored_examples_count_nothing_on_any_replica(void **state)
 {
     (void)state;
-    replicas_take_the_step_of_one(&(struct model){ .params = { .ignores = true, .ignored_label = 0 } });
+    replicas_take_the_step_of_one(
+        &(struct model){ .params = { .ignores = true, .ignored_label = 0 } });
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(means_are_over_the_weights_of_the_global_batch),
-                                        cmocka_unit_test(ignored_examples_count_nothing_on_any_replica) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_are_over_the_weights_of_the_global_batch),
+        cmocka_unit_test(ignored_examples_count_nothing_on_any_replica)
+    };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

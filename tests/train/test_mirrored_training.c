@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Training with a mirrored strategy: sums of the replicas' gradients, equal components, batches that
-   do not come out even. */
+/* Training with a mirrored strategy: sums of the replicas' gradients, equal components, batches
+   that do not come out even. */
 #include "tests/rig/step_rig.h"
 
 /* (w - 1)^2 on every replica, whatever its examples. */
@@ -21,14 +21,13 @@ static void mir_4(void **state)
         copse_variable *w = rig_scalar(st, "w", 0.0f);
         const struct copse_host_batch rows = rig_rows(n); /* one each */
         copse_trainer *t;
-        OK(copse_trainer_create(
-            st,
-            &(struct copse_trainer_params){ .loss = parabola,
-                                            .user = &w,
-                                            .reduction = COPSE_LOSS_SUM,
-                                            .optimizer = { .kind = COPSE_SGD,
-                                                           .learning_rate = 0.2f } },
-            &t));
+        OK(copse_trainer_create(st,
+                                &(struct copse_trainer_params){
+                                    .loss = parabola,
+                                    .user = &w,
+                                    .reduction = COPSE_LOSS_SUM,
+                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f } },
+                                &t));
         OK(copse_trainer_step(t, &rows));
         for (uint32_t k = 0; k < n; k++)
             rig_near((double)rig_value(w, k), 0.4 * (double)n, 1e-6 * (double)n);
@@ -58,16 +57,16 @@ static void mir_5(void **state)
     for (int i = 0; i < WIDE; i++)
         values[i] = 0.01f * (float)(i % 37) - 0.2f;
     for (size_t n = 2; n <= 5; n++) {
-        copse_strategy *st = rig_strategy(n, &(struct copse_strategy_params){ .bucket_bytes = 512 });
+        copse_strategy *st =
+            rig_strategy(n, &(struct copse_strategy_params){ .bucket_bytes = 512 });
         copse_variable *v[2] = { rig_variable(st, "w", COPSE_SHAPE(WIDE), values),
                                  rig_variable(st, "b", COPSE_SHAPE(WIDE), values) };
         copse_trainer *t;
-        OK(copse_trainer_create(st,
-                                &(struct copse_trainer_params){ .loss = curve,
-                                                                .user = v },
+        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v },
                                 &t));
         for (size_t step = 1; step <= 8; step++) {
-            const struct copse_host_batch rows = rig_rows(1 + step % 6); /* empty shares among them */
+            /* empty shares among them */
+            const struct copse_host_batch rows = rig_rows(1 + step % 6);
             OK(copse_trainer_step(t, &rows));
             for (int i = 0; i < 2; i++) {
                 OK(copse_variable_read(v[i], 0, a));
@@ -97,14 +96,10 @@ static void mir_6(void **state)
     copse_status s;
     bool is_used[ELEMENTS] = { false };
     size_t steps = 0, used = 0;
-    OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = curve,
-                                                            .user = v },
-                            &t));
-    OK(copse_dataset_create(ctx,
-                            &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { ELEMENTS, 1 }, x },
-                            NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE },
-                            &data));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v }, &t));
+    OK(copse_dataset_create(
+        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { ELEMENTS, 1 }, x }, NULL,
+        &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
     OK(copse_batches_create(
         data, &(struct copse_batches_params){ .batch = REPLICAS, .drop_last = true }, &batches));
     while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {

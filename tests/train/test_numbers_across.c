@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainers, train steps, the single-loss step and the monitor: every public function that returns a number gives the
-   same on several workers as in one process. test_value_numbers_across.c has the other functions. Parameter servers are
-   left out: their workers do not keep step. */
+/* Trainers, train steps, the single-loss step and the monitor: every public function that returns a
+   number gives the same on several workers as in one process. test_value_numbers_across.c has the
+   other functions. Parameter servers are left out: their workers do not keep step. */
 #include "copse/compat/gradients.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
-#include "copse/ops.h"
 #include "copse/loop/step.h"
+#include "copse/ops.h"
 #include "tests/rig/numbers_rig.h"
 
 /* ---- a trainer ---- */
@@ -20,7 +20,8 @@ struct model {
 };
 
 /* |x w + b - y|^2, as a mean or a sum; reports of every kind. */
-static copse_status losses(copse_graph *g, const copse_batch *in, struct model *m, copse_tensor **loss)
+static copse_status losses(copse_graph *g, const copse_batch *in, struct model *m,
+                           copse_tensor **loss)
 {
     copse_tensor *p, *three, *peak, *mean, *variance;
     COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false, &p));
@@ -32,7 +33,8 @@ static copse_status losses(copse_graph *g, const copse_batch *in, struct model *
     COPSE_TRY(copse_sync_moments(g, rig_x(in), NULL, 0, &mean, &variance));
     COPSE_TRY(copse_reshape(g, mean, COPSE_SCALAR, &mean));
     COPSE_TRY(copse_reshape(g, variance, COPSE_SCALAR, &variance));
-    COPSE_TRY(m->is_sum ? copse_sum(g, p, NULL, 0, false, loss) : copse_mean(g, p, NULL, 0, false, loss));
+    COPSE_TRY(m->is_sum ? copse_sum(g, p, NULL, 0, false, loss)
+                        : copse_mean(g, p, NULL, 0, false, loss));
     COPSE_TRY(copse_report(g, "peak", peak));
     COPSE_TRY(copse_report(g, "three", three));
     COPSE_TRY(copse_report(g, "mean", mean));
@@ -53,18 +55,25 @@ static copse_status make_model(copse_strategy *st, bool is_sum, struct model *m)
     static const float start[] = { 0.5f, -1.25f, 2 };
     *m = (struct model){ .is_sum = is_sum };
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = is_sum ? "w of sum" : "w", .shape = COPSE_SHAPE(WIDTH, 1),
-                                             .values = start }, &m->w));
-    return copse_variable_create(
-        st, &(struct copse_variable_params){ .name = is_sum ? "b of sum" : "b", .shape = COPSE_SHAPE(1),
-                                             .values = start }, &m->b);
+        st,
+        &(struct copse_variable_params){
+            .name = is_sum ? "w of sum" : "w", .shape = COPSE_SHAPE(WIDTH, 1), .values = start },
+        &m->w));
+    return copse_variable_create(st,
+                                 &(struct copse_variable_params){ .name = is_sum ? "b of sum" : "b",
+                                                                  .shape = COPSE_SHAPE(1),
+                                                                  .values = start },
+                                 &m->b);
 }
 
 static struct copse_trainer_params trainer_of(struct model *m)
 {
     return (struct copse_trainer_params){
-        .loss = loss_of, .user = m,
-        .reduction = m->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN, .variables = &m->w, .variable_count = 2,
+        .loss = loss_of,
+        .user = m,
+        .reduction = m->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
+        .variables = &m->w,
+        .variable_count = 2,
         .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f },
     };
 }
@@ -78,7 +87,8 @@ static void put_result(struct numbers *n, const struct copse_step_result *r)
         put(n, r->reports[i]);
 }
 
-static copse_status put_replicas(copse_trainer *t, copse_strategy *st, struct numbers *n, uint32_t reports)
+static copse_status put_replicas(copse_trainer *t, copse_strategy *st, struct numbers *n,
+                                 uint32_t reports)
 {
     for (uint32_t r = 0; r < copse_strategy_replicas(st); r++) {
         const uint32_t rank = copse_strategy_first_rank(st) + r;
@@ -92,9 +102,10 @@ static copse_status put_replicas(copse_trainer *t, copse_strategy *st, struct nu
     return COPSE_OK;
 }
 
-/* Steps of an even batch, an uneven one and one of a single example, in which replicas have none; an update of two
-   micro-batches, and one that is flushed. */
-static copse_status train(copse_trainer *t, copse_strategy *st, struct numbers *n, bool is_gathering)
+/* Steps of an even batch, an uneven one and one of a single example, in which replicas have none;
+   an update of two micro-batches, and one that is flushed. */
+static copse_status train(copse_trainer *t, copse_strategy *st, struct numbers *n,
+                          bool is_gathering)
 {
     static const size_t counts[] = { 16, 7, 1, 9 };
     struct copse_step_result r;
@@ -128,8 +139,8 @@ static copse_status put_shares(const copse_trainer *t, struct numbers *n)
     return COPSE_OK;
 }
 
-static copse_status put_gradients(const copse_trainer *t, copse_strategy *st, const copse_variable *v,
-                                  struct numbers *n)
+static copse_status put_gradients(const copse_trainer *t, copse_strategy *st,
+                                  const copse_variable *v, struct numbers *n)
 {
     for (uint32_t r = 0; r < copse_strategy_replicas(st); r++) {
         struct copse_gradient_summary own;
@@ -175,7 +186,8 @@ static copse_status gathering_numbers(copse_strategy *st, struct numbers *n)
     return train_both(st, n, true);
 }
 
-static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *list)
+static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
+                              struct copse_losses *list)
 {
     list->names[0] = "distance";
     list->count = 1;
@@ -192,12 +204,15 @@ static copse_status train_step_numbers(copse_strategy *st, struct numbers *n)
     struct model m;
     copse_train_step *ts;
     COPSE_TRY(make_model(st, false, &m));
-    COPSE_TRY(copse_train_step_create(
-        st,
-        &(struct copse_train_step_params){ .losses = losses_of, .user = &m, .variables = &m.w,
-                                           .variable_count = 1,
-                                           .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
-        &ts));
+    COPSE_TRY(
+        copse_train_step_create(st,
+                                &(struct copse_train_step_params){
+                                    .losses = losses_of,
+                                    .user = &m,
+                                    .variables = &m.w,
+                                    .variable_count = 1,
+                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                &ts));
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < 3 && !s; i++) {
         const struct copse_host_batch batch = rows(i, 11);
@@ -235,8 +250,8 @@ static copse_status single_data(void *user, copse_strategy *st, copse_dataset **
     return labelled_rows(out);
 }
 
-static copse_status put_outputs(copse_step *step, struct numbers *n, const struct copse_output_params *wanted,
-                                size_t count)
+static copse_status put_outputs(copse_step *step, struct numbers *n,
+                                const struct copse_output_params *wanted, size_t count)
 {
     copse_outputs *outputs;
     COPSE_TRY(copse_step_outputs(step, &outputs));
@@ -252,18 +267,28 @@ static copse_status put_outputs(copse_step *step, struct numbers *n, const struc
 }
 
 static const struct copse_output_params wanted[3][7] = {
-    { { "loss", COPSE_OUTPUT_MEAN, 5 }, { "peak", COPSE_OUTPUT_MEAN, 0 }, { "three", COPSE_OUTPUT_MEAN, 1 },
-      { "mean", COPSE_OUTPUT_MEAN, 0 }, { "variance", COPSE_OUTPUT_MEAN, 0 }, { "all", COPSE_OUTPUT_MEAN, 0 },
+    { { "loss", COPSE_OUTPUT_MEAN, 5 },
+      { "peak", COPSE_OUTPUT_MEAN, 0 },
+      { "three", COPSE_OUTPUT_MEAN, 1 },
+      { "mean", COPSE_OUTPUT_MEAN, 0 },
+      { "variance", COPSE_OUTPUT_MEAN, 0 },
+      { "all", COPSE_OUTPUT_MEAN, 0 },
       { "all peaks", COPSE_OUTPUT_MEAN, 0 } },
-    { { "loss", COPSE_OUTPUT_SUM, 5 }, { "peak", COPSE_OUTPUT_SUM, 0 }, { "three", COPSE_OUTPUT_SUM, 1 },
-      { "mean", COPSE_OUTPUT_SUM, 0 }, { "variance", COPSE_OUTPUT_SUM, 0 }, { "all", COPSE_OUTPUT_SUM, 0 },
+    { { "loss", COPSE_OUTPUT_SUM, 5 },
+      { "peak", COPSE_OUTPUT_SUM, 0 },
+      { "three", COPSE_OUTPUT_SUM, 1 },
+      { "mean", COPSE_OUTPUT_SUM, 0 },
+      { "variance", COPSE_OUTPUT_SUM, 0 },
+      { "all", COPSE_OUTPUT_SUM, 0 },
       { "all peaks", COPSE_OUTPUT_SUM, 0 } },
-    { { "loss", COPSE_OUTPUT_NONE, 5 }, { "peak", COPSE_OUTPUT_NONE, 0 }, { "three", COPSE_OUTPUT_NONE, 1 } },
+    { { "loss", COPSE_OUTPUT_NONE, 5 },
+      { "peak", COPSE_OUTPUT_NONE, 0 },
+      { "three", COPSE_OUTPUT_NONE, 1 } },
 };
 
 /* Two iterations, one micro-batch each or two. */
-static copse_status run_single(struct single *u, struct numbers *n, const struct copse_output_params *list,
-                               size_t count)
+static copse_status run_single(struct single *u, struct numbers *n,
+                               const struct copse_output_params *list, size_t count)
 {
     copse_step *step;
     copse_monitor *monitor;
@@ -272,10 +297,13 @@ static copse_status run_single(struct single *u, struct numbers *n, const struct
     struct copse_position at;
     COPSE_TRY(copse_single_loss_step_create(
         u->ctx,
-        &(struct copse_single_loss_params){ .input = { .dataset = single_data, .user = u,
-                                                       .batches = { .batch = 8, .seed = 3 } },
-                                            .make = single_make, .make_user = u, .iterations_per_step = 2,
-                                            .outputs = list, .output_count = count },
+        &(struct copse_single_loss_params){
+            .input = { .dataset = single_data, .user = u, .batches = { .batch = 8, .seed = 3 } },
+            .make = single_make,
+            .make_user = u,
+            .iterations_per_step = 2,
+            .outputs = list,
+            .output_count = count },
         &step));
     copse_status s = put_outputs(step, n, list, count);
     if (!s)
@@ -315,11 +343,14 @@ static copse_status single_numbers(copse_strategy *st, struct numbers *n)
 /* ---- the table ---- */
 
 static const struct group groups[] = {
-    { "copse_trainer_result, _evaluate, _replica_result, _shares, _gradient, _steps; copse_report, copse_all_reduce, "
-      "copse_sync_moments in losses", trainer_numbers },
+    { "copse_trainer_result, _evaluate, _replica_result, _shares, _gradient, _steps; copse_report, "
+      "copse_all_reduce, "
+      "copse_sync_moments in losses",
+      trainer_numbers },
     { "copse_trainer_gathered, _flush, weighted shares", gathering_numbers },
     { "copse_train_step_run, copse_global_step", train_step_numbers },
-    { "copse_step_outputs, copse_outputs_get, copse_step_position, copse_monitor_run, _describe", single_numbers },
+    { "copse_step_outputs, copse_outputs_get, copse_step_position, copse_monitor_run, _describe",
+      single_numbers },
 };
 
 static void workers_return_the_numbers_of_one_process(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Mixed precision: products of a trainer's loss function read 16 bits, variables are f32. All strategies give the same
-   bits; f16 begins with a scale of the loss that is too large here, so its first step is skipped; a run goes on from a
-   checkpoint; a network with a hidden layer learns as it does in f32. */
+/* Mixed precision: products of a trainer's loss function read 16 bits, variables are f32. All
+   strategies give the same bits; f16 begins with a scale of the loss that is too large here, so its
+   first step is skipped; a run goes on from a checkpoint; a network with a hidden layer learns as
+   it does in f32. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,8 @@
 enum { STEPS = 5 };
 #define RATE 0x1p-25f
 
-/* Whole numbers that have more digits than both types of 16 bits; sums of the rounded ones are exact. */
+/* Whole numbers that have more digits than both types of 16 bits; sums of the rounded ones are
+   exact. */
 static float whole_x[SETS][ROWS * ALL];
 
 static void make_whole(void)
@@ -36,7 +38,8 @@ static void make_whole(void)
 }
 
 /* The sum over examples of x w. */
-static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user,
+                                 copse_tensor **loss)
 {
     const struct model *m = user;
     copse_tensor *w, *x, *y;
@@ -47,13 +50,19 @@ static copse_status product_loss(copse_graph *g, const copse_batch *in, void *us
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-static void start(const struct setup *s, copse_type precision, copse_strategy **st, struct model *m, copse_trainer **t)
+static void start(const struct setup *s, copse_type precision, copse_strategy **st, struct model *m,
+                  copse_trainer **t)
 {
     *st = make_strategy(s);
     OK(model_create(m, *st));
-    OK(copse_trainer_create(*st, &(struct copse_trainer_params){
-           .loss = product_loss, .user = m, .reduction = COPSE_LOSS_SUM, .precision = precision,
-           .optimizer = { .kind = COPSE_SGD, .learning_rate = RATE } }, t));
+    OK(copse_trainer_create(
+        *st,
+        &(struct copse_trainer_params){ .loss = product_loss,
+                                        .user = m,
+                                        .reduction = COPSE_LOSS_SUM,
+                                        .precision = precision,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = RATE } },
+        t));
 }
 
 static void stop(copse_strategy **st, copse_trainer **t)
@@ -76,8 +85,8 @@ static void train(copse_trainer *t, const char *name, copse_type precision, int 
         const bool is_skipped = precision == COPSE_F16 && r.step == 1;
         const float scale = precision != COPSE_F16 ? 0 : is_skipped ? 65536 : 32768;
         if (r.is_skipped != is_skipped || r.loss_scale != scale)
-            fail_msg("%s: step %llu has the scale %g, skipped: %d", name, (unsigned long long)r.step, (double)r.loss_scale,
-                     r.is_skipped);
+            fail_msg("%s: step %llu has the scale %g, skipped: %d", name,
+                     (unsigned long long)r.step, (double)r.loss_scale, r.is_skipped);
     }
 }
 
@@ -88,7 +97,8 @@ static float rounded(copse_type precision, float x)
                                      : x;
 }
 
-/* By the definition: gradients are sums of rounded rows; variables are f32 and change by less than 16 bits show. */
+/* By the definition: gradients are sums of rounded rows; variables are f32 and change by less than
+   16 bits show. */
 static void expected(copse_type precision, struct result *want)
 {
     for (int i = 0; i < ALL; i++) {
@@ -182,40 +192,53 @@ static copse_status net_loss(copse_graph *g, const copse_batch *in, void *user, 
     copse_tensor *x, *y, *h;
     COPSE_TRY(copse_input(in, "x", &x));
     COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_dense(g, x, copse_variable_tensor(n->w[0]), copse_variable_tensor(n->b[0]), COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, x, copse_variable_tensor(n->w[0]), copse_variable_tensor(n->b[0]),
+                          COPSE_RELU, &h));
     if (n->is_f32_outside)
         COPSE_TRY(copse_set_precision(g, COPSE_F32));
-    COPSE_TRY(copse_dense(g, h, copse_variable_tensor(n->w[1]), copse_variable_tensor(n->b[1]), COPSE_LINEAR, &h));
+    COPSE_TRY(copse_dense(g, h, copse_variable_tensor(n->w[1]), copse_variable_tensor(n->b[1]),
+                          COPSE_LINEAR, &h));
     return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
 }
 
 static void net_create(struct net *n, copse_strategy *st)
 {
     static const char *const names[] = { "w0", "w1", "b0", "b1" };
-    const copse_shape shapes[] = { COPSE_SHAPE(IN, HIDDEN), COPSE_SHAPE(HIDDEN, CLASSES), COPSE_SHAPE(HIDDEN),
-                                   COPSE_SHAPE(CLASSES) };
+    const copse_shape shapes[] = { COPSE_SHAPE(IN, HIDDEN), COPSE_SHAPE(HIDDEN, CLASSES),
+                                   COPSE_SHAPE(HIDDEN), COPSE_SHAPE(CLASSES) };
     float values[IN * HIDDEN];
     for (int k = 0; k < 4; k++) {
         for (int i = 0; i < IN * HIDDEN; i++)
             values[i] = k < 2 ? (float)((i * 53 + k) % 29 - 14) / 40.0f : 0.0f;
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = names[k], .shape = shapes[k],
-                                                                      .values = values }, k < 2 ? &n->w[k] : &n->b[k - 2]));
+        OK(copse_variable_create(st,
+                                 &(struct copse_variable_params){
+                                     .name = names[k], .shape = shapes[k], .values = values },
+                                 k < 2 ? &n->w[k] : &n->b[k - 2]));
     }
 }
 
 /* The losses of the first and the last step. */
-static void net_train(const char *const *ids, uint32_t count, copse_type precision, bool is_f32_outside, double losses[2])
+static void net_train(const char *const *ids, uint32_t count, copse_type precision,
+                      bool is_f32_outside, double losses[2])
 {
-    const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SHAPE(IN), net_x }, { "y", COPSE_I32, COPSE_SCALAR, net_y } };
-    const struct copse_host_batch batch = { .columns = columns, .column_count = 2, .count = EXAMPLES };
+    const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SHAPE(IN), net_x },
+                                            { "y", COPSE_I32, COPSE_SCALAR, net_y } };
+    const struct copse_host_batch batch = { .columns = columns,
+                                            .column_count = 2,
+                                            .count = EXAMPLES };
     float first[IN * HIDDEN], values[IN * HIDDEN];
     struct net n = { .is_f32_outside = is_f32_outside };
     copse_strategy *st;
     copse_trainer *t;
     OK(copse_mirrored_create(ctx, ids, count, NULL, &st));
     net_create(&n, st);
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = net_loss, .user = &n, .precision = precision,
-                                                                .optimizer = { .learning_rate = 0.02f } }, &t));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = net_loss,
+                                        .user = &n,
+                                        .precision = precision,
+                                        .optimizer = { .learning_rate = 0.02f } },
+        &t));
     for (int i = 0; i < LONG; i++) {
         struct copse_step_result r;
         OK(copse_trainer_step(t, &batch));
@@ -246,9 +269,11 @@ static void a_network_learns(void **state)
             const double digits = types[k] == COPSE_F16 ? 0x1p-11 : 0x1p-8;
             net_train(ids, count, types[k], false, is);
             net_train(ids, count, types[k], true, part);
-            if (is[0] == plain[0] || part[0] == is[0] || fabs(is[0] - plain[0]) > 4 * digits || is[1] > plain[1] + 16 * digits)
-                fail_msg("%s of %u: losses %.7g and %.7g, in f32 %.7g and %.7g; the second layer in f32: %.7g", ids[0], count,
-                         is[0], is[1], plain[0], plain[1], part[0]);
+            if (is[0] == plain[0] || part[0] == is[0] || fabs(is[0] - plain[0]) > 4 * digits ||
+                is[1] > plain[1] + 16 * digits)
+                fail_msg("%s of %u: losses %.7g and %.7g, in f32 %.7g and %.7g; the second layer "
+                         "in f32: %.7g",
+                         ids[0], count, is[0], is[1], plain[0], plain[1], part[0]);
         }
     }
 }
@@ -262,14 +287,20 @@ static void settings_are_checked(void **state)
     (void)state;
     OK(model_create(&m, st));
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
-        const struct copse_trainer_params p = { .loss = product_loss, .user = &m, .precision = wrong[i] };
+        const struct copse_trainer_params p = { .loss = product_loss,
+                                                .user = &m,
+                                                .precision = wrong[i] };
         assert_int_equal(copse_trainer_create(st, &p, &t), COPSE_ERR_ARGUMENT);
         assert_non_null(strstr(copse_last_error(), "trainer: precision is element type"));
     }
     /* A scale that is given stays. */
-    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = product_loss, .user = &m, .precision = COPSE_F16,
-                                                                .reduction = COPSE_LOSS_SUM,
-                                                                .optimizer = { .loss_scale = 8.0f } }, &t));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = product_loss,
+                                                            .user = &m,
+                                                            .precision = COPSE_F16,
+                                                            .reduction = COPSE_LOSS_SUM,
+                                                            .optimizer = { .loss_scale = 8.0f } },
+                            &t));
     struct copse_step_result r;
     OK(step(t, whole_x[0], ROWS));
     OK(copse_trainer_result(t, true, &r));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_trainer_predict: the values are those of the function, in row order, under every strategy and split; it trains
-   nothing, allocates nothing when repeated, and refuses what it cannot compute. */
+/* copse_trainer_predict: the values are those of the function, in row order, under every strategy
+   and split; it trains nothing, allocates nothing when repeated, and refuses what it cannot
+   compute. */
 #include "tests/rig/step_rig.h"
 
 #include "copse/distribute/accelerator.h"
@@ -52,7 +53,8 @@ static void fixture_close(struct fixture *f)
 /* Only the features: a prediction has no labels. */
 static struct copse_host_batch rows_of(const struct fixture *f, size_t first, size_t count)
 {
-    return rig_kept((struct copse_host_batch){ RIG_X(MODEL_IN, f->x + first * MODEL_IN), .count = count });
+    return rig_kept(
+        (struct copse_host_batch){ RIG_X(MODEL_IN, f->x + first * MODEL_IN), .count = count });
 }
 
 static struct copse_host_batch labelled(const struct fixture *f, size_t count)
@@ -106,7 +108,8 @@ static void predict_and_check(struct fixture *f, size_t first, size_t count)
     const struct copse_host_batch batch = rows_of(f, first, count);
     for (size_t i = 0; i < count * MODEL_CLASSES; i++)
         values[i] = NAN;
-    OK(copse_trainer_predict(f->t, logits, f, &batch, values, count * MODEL_CLASSES * sizeof *values));
+    OK(copse_trainer_predict(f->t, logits, f, &batch, values,
+                             count * MODEL_CLASSES * sizeof *values));
     check_logits(f, first, count, values);
 }
 
@@ -142,7 +145,8 @@ static void every_strategy_predicts(void **state)
     const char *const twice[2] = { "host:0", "host:0" };
     copse_strategy *list[5] = { NULL };
     OK(copse_one_device_create(ctx, rig_devices[2], NULL, &list[0]));
-    OK(copse_accelerator_create(ctx, twice, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &list[1]));
+    OK(copse_accelerator_create(
+        ctx, twice, 2, &(struct copse_accelerator_params){ .steps_per_run = 2 }, &list[1]));
     OK(copse_parameter_server_create(ctx, NULL, twice, 2, NULL, &list[2]));
     OK(copse_collective_create(ctx, NULL, twice, 2, NULL, &list[3]));
     OK(copse_mirrored_create(ctx, rig_devices, 5, NULL, &list[4]));
@@ -184,7 +188,8 @@ static void repeated_call_allocates_nothing_and_records_once(void **state)
         predict_and_check(f, 0, 40);
         predict_and_check(f, 0, 7);
     }
-    assert_int_equal(f->calls, 2 * 3); /* two sizes on three replicas; 40 = 14 + 13 + 13, 7 = 3 + 2 + 2 */
+    /* two sizes on three replicas; 40 = 14 + 13 + 13, 7 = 3 + 2 + 2 */
+    assert_int_equal(f->calls, 2 * 3);
     copse_context_memory(ctx, &before);
     for (int i = 0; i < 10; i++) {
         predict_and_check(f, 0, 40);
@@ -217,7 +222,8 @@ static void prediction_changes_no_bit_of_the_training(void **state)
     (void)state;
     float got[2][MODEL_IN * 32];
     for (int with = 0; with < 2; with++) {
-        struct fixture *f = fixture_on(mirrored(3), &(struct copse_trainer_params){ .accumulate = 2 });
+        struct fixture *f =
+            fixture_on(mirrored(3), &(struct copse_trainer_params){ .accumulate = 2 });
         const struct copse_host_batch batch = labelled(f, 50);
         for (int i = 0; i < 8; i++) {
             OK(copse_trainer_step(f->t, &batch));
@@ -251,7 +257,8 @@ static copse_status dropped(copse_graph *g, const copse_batch *in, void *user, c
     return copse_dropout(g, *y, 0.5f, true, y);
 }
 
-/* Ops that read the words of a training step compute: dropout keeps half of the numbers, times 2. */
+/* Ops that read the words of a training step compute: dropout keeps half of the numbers, times
+   2. */
 static void functions_may_draw_random_numbers(void **state)
 {
     (void)state;
@@ -276,10 +283,12 @@ static void integers_and_inputs_are_results_too(void **state)
     int32_t guess[33];
     float values[33 * MODEL_CLASSES], copy[33 * MODEL_IN];
     OK(copse_trainer_predict(f->t, logits, f, &batch, values, sizeof values));
-    OK(copse_trainer_predict(f->t, classes, f, &batch, guess, sizeof guess)); /* another recording */
+    /* another recording */
+    OK(copse_trainer_predict(f->t, classes, f, &batch, guess, sizeof guess));
     for (int row = 0; row < 33; row++)
         for (int c = 0; c < MODEL_CLASSES; c++)
-            assert_true(values[row * MODEL_CLASSES + guess[row]] >= values[row * MODEL_CLASSES + c]);
+            assert_true(values[row * MODEL_CLASSES + guess[row]] >=
+                        values[row * MODEL_CLASSES + c]);
     OK(copse_trainer_predict(f->t, itself, NULL, &batch, copy, sizeof copy));
     assert_memory_equal(copy, f->x, sizeof copy);
     fixture_close(f);
@@ -324,21 +333,30 @@ static void wrong_use_is_refused_and_changes_nothing(void **state)
 {
     (void)state;
     struct fixture *f = fixture_on(mirrored(2), NULL);
-    const struct copse_host_batch batch = rows_of(f, 0, 12), none = { .columns = batch.columns, .column_count = 1 };
+    const struct copse_host_batch batch = rows_of(f, 0, 12),
+                                  none = { .columns = batch.columns, .column_count = 1 };
     const uint8_t small[12] = { 0 };
-    const struct copse_host_batch bytes = { COPSE_COLUMNS({ "x", COPSE_U8, COPSE_SCALAR, small }), .count = 12 };
+    const struct copse_host_batch bytes = { COPSE_COLUMNS({ "x", COPSE_U8, COPSE_SCALAR, small }),
+                                            .count = 12 };
     float values[12 * MODEL_CLASSES];
     const size_t room = sizeof values;
     memset(values, 0x5a, sizeof values);
     FAILS(COPSE_ERR_SHAPE, copse_trainer_predict(f->t, logits, f, &batch, values, room - 4), "240");
-    FAILS(COPSE_ERR_SHAPE, copse_trainer_predict(f->t, logits, f, &batch, values, room + 4), "12 rows of 20 bytes");
-    FAILS(COPSE_ERR_SHAPE, copse_trainer_predict(f->t, total, f, &batch, values, room), "first axis");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_trainer_predict(f->t, summed, f, &batch, values, room), "all_reduce");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_trainer_predict(f->t, itself, NULL, &bytes, values, room), "u8");
+    FAILS(COPSE_ERR_SHAPE, copse_trainer_predict(f->t, logits, f, &batch, values, room + 4),
+          "12 rows of 20 bytes");
+    FAILS(COPSE_ERR_SHAPE, copse_trainer_predict(f->t, total, f, &batch, values, room),
+          "first axis");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_trainer_predict(f->t, summed, f, &batch, values, room),
+          "all_reduce");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_trainer_predict(f->t, itself, NULL, &bytes, values, room),
+          "u8");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_predict(f->t, labels, f, &batch, values, room), "'y'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_predict(f->t, no_result, f, &batch, values, room), "set no");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_predict(f->t, logits, f, &none, values, room), "1 to 2^32-1");
-    FAILS(COPSE_ERR_CONTEXT, copse_trainer_predict(f->t, nested, f, &batch, values, room), "copse_trainer_predict");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_predict(f->t, no_result, f, &batch, values, room),
+          "set no");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_predict(f->t, logits, f, &none, values, room),
+          "1 to 2^32-1");
+    FAILS(COPSE_ERR_CONTEXT, copse_trainer_predict(f->t, nested, f, &batch, values, room),
+          "copse_trainer_predict");
     for (size_t i = 0; i < sizeof values; i++)
         assert_int_equal(((unsigned char *)values)[i], 0x5a);
     predict_and_check(f, 0, 12);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches that are uploaded ahead of their steps: the same bits as without, on every device and mixture, with
-   micro-batches, smaller batches and evaluations in between; what is fed and kept; steps and checkpoints. */
+/* Batches that are uploaded ahead of their steps: the same bits as without, on every device and
+   mixture, with micro-batches, smaller batches and evaluations in between; what is fed and kept;
+   steps and checkpoints. */
 #include "copse/loop/feed.h"
 
 #include "tests/rig/step_rig.h"
@@ -80,9 +81,9 @@ static void job_close(struct job *j)
 static struct copse_host_batch batch_at(uint32_t i)
 {
     const uint32_t first = i * 7 % (MODEL_ROWS - BATCH + 1);
-    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
-                                      .count = i % 5 == 4 ? SMALL : BATCH, .first = first,
-                                      .epoch = i / 5 });
+    return rig_kept((struct copse_host_batch){
+        RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
+        .count = i % 5 == 4 ? SMALL : BATCH, .first = first, .epoch = i / 5 });
 }
 
 static void feed_one(struct job *j)
@@ -160,7 +161,8 @@ static void train(const struct job_params *p, struct record *r)
     job_open(&j, p);
     for (uint32_t i = 0; i < TOTAL; i++) {
         train_one(&j, p, i);
-        if (i % 6 == 4 && p->how != IN_RUN) { /* between what is fed and its step, and within one of three parts */
+        /* between what is fed and its step, and within one of three parts */
+        if (i % 6 == 4 && p->how != IN_RUN) {
             const struct copse_host_batch b = batch_at(0);
             struct copse_step_result got;
             OK(copse_trainer_evaluate(j.t, &b, &got));
@@ -195,8 +197,14 @@ static void check_same(const struct record *want, const struct record *got, bool
 static void compare(struct job_params p)
 {
     static struct record want, got;
-    static const struct { enum how how; uint32_t prefetch; } ways[] = {
-        { GIVEN, 2 }, { AHEAD, 1 }, { AHEAD, 3 }, { IN_RUN, 5 },
+    static const struct {
+        enum how how;
+        uint32_t prefetch;
+    } ways[] = {
+        { GIVEN, 2 },
+        { AHEAD, 1 },
+        { AHEAD, 3 },
+        { IN_RUN, 5 },
     };
     p.how = PLAIN;
     train(&p, &want);
@@ -213,7 +221,8 @@ static void every_device_keeps_its_bits(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++)
         for (uint32_t accumulate = 1; accumulate <= 3; accumulate += 2)
-            compare((struct job_params){ .ids = &rig_devices[i], .count = 1, .accumulate = accumulate });
+            compare((struct job_params){
+                .ids = &rig_devices[i], .count = 1, .accumulate = accumulate });
 }
 
 /* Of host, opencl, vulkan, host, opencl: the last two share a device with an earlier one. */
@@ -221,7 +230,8 @@ static void mixtures_keep_their_bits(void **state)
 {
     (void)state;
     for (size_t count = 2; count <= 5; count += count == 3 ? 2 : 1)
-        compare((struct job_params){ .ids = rig_devices, .count = count, .accumulate = count == 3 ? 3 : 1 });
+        compare((struct job_params){
+            .ids = rig_devices, .count = count, .accumulate = count == 3 ? 3 : 1 });
     compare((struct job_params){ .ids = rig_devices + 1, .count = 2, .checks = true });
 }
 
@@ -241,8 +251,9 @@ static void empty_shares_have_nothing_to_upload(void **state)
     const struct copse_host_batch one = { RIG_XY(MODEL_IN, x, &y), .count = 1 };
     (void)state;
     for (int is_ahead = 0; is_ahead < 2; is_ahead++) {
-        const struct job_params p = { .ids = rig_devices, .count = 3, .prefetch = 2,
-                                      .how = is_ahead ? AHEAD : PLAIN };
+        const struct job_params p = {
+            .ids = rig_devices, .count = 3, .prefetch = 2, .how = is_ahead ? AHEAD : PLAIN
+        };
         struct record *r = is_ahead ? &got : &want;
         struct job j;
         memset(r, 0, sizeof *r);
@@ -264,7 +275,9 @@ static void step_allocates_nothing_after_warm_up(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++) {
         const struct job_params p = { .ids = i == 3 ? rig_devices : &rig_devices[i],
-                                      .count = i == 3 ? 3 : 1, .prefetch = 2, .how = AHEAD };
+                                      .count = i == 3 ? 3 : 1,
+                                      .prefetch = 2,
+                                      .how = AHEAD };
         struct copse_memory_stats before, after;
         static struct record unused;
         struct job j;
@@ -320,17 +333,16 @@ static void feeding_has_rules(void **state)
     OK(copse_accelerator_create(ctx, rig_devices, 1, NULL, &st));
     OK(model_create(&j.m, st));
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_trainer_create(st,
-                               &(struct copse_trainer_params){ .loss = model_loss, .user = &j.m,
-                                                               .prefetch = 2 },
-                               &other),
+          copse_trainer_create(
+              st, &(struct copse_trainer_params){ .loss = model_loss, .user = &j.m, .prefetch = 2 },
+              &other),
           "leave it 0");
     assert_null(other);
     copse_strategy_release(&st);
 }
 
-/* A batch that is given goes before those that are fed; a step that does not begin leaves them; what is
-   forgotten leaves its place to others, while steps that read there are under way. */
+/* A batch that is given goes before those that are fed; a step that does not begin leaves them;
+   what is forgotten leaves its place to others, while steps that read there are under way. */
 static void fed_batches_wait_for_their_turn(void **state)
 {
     static struct record want, got;
@@ -408,14 +420,17 @@ static copse_step *step_open(enum how how, uint32_t accumulate)
 {
     copse_step *step;
     model_data(data_x, data_y);
-    step_params = (struct job_params){ .ids = rig_devices, .count = 2, .prefetch = 2, .how = how,
-                                       .accumulate = accumulate };
+    step_params = (struct job_params){
+        .ids = rig_devices, .count = 2, .prefetch = 2, .how = how, .accumulate = accumulate
+    };
     OK(copse_single_loss_step_create(
         ctx,
         &(struct copse_single_loss_params){
             .input = { .dataset = step_data,
-                       .batches = { .batch = BATCH, .seed = 5, .prefetch = 2 }, .epochs = 2 },
-            .make = step_make, .iterations_per_step = 1 },
+                       .batches = { .batch = BATCH, .seed = 5, .prefetch = 2 },
+                       .epochs = 2 },
+            .make = step_make,
+            .iterations_per_step = 1 },
         &step));
     return step;
 }
@@ -439,8 +454,8 @@ static uint64_t run_in_parts(enum how how, uint32_t accumulate, uint64_t each, c
     return all;
 }
 
-/* A checkpoint behind every step, at the end of an epoch too, has the bytes that it has without, so that what
-   was uploaded and not trained comes again. */
+/* A checkpoint behind every step, at the end of an epoch too, has the bytes that it has without, so
+   that what was uploaded and not trained comes again. */
 static void checkpoints_have_the_same_bytes(void **state)
 {
     (void)state;
@@ -472,8 +487,8 @@ static void checkpoints_have_the_same_bytes(void **state)
     temp_end();
 }
 
-/* A step that fails is run again with its own batch; so is one behind a restored checkpoint, a position that
-   somebody sought, and batches that somebody else forgot. */
+/* A step that fails is run again with its own batch; so is one behind a restored checkpoint, a
+   position that somebody sought, and batches that somebody else forgot. */
 static void batches_come_again(void **state)
 {
     static float want[VALUES], got[VALUES];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches ahead on devices that are slow, full or fail: nothing waits in the step that need not, every failure
-   comes out and names itself, nothing is left half done in silence, no bit changes. */
-#include "copse/loop/feed.h"
+/* Batches ahead on devices that are slow, full or fail: nothing waits in the step that need not,
+   every failure comes out and names itself, nothing is left half done in silence, no bit
+   changes. */
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 
 #include "tests/rig/faulty_job.h"
 
@@ -24,7 +25,8 @@ static void open_job(uint32_t devices)
 static struct copse_host_batch batch_at(uint64_t i)
 {
     const size_t first = (size_t)i * 13 % (MODEL_ROWS - BATCH);
-    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, job.x + first * MODEL_IN, job.y + first), .count = BATCH });
+    return rig_kept((struct copse_host_batch){
+        RIG_XY(MODEL_IN, job.x + first * MODEL_IN, job.y + first), .count = BATCH });
 }
 
 /* Batches are told by the steps that are done, so that what failed is fed again. */
@@ -33,8 +35,9 @@ static copse_status train(uint64_t until)
     struct copse_step_result r;
     copse_trainer_unfeed(job.t); /* a step that failed has taken its own */
     while (copse_trainer_steps(job.t) < until) {
-        for (uint64_t next; (next = copse_trainer_steps(job.t) + copse_trainer_fed(job.t)) < until &&
-                            copse_trainer_fed(job.t) < AHEAD;) {
+        for (uint64_t next;
+             (next = copse_trainer_steps(job.t) + copse_trainer_fed(job.t)) < until &&
+             copse_trainer_fed(job.t) < AHEAD;) {
             const struct copse_host_batch b = batch_at(next);
             COPSE_TRY(copse_trainer_feed(job.t, &b));
         }
@@ -69,11 +72,11 @@ static void check_values(void)
     }
 }
 
-static const enum fake_fn functions[] = { FAKE_BUFFER_INIT, FAKE_WRITE, FAKE_ENCODE, FAKE_REPLAY,
-                                          FAKE_READ, FAKE_SUBMIT, FAKE_WAIT };
+static const enum fake_fn functions[] = { FAKE_BUFFER_INIT, FAKE_WRITE,  FAKE_ENCODE, FAKE_REPLAY,
+                                          FAKE_READ,        FAKE_SUBMIT, FAKE_WAIT };
 
-/* One call fails, and memory is there again afterwards: the trainer goes on with the bits of a run without
-   faults, or says that an update was cut short. */
+/* One call fails, and memory is there again afterwards: the trainer goes on with the bits of a run
+   without faults, or says that an update was cut short. */
 static void shortage_changes_no_bit(void **state)
 {
     uint32_t went_on = 0, cut = 0, named = 0;
@@ -124,8 +127,9 @@ static void lost_device_is_reported(void **state)
             assert_int_equal(train(20), COPSE_ERR_DEVICE_LOST);
             const struct copse_host_batch b = batch_at(0);
             copse_trainer_unfeed(job.t);
-            assert_int_equal(copse_trainer_feed(job.t, &b) == COPSE_OK ? copse_trainer_step(job.t, NULL)
-                                                                       : COPSE_ERR_DEVICE_LOST,
+            assert_int_equal(copse_trainer_feed(job.t, &b) == COPSE_OK
+                                 ? copse_trainer_step(job.t, NULL)
+                                 : COPSE_ERR_DEVICE_LOST,
                              COPSE_ERR_DEVICE_LOST);
             job_end();
         }
@@ -167,8 +171,8 @@ static void trainers_share_the_queue(void **state)
     job_end();
 }
 
-/* A slow device: batches are fed and steps begun while no earlier one is done, as long as there are places; a
-   place is written again when its reader is done, and not before. */
+/* A slow device: batches are fed and steps begun while no earlier one is done, as long as there are
+   places; a place is written again when its reader is done, and not before. */
 static void feeding_waits_for_places_only(void **state)
 {
     (void)state;
@@ -183,7 +187,8 @@ static void feeding_waits_for_places_only(void **state)
     OK(copse_trainer_feed(job.t, &b));
     OK(copse_trainer_feed(job.t, &b));
     assert_int_equal(fake_calls(0, FAKE_WAIT), waits);
-    OK(copse_trainer_step(job.t, NULL)); /* this backend's queues meet on the host: for the upload ... */
+    /* this backend's queues meet on the host: for the upload ... */
+    OK(copse_trainer_step(job.t, NULL));
     const uint32_t after = fake_calls(0, FAKE_WAIT);
     assert_true(after > waits);
     OK(copse_trainer_feed(job.t, &b)); /* ... and for the step that reads the place */
@@ -193,8 +198,8 @@ static void feeding_waits_for_places_only(void **state)
 
 /* ---- as a step ---- */
 
-/* An upload that fails once is made by its step; one that fails for good is named there, at its own batch, when
-   the steps before are done. */
+/* An upload that fails once is made by its step; one that fails for good is named there, at its own
+   batch, when the steps before are done. */
 static void step_names_the_batch_that_fails(void **state)
 {
     (void)state;

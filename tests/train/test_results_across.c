@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of steps on several workers. Some workers take them and others do not; a fault that one worker finds reaches
-   all. */
+/* Results of steps on several workers. Some workers take them and others do not; a fault that one
+   worker finds reaches all. */
 #include <math.h>
 
 #include "tests/rig/worker_rig.h"
@@ -8,7 +8,8 @@
 #define STEPS 30
 
 /* loss = w * mean of x */
-static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_variable *const *w = user;
     copse_tensor *x;
@@ -16,8 +17,9 @@ static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *use
     return copse_mul(g, x, copse_variable_tensor(*w), loss);
 }
 
-/* The second batch has a NaN. The first worker takes every result, and does not mind; the others take none, so that
-   the trainer does when its memory is full. seen: the step that was refused, how many were, steps done. */
+/* The second batch has a NaN. The first worker takes every result, and does not mind; the others
+   take none, so that the trainer does when its memory is full. seen: the step that was refused, how
+   many were, steps done. */
 static copse_status mind_or_not(struct worker *w, copse_strategy *st)
 {
     static const float one = 1;
@@ -25,10 +27,12 @@ static copse_status mind_or_not(struct worker *w, copse_strategy *st)
     copse_variable *v;
     copse_trainer *t;
     struct copse_step_result r;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
-                                       .loss = scaled_loss, .user = &v,
+                                       .loss = scaled_loss,
+                                       .user = &v,
                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                    &t));
     copse_status s = COPSE_OK;
@@ -58,7 +62,8 @@ static void a_loss_that_one_worker_finds_reaches_all(void **state)
         assert_true(w[v].seen[0] > 1 && w[v].seen[0] < STEPS);
         assert_int_equal(w[v].seen[0], w[0].seen[0]);
         assert_int_equal(w[v].seen[1], w[0].seen[1]);
-        assert_int_equal(w[v].seen[2], STEPS - w[0].seen[1]); /* left out by all, and the job goes on */
+        /* left out by all, and the job goes on */
+        assert_int_equal(w[v].seen[2], STEPS - w[0].seen[1]);
     }
     assert_non_null(strstr(w[0].path, "worker 1 (h1:1) could not take part"));
     assert_non_null(strstr(w[1].path, "the loss of step 2 is NaN"));
@@ -73,17 +78,20 @@ static copse_status differ(struct worker *w, copse_strategy *st)
     copse_variable *v;
     copse_trainer *t;
     struct copse_step_result r;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
-                                       .loss = scaled_loss, .user = &v,
+                                       .loss = scaled_loss,
+                                       .user = &v,
                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                    &t));
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < 8 && s == COPSE_OK; i++) {
         if (i == 5 && w->rank == 1) {
             const struct copse_binding at = copse__variable_values(v, 0);
-            COPSE_TRY(copse_queue_write(st->replicas[0].queue, at.buffer, at.offset, &wrong, sizeof wrong));
+            COPSE_TRY(copse_queue_write(st->replicas[0].queue, at.buffer, at.offset, &wrong,
+                                        sizeof wrong));
         }
         s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
         if (s == COPSE_OK)
@@ -105,7 +113,8 @@ static void values_that_differ_between_workers_are_found(void **state)
     run_workers(w, 3, 1, differ);
     assert_all_ok(w, 3);
     for (uint32_t v = 0; v < 3; v++) {
-        if (!w[v].seen[1] || w[v].seen[0] != 6 || !strstr(w[v].path, "audit of step 6: this worker (host:0) and w"))
+        if (!w[v].seen[1] || w[v].seen[0] != 6 ||
+            !strstr(w[v].path, "audit of step 6: this worker (host:0) and w"))
             fail_msg("worker %u: step %u: %s", v, (unsigned)w[v].seen[0], w[v].path);
     }
     devices_back();
@@ -120,10 +129,12 @@ static copse_status restore_without_taking(struct worker *w, copse_strategy *st)
     copse_variable *v;
     copse_trainer *t;
     struct copse_step_result r;
-    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
-                                       .loss = scaled_loss, .user = &v,
+                                       .loss = scaled_loss,
+                                       .user = &v,
                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                    &t));
     copse_status s = copse_trainer_checkpoint(t, path, NULL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches that are compared in part, in the forms of mode launch of conformance: right results pass; the end of a result
-   that a kernel did not write is found, and so are wrong numbers. Devices are fakes whose kernels are the host functions. */
+/* Launches that are compared in part, in the forms of mode launch of conformance: right results
+   pass; the end of a result that a kernel did not write is found, and so are wrong numbers. Devices
+   are fakes whose kernels are the host functions. */
 #include "core/check/chain.h"
 #include "core/check/part.h"
-#include "prover/conformance/launch.h"
 #include "core/device/device.h"
+#include "prover/conformance/launch.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/rig.h"
 
@@ -16,7 +17,8 @@ static int begin(void **state)
 {
     (void)state;
     fake_reset();
-    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true }, fake_backends, &ctx));
+    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true },
+                                  fake_backends, &ctx));
     OK(copse_device_open(ctx, "fake:0", NULL, &dev));
     OK(copse_queue_create(dev, &queue));
     return 0;
@@ -62,7 +64,9 @@ static bool make(const struct copse_launch_form *f, enum copse_regime regime, st
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     struct copse_kernel *k;
-    *m = (struct made){ .launch = { .form = f, .regime = regime, .values = COPSE_VALUES_USUAL, .seed = 3 } };
+    *m = (struct made){
+        .launch = { .form = f, .regime = regime, .values = COPSE_VALUES_USUAL, .seed = 3 }
+    };
     memcpy(m->launch.spec, f->spec, sizeof f->spec);
     copse__launch_size(&m->launch, &limits);
     drop_partial_items(&m->launch);
@@ -77,12 +81,14 @@ static bool make(const struct copse_launch_form *f, enum copse_regime regime, st
         f->arrange(&m->launch, words);
     for (uint32_t a = 0; a < k->row->arg_count; a++) {
         const size_t bytes = copse__round_up(4 * m->launch.counts[a] + 4, 16);
-        OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = bytes }, &m->buffers[a]));
+        OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = bytes },
+                               &m->buffers[a]));
         OK(copse_queue_write(queue, m->buffers[a], 0, words[a], bytes));
         bindings[a] = (struct copse_binding){ m->buffers[a], 0, 4 * m->launch.counts[a] };
         free(words[a]);
     }
-    OK(copse__dispatch_init(&m->command, k, bindings, k->row->arg_count, m->launch.params, m->launch.groups, 0));
+    OK(copse__dispatch_init(&m->command, k, bindings, k->row->arg_count, m->launch.params,
+                            m->launch.groups, 0));
     return true;
 }
 
@@ -96,7 +102,8 @@ static void drop(struct made *m)
 static const char *name_of(const struct made *m)
 {
     static char text[96];
-    snprintf(text, sizeof text, "%s, %s", copse_kernel_table[m->launch.form->kernel].name, m->launch.form->name);
+    snprintf(text, sizeof text, "%s, %s", copse_kernel_table[m->launch.form->kernel].name,
+             m->launch.form->name);
     return text;
 }
 
@@ -108,14 +115,16 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
     const struct copse_segment segment = { .queue = queue, .commands = &command, .count = 1 };
     OK(copse__chain_run(&chain, &segment));
     if (chain.compared != 1 || chain.sampled != 1 || chain.skipped != 0)
-        fail_msg("%s: %zu launches compared, %zu in part, %zu not", name_of(m), chain.compared, chain.sampled, chain.skipped);
+        fail_msg("%s: %zu launches compared, %zu in part, %zu not", name_of(m), chain.compared,
+                 chain.sampled, chain.skipped);
     copse__probe_free(&chain.probe);
     return chain.fault;
 }
 
-/* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts, each query of attention
-   has its own part of the keys, a recurrent layer has a launch for each step. Updates with blocks have parts where the last
-   block of a slot is whole, as in a trainer; in these launches it is not. The others are small. */
+/* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts,
+   each query of attention has its own part of the keys, a recurrent layer has a launch for each
+   step. Updates with blocks have parts where the last block of a slot is whole, as in a trainer; in
+   these launches it is not. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
     switch (kernel) {
@@ -247,7 +256,8 @@ static bool has(const struct copse_choice *c, uint64_t unit)
     return false;
 }
 
-/* Increasing; the ends, the first and the last group, and both sides of group 65,535 are among them. */
+/* Increasing; the ends, the first and the last group, and both sides of group 65,535 are among
+   them. */
 static void the_choice_covers_the_launch(void **state)
 {
     (void)state;
@@ -267,7 +277,8 @@ static void the_choice_covers_the_launch(void **state)
             if (cost == 1)
                 for (uint64_t i = 0; i < COPSE_MIN(units, 250); i++)
                     assert_true(has(&chosen, i) && has(&chosen, units - 1 - i));
-            const uint64_t all = (uint64_t)c.groups_x * c.groups_y, behind = (uint64_t)((double)units / (double)all * 65535);
+            const uint64_t all = (uint64_t)c.groups_x * c.groups_y,
+                           behind = (uint64_t)((double)units / (double)all * 65535);
             if (groups > 65535 && cost == 1)
                 assert_true(has(&chosen, behind) && has(&chosen, behind - 1));
             copse__free(&ctx->base.mem, chosen.at);

@@ -44,8 +44,8 @@ static copse_strategy *open_job(struct job *j, size_t replicas, copse_shard_rule
 static void steps(struct job *j, copse_trainer *t, size_t count, size_t times, float *values)
 {
     for (size_t i = 0; i < times; i++)
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y),
-                                                             .count = count }));
+        OK(copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = count }));
     for (int i = 0; i < MODEL_VARIABLES; i++) {
         const copse_shape s = copse_variable_shape(j->m.variables[i]);
         OK(copse_variable_read(j->m.variables[i], 0, values));
@@ -117,8 +117,9 @@ static void measured_shares_are_frozen_and_can_be_given_back(void **state)
     copse_strategy *st = open_job(&j, 3, COPSE_SHARD_MEASURED, NULL, &t);
     OK(copse_trainer_shares(t, shares, &is_known));
     assert_false(is_known);
-    OK(copse_trainer_evaluate(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 40 },
-                              &r)); /* measures nothing */
+    OK(copse_trainer_evaluate(
+        t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 40 },
+        &r)); /* measures nothing */
     OK(copse_trainer_shares(t, shares, &is_known));
     assert_false(is_known);
     steps(&j, t, 40, 1, base);
@@ -147,7 +148,8 @@ static void measured_shares_are_frozen_and_can_be_given_back(void **state)
     copse_trainer_release(&t);
     copse_strategy_release(&st);
     for (int i = 0; i < 2; i++) { /* the same bits */
-        st = open_job(&j, 3, i ? COPSE_SHARD_MEASURED : COPSE_SHARD_WEIGHTED, i ? NULL : shares, &t);
+        st =
+            open_job(&j, 3, i ? COPSE_SHARD_MEASURED : COPSE_SHARD_WEIGHTED, i ? NULL : shares, &t);
         if (i)
             OK(copse_trainer_set_shares(t, shares));
         steps(&j, t, 40, 3, other);
@@ -164,8 +166,7 @@ static void wrong_shares_are_refused(void **state)
     copse_trainer *t, *none;
     const float bad[2] = { 1.0f, -1.0f };
     copse_strategy *st = open_job(&j, 2, COPSE_SHARD_BALANCED, NULL, &t);
-    struct copse_trainer_params p = { .loss = loss, .user = &j,
-                                      .sharing = COPSE_SHARD_WEIGHTED };
+    struct copse_trainer_params p = { .loss = loss, .user = &j, .sharing = COPSE_SHARD_WEIGHTED };
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &none), "needs them");
     p.shares = bad;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &none), "replica 1 is -1");

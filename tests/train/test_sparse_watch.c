@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-checks and audits of sparse variables: wrong kernels of rows, rows that differ between replicas and gradients of rows
-   that are not repeated are found, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
+/* Cross-checks and audits of sparse variables: wrong kernels of rows, rows that differ between
+   replicas and gradients of rows that are not repeated are found, and no bit of a result changes.
+   Devices are fakes whose kernels are the host functions. */
 #include "copse/distribute/sync.h"
 #include "tests/rig/watch_rig.h"
 
@@ -29,7 +30,8 @@ static void make_batches(uint32_t rows)
         }
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct table_job *j = user;
     copse_tensor *i, *x, *y;
@@ -41,8 +43,8 @@ static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user
 }
 
 /* `devices`: a digit for each replica. */
-static void open_table(struct table_job *j, const char *devices, uint32_t rows, copse_optimizer_kind kind,
-                       const struct copse_audit_params *audit)
+static void open_table(struct table_job *j, const char *devices, uint32_t rows,
+                       copse_optimizer_kind kind, const struct copse_audit_params *audit)
 {
     char names[4][8];
     const char *list[4];
@@ -54,12 +56,20 @@ static void open_table(struct table_job *j, const char *devices, uint32_t rows, 
     make_batches(rows);
     *j = (struct table_job){ .st = NULL };
     OK(copse_mirrored_create(ctx, list, count, NULL, &j->st));
-    OK(copse_variable_create(j->st, &(struct copse_variable_params){ .name = "table", .shape = COPSE_SHAPE(rows, WIDTH), .seed = 3,
-                                                                     .initializer = COPSE_INIT_NORMAL, .is_sparse = true },
+    OK(copse_variable_create(j->st,
+                             &(struct copse_variable_params){ .name = "table",
+                                                              .shape = COPSE_SHAPE(rows, WIDTH),
+                                                              .seed = 3,
+                                                              .initializer = COPSE_INIT_NORMAL,
+                                                              .is_sparse = true },
                              &j->table));
-    OK(copse_trainer_create(j->st, &(struct copse_trainer_params){ .loss = table_loss, .user = j, .seed = job_seed,
-                                                                   .optimizer = { .kind = kind, .learning_rate = 0.5f } },
-                            &j->t));
+    OK(copse_trainer_create(
+        j->st,
+        &(struct copse_trainer_params){ .loss = table_loss,
+                                        .user = j,
+                                        .seed = job_seed,
+                                        .optimizer = { .kind = kind, .learning_rate = 0.5f } },
+        &j->t));
     OK(copse_trainer_audit(j->t, audit));
 }
 
@@ -72,9 +82,13 @@ static void close_table(struct table_job *j)
 static copse_status table_step(struct table_job *j, uint64_t i)
 {
     struct copse_step_result r;
-    const struct copse_column columns[] = { { "ids", COPSE_I32, COPSE_SHAPE(IDS), ids[i % BATCHES] },
-                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), factors[i % BATCHES] } };
-    COPSE_TRY(copse_trainer_step(j->t, &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = EXAMPLES }));
+    const struct copse_column columns[] = {
+        { "ids", COPSE_I32, COPSE_SHAPE(IDS), ids[i % BATCHES] },
+        { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), factors[i % BATCHES] }
+    };
+    COPSE_TRY(copse_trainer_step(
+        j->t,
+        &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = EXAMPLES }));
     return copse_trainer_result(j->t, true, &r);
 }
 
@@ -95,7 +109,8 @@ static void expect_line(copse_status s, const char *const *words, size_t count)
 }
 
 /* The first step is refused, and nothing has changed. */
-static void refused(const char *devices, uint32_t rows, copse_optimizer_kind kind, const char *device, const char *kernel)
+static void refused(const char *devices, uint32_t rows, copse_optimizer_kind kind,
+                    const char *device, const char *kernel)
 {
     struct table_job j;
     char what[64];
@@ -114,13 +129,19 @@ static void refused(const char *devices, uint32_t rows, copse_optimizer_kind kin
 
 static void each_wrong_kernel_of_rows_is_found(void **state)
 {
-    static const struct { const char *devices, *kernel; copse_optimizer_kind kind; int device; } rows[] = {
-        { "0", "row_heads", COPSE_SGD, 0 },  { "0", "gather_grad", COPSE_SGD, 0 }, { "0", "row_find", COPSE_SGD, 0 },
-        { "0", "sgd", COPSE_SGD, 0 },        { "0", "row_put", COPSE_SGD, 0 },     { "0", "adam", COPSE_ADAM, 0 },
-        { "0", "row_put", COPSE_ADAM, 0 },   { "01", "row_find", COPSE_SGD, 0 },   { "01", "row_join", COPSE_SGD, 0 },
-        { "01", "row_put", COPSE_SGD, 0 },   { "01", "row_put", COPSE_SGD, 1 },    { "01", "row_heads", COPSE_SGD, 1 },
-        { "00", "row_join", COPSE_ADAM, 0 }, { "00", "row_put", COPSE_SGD, 0 },    { "001", "row_join", COPSE_SGD, 0 },
-        { "001", "row_put", COPSE_SGD, 1 },
+    static const struct {
+        const char *devices, *kernel;
+        copse_optimizer_kind kind;
+        int device;
+    } rows[] = {
+        { "0", "row_heads", COPSE_SGD, 0 },  { "0", "gather_grad", COPSE_SGD, 0 },
+        { "0", "row_find", COPSE_SGD, 0 },   { "0", "sgd", COPSE_SGD, 0 },
+        { "0", "row_put", COPSE_SGD, 0 },    { "0", "adam", COPSE_ADAM, 0 },
+        { "0", "row_put", COPSE_ADAM, 0 },   { "01", "row_find", COPSE_SGD, 0 },
+        { "01", "row_join", COPSE_SGD, 0 },  { "01", "row_put", COPSE_SGD, 0 },
+        { "01", "row_put", COPSE_SGD, 1 },   { "01", "row_heads", COPSE_SGD, 1 },
+        { "00", "row_join", COPSE_ADAM, 0 }, { "00", "row_put", COPSE_SGD, 0 },
+        { "001", "row_join", COPSE_SGD, 0 }, { "001", "row_put", COPSE_SGD, 1 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -153,18 +174,22 @@ static void longer_lists_are_compared(void **state)
     (void)state;
     open_table(&j, "01", FEW, COPSE_ADAM, NULL);
     const struct copse_column columns[] = { { "ids", COPSE_I32, COPSE_SHAPE(IDS), ids[0] },
-                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), factors[0] } };
+                                            { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH),
+                                              factors[0] } };
     OK(table_step(&j, 0));
     static int32_t more_ids[40 * EXAMPLES * IDS];
     static float more_factors[40 * EXAMPLES * IDS * WIDTH];
     const struct copse_column more[] = { { "ids", COPSE_I32, COPSE_SHAPE(IDS), more_ids },
-                                         { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH), more_factors } };
-    OK(copse_trainer_step(j.t, &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = 2 }));
+                                         { "x", COPSE_F32, COPSE_SHAPE(IDS, WIDTH),
+                                           more_factors } };
+    OK(copse_trainer_step(
+        j.t, &(struct copse_host_batch){ .columns = columns, .column_count = 2, .count = 2 }));
     OK(copse_trainer_result(j.t, true, &r));
     copse_fake.devices[1].cut = "row_put";
     OK(copse_variable_read(j.table, 0, values));
-    const copse_status s =
-        copse_trainer_step(j.t, &(struct copse_host_batch){ .columns = more, .column_count = 2, .count = 40 * EXAMPLES });
+    const copse_status s = copse_trainer_step(
+        j.t,
+        &(struct copse_host_batch){ .columns = more, .column_count = 2, .count = 40 * EXAMPLES });
     const char *const words[] = { "fake:1", "'table'", "step 3:", "kernel row_put " };
     expect_line(s, words, sizeof words / sizeof *words);
     OK(copse_variable_read(j.table, 0, others));
@@ -182,7 +207,8 @@ static void disturb(struct table_job *j, uint32_t replica, uint32_t row)
     const struct copse_binding at = copse__variable_values(j->table, replica);
     const float wrong = 1e-6f;
     copse_queue *q = j->st->replicas[replica].queue;
-    OK(copse_queue_write(q, at.buffer, at.offset + sizeof wrong * (row * WIDTH + WIDTH - 1), &wrong, sizeof wrong));
+    OK(copse_queue_write(q, at.buffer, at.offset + sizeof wrong * (row * WIDTH + WIDTH - 1), &wrong,
+                         sizeof wrong));
     OK(copse_queue_finish(q));
 }
 
@@ -219,7 +245,8 @@ static void rows_of_a_large_table_that_differ_are_found(void **state)
     const char *const words[] = { "'table'", "replica 1", "audit of step 4:" };
     expect_line(table_step(&j, 3), words, sizeof words / sizeof *words);
     close_table(&j);
-    open_table(&j, "01", MANY, COPSE_SGD, &(struct copse_audit_params){ .every = 1, .is_cross_check_off = true });
+    open_table(&j, "01", MANY, COPSE_SGD,
+               &(struct copse_audit_params){ .every = 1, .is_cross_check_off = true });
     OK(table_step(&j, 0));
     disturb(&j, 1, MANY - 1);
     uint64_t i = 1;
@@ -242,15 +269,16 @@ static void gradients_that_are_not_repeated_are_found(void **state)
             d->perturb = k ? "gather_grad" : NULL;
             d->cut = k ? NULL : "row_heads";
             d->perturb_period = d->cut_period = 2;
-            const char *const words[] = { "'table'", device ? "fake:1" : "fake:0", "step 2:", "gradient" };
+            const char *const words[] = { "'table'", device ? "fake:1" : "fake:0",
+                                          "step 2:", "gradient" };
             expect_line(table_step(&j, 1), words, sizeof words / sizeof *words);
             close_table(&j);
             fresh_fakes();
         }
 }
 
-/* The host computes a launch of the update of rows again. The comparison of replicas finds wrong rows of another
-   replica. */
+/* The host computes a launch of the update of rows again. The comparison of replicas finds wrong
+   rows of another replica. */
 static uint64_t spot_finds(const char *devices, int device, const char *kernel)
 {
     struct table_job j;
@@ -265,7 +293,9 @@ static uint64_t spot_finds(const char *devices, int device, const char *kernel)
             continue;
         assert_int_equal(s, COPSE_ERR_UNRELIABLE);
         found = strstr(copse_last_error(), "returned") && strstr(copse_last_error(), kernel) &&
-                        strstr(copse_last_error(), "'table'") ? i : 0;
+                        strstr(copse_last_error(), "'table'")
+                    ? i
+                    : 0;
         break;
     }
     copse_fake.devices[device].cut = NULL;
@@ -275,8 +305,14 @@ static uint64_t spot_finds(const char *devices, int device, const char *kernel)
 
 static void spots_find_wrong_updates_of_rows(void **state)
 {
-    static const struct { const char *devices, *kernel; int device; } rows[] = {
-        { "0", "row_find", 0 }, { "0", "row_put", 0 }, { "0", "adam", 0 }, { "01", "row_join", 0 },
+    static const struct {
+        const char *devices, *kernel;
+        int device;
+    } rows[] = {
+        { "0", "row_find", 0 },
+        { "0", "row_put", 0 },
+        { "0", "adam", 0 },
+        { "01", "row_join", 0 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -294,7 +330,8 @@ static void spots_find_wrong_updates_of_rows(void **state)
 static void no_bit_changes(void **state)
 {
     static const char *const layouts[] = { "0", "01", "00", "001" };
-    static const struct copse_audit_params off = { .is_off = true, .is_cross_check_off = true }, each = { .every = 1 };
+    static const struct copse_audit_params off = { .is_off = true, .is_cross_check_off = true },
+                                           each = { .every = 1 };
     static const copse_optimizer_kind kinds[] = { COPSE_SGD, COPSE_ADAM };
     (void)state;
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
@@ -305,7 +342,8 @@ static void no_bit_changes(void **state)
                 OK(table_step(&j, i));
             assert_int_equal(copse_trainer_audits(j.t), k % 2 ? 12 : 0);
             assert_true((copse_trainer_cross_checked(j.t) > 0) == (k % 2 == 1));
-            OK(copse_variable_read(j.table, (uint32_t)strlen(layouts[l]) - 1, k % 2 ? values : others));
+            OK(copse_variable_read(j.table, (uint32_t)strlen(layouts[l]) - 1,
+                                   k % 2 ? values : others));
             close_table(&j);
             if (k % 2)
                 assert_memory_equal(values, others, sizeof(float) * FEW * WIDTH);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Spot recomputation: kernels that become wrong after the first step, for good or now and then, are found. */
+/* Spot recomputation: kernels that become wrong after the first step, for good or now and then, are
+   found. */
 #include "tests/rig/watch_rig.h"
 
 #define STEPS 64u /* spots are in the steps 2 to 8 and 16 */
 
 static const struct copse_audit_params no_cross_check = { .is_cross_check_off = true };
 
-/* Train until a step is refused; the text names device, kernel and step. Returns the step, 0 if none is refused. */
-static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *device, const char *kernel, bool is_cut)
+/* Train until a step is refused; the text names device, kernel and step. Returns the step, 0 if
+   none is refused. */
+static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *device,
+                        const char *kernel, bool is_cut)
 {
     struct job j;
     uint64_t found = 0;
@@ -18,7 +21,7 @@ static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *
         d->cut = kernel;
     else
         d->perturb = kernel;
-    d->cut_from = 4;           /* words from there on stay as they were */
+    d->cut_from = 4;          /* words from there on stay as they were */
     d->perturb_bits = 0x4000; /* results are 2^-9 off */
     for (uint64_t i = 1; i < STEPS && found == 0; i++) {
         char what[64], when[32];
@@ -28,7 +31,8 @@ static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *
         snprintf(when, sizeof when, "audit of step %u:", (unsigned)i + 1);
         if (s == COPSE_OK)
             continue;
-        if (s != COPSE_ERR_UNRELIABLE || !strstr(text, what) || !strstr(text, when) || !strstr(text, device))
+        if (s != COPSE_ERR_UNRELIABLE || !strstr(text, what) || !strstr(text, when) ||
+            !strstr(text, device))
             fail_msg("%s on %s: %s: %s", kernel, device, copse_status_name(s), text);
         found = i + 1;
         assert_int_equal(step(&j, i), COPSE_ERR_UNRELIABLE);
@@ -39,7 +43,8 @@ static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *
 }
 
 /* The seed decides which launches are chosen. */
-static void find(size_t replicas, copse_optimizer_kind kind, const char *device, const char *kernel, bool is_cut)
+static void find(size_t replicas, copse_optimizer_kind kind, const char *device, const char *kernel,
+                 bool is_cut)
 {
     for (job_seed = 1; job_seed < 16; job_seed++)
         if (refused(replicas, kind, device, kernel, is_cut) > 0)
@@ -95,8 +100,10 @@ static void spots_are_few(void **state)
 {
     static float values[2048];
     (void)state;
-    assert_int_equal(train(1, &(struct copse_audit_params){ .every = 1 }, values), 17); /* steps 1 to 16, 64 */
-    assert_int_equal(train(1, &(struct copse_audit_params){ .every = 4 }, values), 6);  /* steps 2, 3, 4, 8, 12, 16 */
+    /* steps 1 to 16, 64 */
+    assert_int_equal(train(1, &(struct copse_audit_params){ .every = 1 }, values), 17);
+    /* steps 2, 3, 4, 8, 12, 16 */
+    assert_int_equal(train(1, &(struct copse_audit_params){ .every = 4 }, values), 6);
 }
 
 /* The probe is queued behind the results: a poll does not wait for it, and a release waits. */
@@ -107,7 +114,8 @@ static void probes_may_be_late(void **state)
     (void)state;
     open_job(&j, 1, COPSE_ADAM, &no_cross_check);
     copse_fake.devices[0].delay_polls = 3;
-    const struct copse_host_batch b = rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
+    const struct copse_host_batch b =
+        rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 32 });
     for (uint64_t i = 0; i < 8; i++) {
         copse_status s;
         OK(copse_trainer_step(j.t, &b));

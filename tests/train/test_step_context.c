@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The context of a step: arrays that a loss function sets as outputs, and what iterations set and see, in one process and
-   on several workers. */
+/* The context of a step: arrays that a loss function sets as outputs, and what iterations set and
+   see, in one process and on several workers. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "copse/distribute/accelerator.h"
-#include "copse/ops.h"
 #include "copse/distribute/replica.h"
 #include "copse/loop/step.h"
+#include "copse/ops.h"
 #include "core/loop/step.h"
 #include "tests/rig/numbers_rig.h"
 
@@ -23,7 +23,8 @@ struct single {
     bool checks;         /* numerics */
 };
 
-static copse_status misuse_outputs(copse_graph *g, const struct single *u, copse_tensor *x, copse_tensor *whole)
+static copse_status misuse_outputs(copse_graph *g, const struct single *u, copse_tensor *x,
+                                   copse_tensor *whole)
 {
     char name[8];
     switch (u->bad) {
@@ -46,8 +47,10 @@ static copse_status misuse_outputs(copse_graph *g, const struct single *u, copse
     return COPSE_OK;
 }
 
-/* Output arrays of every kind: "rows" has a row for each example, the other ones a shape of their own. */
-static copse_status array_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* Output arrays of every kind: "rows" has a row for each example, the other ones a shape of their
+   own. */
+static copse_status array_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct single *u = user;
     const uint32_t axis = 0;
@@ -73,12 +76,14 @@ static copse_status array_loss(copse_graph *g, const copse_batch *in, void *user
 static copse_status single_make(void *user, copse_trainer **out)
 {
     struct single *u = user;
-    return copse_trainer_create(u->st,
-                                &(struct copse_trainer_params){
-                                    .loss = array_loss, .user = u,
-                                    .recordings = u->recordings, .check_numerics = u->checks,
-                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
-                                out);
+    return copse_trainer_create(
+        u->st,
+        &(struct copse_trainer_params){ .loss = array_loss,
+                                        .user = u,
+                                        .recordings = u->recordings,
+                                        .check_numerics = u->checks,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
+        out);
 }
 
 static copse_status rows_data(void *user, copse_strategy *st, copse_dataset **out)
@@ -87,19 +92,23 @@ static copse_status rows_data(void *user, copse_strategy *st, copse_dataset **ou
     return labelled_rows(out);
 }
 
-static copse_status make_single_of(struct single *u, const char *name, bool drop_last, uint32_t iterations,
-                                   copse_step **out)
+static copse_status make_single_of(struct single *u, const char *name, bool drop_last,
+                                   uint32_t iterations, copse_step **out)
 {
     static const float start[] = { 1, -2, 0.5f };
-    COPSE_TRY(copse_variable_create(
-        u->st, &(struct copse_variable_params){ .name = name, .shape = COPSE_SHAPE(WIDTH), .values = start }, &u->w));
+    COPSE_TRY(copse_variable_create(u->st,
+                                    &(struct copse_variable_params){ .name = name,
+                                                                     .shape = COPSE_SHAPE(WIDTH),
+                                                                     .values = start },
+                                    &u->w));
     return copse_single_loss_step_create(
         ctx,
-        &(struct copse_single_loss_params){ .input = { .dataset = rows_data,
-                                                       .batches = { .batch = BATCH, .no_shuffle = true,
-                                                                    .drop_last = drop_last } },
-                                            .make = single_make, .make_user = u,
-                                            .iterations_per_step = iterations },
+        &(struct copse_single_loss_params){
+            .input = { .dataset = rows_data,
+                       .batches = { .batch = BATCH, .no_shuffle = true, .drop_last = drop_last } },
+            .make = single_make,
+            .make_user = u,
+            .iterations_per_step = iterations },
         out);
 }
 
@@ -164,8 +173,8 @@ struct iterated {
 };
 
 /* A replica's number and array, by its number among all. */
-static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     const struct iterated *u = user;
     const uint32_t id = copse_replica_id(rc);
@@ -200,8 +209,11 @@ static copse_status iteration(void *user, const struct copse_host_batch *in, cop
     for (uint32_t r = 0; r < copse_strategy_replicas(u->st); r++)
         own[r] = (double)(copse_strategy_first_rank(u->st) + r) + 0.25 * u->done;
     for (int k = 0; k < 3 && !s; k++)
-        s = copse_outputs_set(context, k == 0 ? "numbers" : k == 1 ? "numbers' sum" : "numbers' mean", own,
-                              (copse_output_reduction)k);
+        s = copse_outputs_set(context,
+                              k == 0   ? "numbers"
+                              : k == 1 ? "numbers' sum"
+                                       : "numbers' mean",
+                              own, (copse_output_reduction)k);
     u->done++;
     return s;
 }
@@ -219,10 +231,10 @@ static copse_status iteration_numbers(copse_strategy *st, struct numbers *n)
     static const char *const numbers[] = { "number", "numbers", "numbers' sum", "numbers' mean" };
     struct iterated u = { .st = st, .n = n };
     copse_outputs *outputs;
-    COPSE_TRY(copse_input_step_create(ctx, st,
-                                      &(struct copse_input_params){ .dataset = rows_data,
-                                                                    .batches = { .batch = BATCH } },
-                                      &functions, &u, &u.step));
+    COPSE_TRY(copse_input_step_create(
+        ctx, st,
+        &(struct copse_input_params){ .dataset = rows_data, .batches = { .batch = BATCH } },
+        &functions, &u, &u.step));
     copse_status s = copse_step_run(u.step);
     if (!s)
         s = copse_step_outputs(u.step, &outputs);
@@ -282,7 +294,8 @@ static void arrays_of_a_loss_function_are_outputs(void **state)
         int32_t whole[WIDTH];
         OK(make_single(&u, "w", &step));
         OK(copse_step_outputs(step, &outputs));
-        assert_int_equal(copse_outputs_value(outputs, "sum", &v), COPSE_ERR_ARGUMENT); /* not before the first */
+        /* not before the first */
+        assert_int_equal(copse_outputs_value(outputs, "sum", &v), COPSE_ERR_ARGUMENT);
         for (int i = 0; i < 2; i++)
             OK(copse_step_run(step));
         OK(copse_variable_read(u.w, 0, w));
@@ -318,7 +331,8 @@ static void arrays_of_a_loss_function_are_outputs(void **state)
             assert_int_equal(shape.dims[0], 3 / ranks + (r < 3 % ranks));
             OK(copse_value_read(item, rows));
             for (uint32_t i = 0; i < shape.dims[0] * WIDTH; i++)
-                assert_near((double)rows[i], (double)features()[row * WIDTH + i] * (double)w[i % WIDTH]);
+                assert_near((double)rows[i],
+                            (double)features()[row * WIDTH + i] * (double)w[i % WIDTH]);
             row += shape.dims[0];
         }
         copse_value_release(&v);
@@ -327,7 +341,8 @@ static void arrays_of_a_loss_function_are_outputs(void **state)
     }
 }
 
-/* A run of two batches on two cores that share a device: the outputs are those of the second one. */
+/* A run of two batches on two cores that share a device: the outputs are those of the second
+   one. */
 static void a_run_of_an_accelerator_has_them(void **state)
 {
     static const char *const ids[] = { "host:0", "host:0" };
@@ -346,7 +361,8 @@ static void a_run_of_an_accelerator_has_them(void **state)
     OK(copse_outputs_value(outputs, "sum", &v));
     OK(copse_value_read(v, sum));
     copse_value_release(&v);
-    for (uint32_t i = 0; i < WIDTH; i++) { /* one update before it, one behind it: of the gradient, x / rows / WIDTH */
+    /* one update before it, one behind it: of the gradient, x / rows / WIDTH */
+    for (uint32_t i = 0; i < WIDTH; i++) {
         double rows = 0;
         for (uint32_t r = 8; r < 16; r++)
             rows += (double)features()[r * WIDTH + i];
@@ -400,7 +416,8 @@ static void outputs_of_a_released_recording_are_not_set(void **state)
     const struct copse_host_batch other = {
         COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(WIDTH), features() }), .count = 4
     };
-    OK(copse_trainer_evaluate(copse_step_trainer(step), &other, &result)); /* takes the place of the recording */
+    /* takes the place of the recording */
+    OK(copse_trainer_evaluate(copse_step_trainer(step), &other, &result));
     OK(copse_step_outputs(step, &outputs));
     assert_int_equal(copse_outputs_value(outputs, "sum", &v), COPSE_ERR_ARGUMENT);
     OK(copse_step_run(step));
@@ -464,8 +481,8 @@ static void a_restored_step_has_no_arrays(void **state)
     unlink(path);
 }
 
-static copse_status set_without_reduction(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                          void *user, copse_value **result)
+static copse_status set_without_reduction(copse_replica_context *rc, copse_value *const *args,
+                                          size_t count, void *user, copse_value **result)
 {
     (void)rc, (void)count, (void)result;
     return copse_outputs_set_value(user, "x", args[0], COPSE_OUTPUT_NONE);
@@ -481,13 +498,20 @@ static void values_are_checked(void **state)
     OK(copse_step_create(ctx, st, NULL, NULL, &step));
     OK(copse_step_outputs(step, &outputs));
     OK(copse_value_scalar(ctx, 2, &v));
-    assert_int_equal(copse_outputs_set_value(outputs, "x", NULL, COPSE_OUTPUT_NONE), COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_outputs_set_value(outputs, "x", v, (copse_output_reduction)-1), COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_outputs_set_value(outputs, "", v, COPSE_OUTPUT_NONE), COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_outputs_set_value(outputs, "x", v, COPSE_OUTPUT_SUM), COPSE_ERR_ARGUMENT); /* of one value */
-    assert_int_equal(copse_strategy_run(st, set_without_reduction, &v, 1, outputs, NULL), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_outputs_set_value(outputs, "x", NULL, COPSE_OUTPUT_NONE),
+                     COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_outputs_set_value(outputs, "x", v, (copse_output_reduction)-1),
+                     COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_outputs_set_value(outputs, "", v, COPSE_OUTPUT_NONE),
+                     COPSE_ERR_ARGUMENT);
+    /* of one value */
+    assert_int_equal(copse_outputs_set_value(outputs, "x", v, COPSE_OUTPUT_SUM),
+                     COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_strategy_run(st, set_without_reduction, &v, 1, outputs, NULL),
+                     COPSE_ERR_ARGUMENT);
     assert_non_null(strstr(copse_last_error(), "needs a reduction"));
-    assert_int_equal(copse_strategy_run(other, set_without_reduction, &v, 1, outputs, NULL), COPSE_ERR_CONTEXT);
+    assert_int_equal(copse_strategy_run(other, set_without_reduction, &v, 1, outputs, NULL),
+                     COPSE_ERR_CONTEXT);
     assert_non_null(strstr(copse_last_error(), "another strategy"));
     copse_value *got = v;
     assert_int_equal(copse_outputs_value(outputs, "x", &got), COPSE_ERR_ARGUMENT);
@@ -496,7 +520,8 @@ static void values_are_checked(void **state)
     OK(copse_outputs_value(outputs, "x", &got));
     assert_ptr_equal(got, v);
     copse_value_release(&got);
-    OK(copse_outputs_set(outputs, "x", (const double[]){ 1, 2 }, COPSE_OUTPUT_SUM)); /* takes its place */
+    /* takes its place */
+    OK(copse_outputs_set(outputs, "x", (const double[]){ 1, 2 }, COPSE_OUTPUT_SUM));
     assert_int_equal(copse_outputs_value(outputs, "x", &got), COPSE_ERR_ARGUMENT);
     copse_value_release(&v);
     copse_step_release(&step);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The planned memory of a step is that of its program; and a step that does not fit says what would. */
+/* The planned memory of a step is that of its program; and a step that does not fit says what
+   would. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,13 +36,19 @@ struct job {
     copse_trainer *t;
 };
 
-static void open_job(struct job *j, copse_context *c, const char *const *devices, size_t count, uint64_t budget)
+static void open_job(struct job *j, copse_context *c, const char *const *devices, size_t count,
+                     uint64_t budget)
 {
     OK(copse_mirrored_create(c, devices, count, NULL, &j->st));
     OK(copse_nn_parse(c, BLOCK BLOCK BLOCK BLOCK BLOCK BLOCK "dense 10", &j->layers));
-    OK(copse_layer_build(j->layers, j->st, &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .seed = 5 }));
-    OK(copse_trainer_create(j->st, &(struct copse_trainer_params){ .loss = loss, .user = j->layers, .memory_budget = budget,
-                                                                   .optimizer = { .kind = COPSE_ADAM } }, &j->t));
+    OK(copse_layer_build(j->layers, j->st,
+                         &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .seed = 5 }));
+    OK(copse_trainer_create(j->st,
+                            &(struct copse_trainer_params){ .loss = loss,
+                                                            .user = j->layers,
+                                                            .memory_budget = budget,
+                                                            .optimizer = { .kind = COPSE_ADAM } },
+                            &j->t));
 }
 
 static void close_job(struct job *j)
@@ -95,17 +102,21 @@ static void the_plan_is_that_of_the_step(void **state)
         expect_plan(&m.plain);
         expect_plan(&m.recomputed);
         assert_int_equal(m.plain.recomputed, 0);
-        assert_true(m.fits && m.recomputed.recomputed > 0 && m.recomputed.bytes * 2 < m.plain.bytes);
+        assert_true(m.fits && m.recomputed.recomputed > 0 &&
+                    m.recomputed.bytes * 2 < m.plain.bytes);
         OK(copse_trainer_step(j.t, &whole));
         assert_int_equal(m.plain.bytes, recorded(&j, 0));
-        OK(copse_trainer_memory(j.t, 0, &whole, 0, &again)); /* the step's own memory is not counted */
+        /* the step's own memory is not counted */
+        OK(copse_trainer_memory(j.t, 0, &whole, 0, &again));
         assert_memory_equal(&again.plain, &m.plain, sizeof m.plain);
         assert_int_equal(again.others, m.others);
-        printf("  %s: %llu KiB, least %llu KiB; %s\n", found[d], (unsigned long long)m.plain.bytes >> 10,
+        printf("  %s: %llu KiB, least %llu KiB; %s\n", found[d],
+               (unsigned long long)m.plain.bytes >> 10,
                (unsigned long long)m.recomputed.bytes >> 10, m.recomputed.op);
         close_job(&j);
 
-        const uint64_t used = m.variables + m.gradients + m.slots + m.others, budget = used + m.plain.bytes * 6 / 10;
+        const uint64_t used = m.variables + m.gradients + m.slots + m.others,
+                       budget = used + m.plain.bytes * 6 / 10;
         open_job(&j, ctx, &found[d], 1, budget);
         OK(copse_trainer_memory(j.t, 0, &whole, budget, &m));
         assert_true(m.fits && m.recomputed.bytes <= budget - used);
@@ -132,8 +143,10 @@ static void replicas_have_plans_of_their_own(void **state)
     assert_int_equal(first.plain.bytes, recorded(&j, 0));
     assert_int_equal(second.plain.bytes, recorded(&j, 1));
     assert_true(second.plain.peak < first.plain.peak); /* one example less */
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 2, &odd, 0, &first), "replica 2 has no share");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 1, &one, 0, &first), "replica 1 has no share");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 2, &odd, 0, &first),
+          "replica 2 has no share");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 1, &one, 0, &first),
+          "replica 1 has no share");
     close_job(&j);
 }
 
@@ -141,7 +154,9 @@ static void replicas_have_plans_of_their_own(void **state)
 
 static copse_device *lend(copse_context *c, uint64_t limit)
 {
-    const struct copse_foreign_device foreign = { .handles = "", .handles_size = 1, .memory_limit = limit };
+    const struct copse_foreign_device foreign = { .handles = "",
+                                                  .handles_size = 1,
+                                                  .memory_limit = limit };
     copse_device *dev;
     OK(copse__device_import(c, &copse_backend_fake, &foreign, &dev));
     return dev;
@@ -174,7 +189,8 @@ static void what_does_not_fit_says_what_would(void **state)
     dev = lend(c, allocated(&m) + m.plain.bytes * 7 / 10);
     id = copse_device_describe(dev)->id;
     open_job(&j, c, &id, 1, 0);
-    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole), "the values of a step with a batch of 256 need");
+    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole),
+          "the values of a step with a batch of 256 need");
     const char *text = copse_last_error();
     printf("  %s\n", text);
     assert_true(strncmp(text, id, strlen(id)) == 0 && !strchr(text, '\n'));
@@ -195,10 +211,12 @@ static void what_does_not_fit_says_what_would(void **state)
     dev = lend(c, allocated(&m) + m.recomputed.bytes / 2); /* recomputation alone is not enough */
     id = copse_device_describe(dev)->id;
     open_job(&j, c, &id, 1, 0);
-    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole), "with recomputation (memory_budget, --memory) it needs");
+    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole),
+          "with recomputation (memory_budget, --memory) it needs");
     printf("  %s\n", copse_last_error());
     smaller = strstr(copse_last_error(), "; a batch of ");
-    assert_true(smaller && sscanf(smaller, "; a batch of %lu needs", &batch) == 1 && batch < ROWS / 2);
+    assert_true(smaller && sscanf(smaller, "; a batch of %lu needs", &batch) == 1 &&
+                batch < ROWS / 2);
     const struct copse_host_batch few = batch_of(batch);
     OK(copse_trainer_step(j.t, &few));
     OK(copse_trainer_result(j.t, true, &done));
@@ -208,7 +226,8 @@ static void what_does_not_fit_says_what_would(void **state)
     dev = lend(c, allocated(&m) + 4096); /* nothing fits */
     id = copse_device_describe(dev)->id;
     open_job(&j, c, &id, 1, 0);
-    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole), "; no smaller batch fits; with recomputation");
+    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, copse_trainer_step(j.t, &whole),
+          "; no smaller batch fits; with recomputation");
     close_job(&j);
     copse_device_release(&dev);
     copse_context_release(&c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs of steps on several workers: those of all replicas of all workers, the same on each. */
 #include "copse/compat/single_loss.h"
-#include "copse/ops.h"
 #include "copse/loop/step.h"
+#include "copse/ops.h"
 #include "tests/rig/worker_rig.h"
 
 /* ---- a single-loss step: two workers with one example each ---- */
@@ -13,7 +13,8 @@ struct single {
 };
 
 /* The mean of x, and 0 w. */
-static copse_status constant_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status constant_loss(copse_graph *g, const copse_batch *in, void *user,
+                                  copse_tensor **loss)
 {
     const struct single *u = user;
     copse_tensor *three, *zero;
@@ -28,19 +29,23 @@ static copse_status constant_loss(copse_graph *g, const copse_batch *in, void *u
 static copse_status constant_make(void *user, copse_trainer **out)
 {
     struct single *u = user;
-    return copse_trainer_create(u->st,
-                                &(struct copse_trainer_params){
-                                    .loss = constant_loss, .user = u,
-                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
-                                out);
+    return copse_trainer_create(
+        u->st,
+        &(struct copse_trainer_params){ .loss = constant_loss,
+                                        .user = u,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
+        out);
 }
 
 static copse_status constant_data(void *user, copse_strategy *st, copse_dataset **out)
 {
     static const float x[] = { 4, 5 };
-    const struct copse_array_view view = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 1 }, .data = x };
+    const struct copse_array_view view = {
+        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 1 }, .data = x
+    };
     (void)user, (void)st;
-    return copse_dataset_create(ctx, &view, NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
+    return copse_dataset_create(ctx, &view, NULL,
+                                &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
 }
 
 static const struct copse_output_params wanted[] = {
@@ -71,10 +76,12 @@ static copse_status known_figures(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w" }, &u.w));
     COPSE_TRY(copse_single_loss_step_create(
         ctx,
-        &(struct copse_single_loss_params){ .input = { .dataset = constant_data,
-                                                       .batches = { .batch = 2, .no_shuffle = true } },
-                                            .make = constant_make, .make_user = &u, .outputs = wanted,
-                                            .output_count = COPSE_COUNT(wanted) },
+        &(struct copse_single_loss_params){
+            .input = { .dataset = constant_data, .batches = { .batch = 2, .no_shuffle = true } },
+            .make = constant_make,
+            .make_user = &u,
+            .outputs = wanted,
+            .output_count = COPSE_COUNT(wanted) },
         &step));
     copse_status s = put_outputs(w, step, w->values);
     if (!s)
@@ -95,7 +102,8 @@ static void outputs_of_a_single_loss_step_are_those_of_all_workers(void **state)
     for (uint32_t v = 0; v < 2; v++)
         for (size_t i = 0; i < COPSE_COUNT(expected); i++)
             if (w[v].values[i] != expected[i])
-                fail_msg("worker %u, number %zu: %g, not %g", v, i, (double)w[v].values[i], (double)expected[i]);
+                fail_msg("worker %u, number %zu: %g, not %g", v, i, (double)w[v].values[i],
+                         (double)expected[i]);
 }
 
 int main(void)

@@ -9,7 +9,8 @@
 /* The lists of devices for 1 to 5 replicas. */
 static void set_devices(struct run *r, size_t count)
 {
-    const char *const list[5] = { rig_devices[1], rig_devices[2], rig_devices[1], rig_devices[2], "host:0" };
+    const char *const list[5] = { rig_devices[1], rig_devices[2], rig_devices[1], rig_devices[2],
+                                  "host:0" };
     memcpy(r->devices, list, count * sizeof *list);
     r->device_count = count;
 }
@@ -66,9 +67,10 @@ static void empty_and_unequal_shares_are_right(void **state)
     }
 }
 
-/* C relu(B relu(A x)) with the weights on the left, so that a weight's gradient comes before the node
-   that hands the derivative on and reads the weight once more. */
-static copse_status left_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+/* C relu(B relu(A x)) with the weights on the left, so that a weight's gradient comes before the
+   node that hands the derivative on and reads the weight once more. */
+static copse_status left_loss(copse_graph *g, const copse_batch *in, void *user,
+                              copse_tensor **loss)
 {
     copse_tensor *const *w = user;
     copse_tensor *h;
@@ -114,7 +116,8 @@ static void train_left(size_t replicas, size_t bucket_bytes, float *values)
                                         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
         &t));
     for (int i = 0; i < 10; i++)
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 64 }));
+        OK(copse_trainer_step(t,
+                              &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 64 }));
     for (int i = 0; i < 3; i++) {
         OK(copse_variable_read(v[i], 0, values));
         values += sizes[i] * sizes[i + 1];
@@ -142,7 +145,8 @@ static void no_weight_is_updated_before_its_last_reader(void **state)
 static void sum_loss_adds_up(void **state)
 {
     (void)state;
-    struct run whole = { .is_sum = true, .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-3f } };
+    struct run whole = { .is_sum = true,
+                         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-3f } };
     float *reference = must_run(&whole);
     struct run split = whole;
     set_devices(&split, 3);
@@ -189,7 +193,8 @@ static void bits_depend_on_nothing_but_the_job(void **state)
         check_same_bits(base, again);
         free(again);
         for (int algorithm = COPSE_REDUCE_SHARDED; algorithm <= COPSE_REDUCE_TO_ONE; algorithm++)
-            for (int transfer = COPSE_TRANSFER_SHARED; transfer <= COPSE_TRANSFER_STAGED; transfer++)
+            for (int transfer = COPSE_TRANSFER_SHARED; transfer <= COPSE_TRANSFER_STAGED;
+                 transfer++)
                 for (size_t bucket = 256; bucket <= 1 << 16; bucket *= 16) { /* many, a few, one */
                     struct run other = r;
                     other.strategy.reduction = (copse_reduce_algorithm)algorithm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One trainer, looked at closely: atomic steps, no allocation in a step, results in order, several on a strategy,
-   devices that fail. */
+/* One trainer, looked at closely: atomic steps, no allocation in a step, results in order, several
+   on a strategy, devices that fail. */
 #include "tests/rig/step_rig.h"
 
 #include "tests/rig/fake_backend.h"
@@ -30,12 +30,10 @@ static struct fixture *fixture_with(copse_context *in, const char *const *device
     model_data(f->x, f->y);
     OK(copse_mirrored_create(in, devices, count, strategy, &f->st));
     OK(model_create(&f->m, f->st));
-    OK(copse_trainer_create(
-        f->st,
-        &(struct copse_trainer_params){ .loss = model_loss,
-                                        .user = &f->m,
-                                        .optimizer = *optimizer },
-        &f->t));
+    OK(copse_trainer_create(f->st,
+                            &(struct copse_trainer_params){
+                                .loss = model_loss, .user = &f->m, .optimizer = *optimizer },
+                            &f->t));
     return f;
 }
 
@@ -152,10 +150,8 @@ static void second_trainer_goes_on_with_the_values(void **state)
     OK(copse_trainer_step(f->t, &batch));
     OK(copse_trainer_evaluate(f->t, &batch, &before));
     copse_trainer_release(&f->t);
-    OK(copse_trainer_create(f->st,
-                            &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &f->m },
-                            &f->t));
+    OK(copse_trainer_create(
+        f->st, &(struct copse_trainer_params){ .loss = model_loss, .user = &f->m }, &f->t));
     OK(copse_trainer_evaluate(f->t, &batch, &after));
     assert_true(before.loss == after.loss);
     fixture_close(f);
@@ -205,7 +201,8 @@ static void wrong_use_is_refused(void **state)
     assert_int_equal(copse_one_device_create(ctx, "opencl:99", NULL, &st), COPSE_ERR_NO_DEVICE);
 }
 
-/* One bucket per layer: when the host first waits for a rank, the next segment is queued already. */
+/* One bucket per layer: when the host first waits for a rank, the next segment is queued
+   already. */
 static void backward_goes_on_while_gradients_travel(void **state)
 {
     (void)state;

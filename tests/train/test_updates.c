@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignments that a step executes (copse_update): moving averages over all replicas, counters, replica-local values;
-   and steps that change nothing. */
+/* Assignments that a step executes (copse_update): moving averages over all replicas, counters,
+   replica-local values; and steps that change nothing. */
 #include "copse/loop/feed.h"
 #include "copse/train/update.h"
 
@@ -52,7 +52,8 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
     COPSE_TRY(add(g, a->count, 1.0));
     if (a->has_seen)
         COPSE_TRY(add(g, a->seen, copse_tensor_shape(x).dims[0]));
-    COPSE_TRY(copse_sum(g, copse_variable_tensor(a->count), NULL, 0, false, &y)); /* before the update */
+    /* before the update */
+    COPSE_TRY(copse_sum(g, copse_variable_tensor(a->count), NULL, 0, false, &y));
     COPSE_TRY(copse_report(g, "count", y));
     COPSE_TRY(copse_add(g, h, copse_variable_tensor(a->mean), &h));
     COPSE_TRY(copse_sub(g, h, copse_variable_tensor(a->w), &h));
@@ -60,13 +61,18 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
     return copse_mean(g, h, NULL, 0, false, out);
 }
 
-static copse_variable *frozen(copse_strategy *st, const char *name, copse_shape shape, copse_aggregation how,
-                              copse_synchronization sync)
+static copse_variable *frozen(copse_strategy *st, const char *name, copse_shape shape,
+                              copse_aggregation how, copse_synchronization sync)
 {
     copse_variable *v = NULL;
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = name, .shape = shape, .is_frozen = true,
-                                                                  .aggregation = how, .synchronization = sync,
-                                                                  .initializer = COPSE_INIT_ZEROS }, &v));
+    OK(copse_variable_create(st,
+                             &(struct copse_variable_params){ .name = name,
+                                                              .shape = shape,
+                                                              .is_frozen = true,
+                                                              .aggregation = how,
+                                                              .synchronization = sync,
+                                                              .initializer = COPSE_INIT_ZEROS },
+                             &v));
     return v;
 }
 
@@ -84,8 +90,9 @@ static copse_strategy *strategy_of(const struct way *p)
     copse_strategy *st = NULL;
     if (p->steps_per_run > 0)
         OK(copse_accelerator_create(ctx, p->ids, p->count,
-                                    &(struct copse_accelerator_params){ .strategy = how,
-                                                                        .steps_per_run = p->steps_per_run }, &st));
+                                    &(struct copse_accelerator_params){
+                                        .strategy = how, .steps_per_run = p->steps_per_run },
+                                    &st));
     else if (p->is_served)
         OK(copse_parameter_server_create(ctx, NULL, p->ids, p->count, &how, &st));
     else if (p->count == 1)
@@ -95,21 +102,29 @@ static copse_strategy *strategy_of(const struct way *p)
     return st;
 }
 
-static void open_averages(const struct way *p, struct averages *a, copse_strategy **st, copse_trainer **t)
+static void open_averages(const struct way *p, struct averages *a, copse_strategy **st,
+                          copse_trainer **t)
 {
     static const float start[WIDTH] = { 0.5f, -0.5f, 1, -1, 0 };
     *st = strategy_of(p);
     a->w = rig_variable(*st, "w", COPSE_SHAPE(1, WIDTH), start);
     a->mean = frozen(*st, "mean", COPSE_SHAPE(1, WIDTH), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO);
-    a->variance = frozen(*st, "variance", COPSE_SHAPE(1, WIDTH), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO);
-    a->count = frozen(*st, "count", COPSE_SHAPE(1), COPSE_AGGREGATION_ONLY_FIRST_REPLICA, COPSE_SYNC_AUTO);
+    a->variance =
+        frozen(*st, "variance", COPSE_SHAPE(1, WIDTH), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO);
+    a->count =
+        frozen(*st, "count", COPSE_SHAPE(1), COPSE_AGGREGATION_ONLY_FIRST_REPLICA, COPSE_SYNC_AUTO);
     a->has_seen = !p->is_served;
     if (a->has_seen)
         a->seen = frozen(*st, "seen", COPSE_SHAPE(1), COPSE_AGGREGATION_SUM, COPSE_SYNC_ON_READ);
-    OK(copse_trainer_create(*st, &(struct copse_trainer_params){
-                                     .loss = loss, .user = a, .check_numerics = !p->steps_per_run,
-                                     .accumulate = p->accumulate, .prefetch = p->prefetch,
-                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } }, t));
+    OK(copse_trainer_create(
+        *st,
+        &(struct copse_trainer_params){ .loss = loss,
+                                        .user = a,
+                                        .check_numerics = !p->steps_per_run,
+                                        .accumulate = p->accumulate,
+                                        .prefetch = p->prefetch,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
+        t));
 }
 
 static struct copse_host_batch batch_at(uint32_t i, size_t count)
@@ -194,7 +209,8 @@ static void expect(size_t batch, float want[AVERAGES])
             for (size_t n = 0; n < batch; n++)
                 mean += (double)rig_floats(&b)[n * WIDTH + (size_t)k] / (double)batch;
             for (size_t n = 0; n < batch; n++)
-                variance += pow((double)rig_floats(&b)[n * WIDTH + (size_t)k] - mean, 2) / (double)batch;
+                variance +=
+                    pow((double)rig_floats(&b)[n * WIDTH + (size_t)k] - mean, 2) / (double)batch;
             moving[k] = 0.75 * moving[k] + 0.25 * mean;
             moving[WIDTH + k] = 0.75 * moving[WIDTH + k] + 0.25 * variance;
         }
@@ -206,7 +222,8 @@ static void expect(size_t batch, float want[AVERAGES])
 static void averages_are_those_of_the_whole_batch(void **state)
 {
     static const char *const cores[] = { "host:0", "host:0", "host:0" };
-    static const size_t batches[] = { BATCH, 7, 2 }; /* even, uneven and empty shares of three replicas */
+    /* even, uneven and empty shares of three replicas */
+    static const size_t batches[] = { BATCH, 7, 2 };
     float want[AVERAGES], one[AVERAGES], got[AVERAGES];
     (void)state;
     for (size_t k = 0; k < 3; k++) {
@@ -247,7 +264,8 @@ static void refused_step_changes_nothing(void **state)
         copse_trainer *t;
         float before[AVERAGES], after[AVERAGES];
         open_averages(&p, &a, &st, &t);
-        const struct copse_host_batch b = batch_at(0, BATCH), nan = { RIG_X(WIDTH, bad), .count = BATCH };
+        const struct copse_host_batch b = batch_at(0, BATCH),
+                                      nan = { RIG_X(WIDTH, bad), .count = BATCH };
         OK(copse_trainer_step(t, &b));
         read_averages(&a, 0, before);
         for (int i = 0; i < BATCH * WIDTH; i++)
@@ -276,7 +294,8 @@ struct faulty {
     enum fault fault;
 };
 
-static copse_status faulty_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_status faulty_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **out)
 {
     const struct faulty *m = user;
     copse_tensor *x, *one, *two, *whole;
@@ -304,7 +323,10 @@ static copse_status faulty_loss(copse_graph *g, const copse_batch *in, void *use
 
 static void rules_are_enforced(void **state)
 {
-    static const struct { copse_status code; const char *word; } wants[] = {
+    static const struct {
+        copse_status code;
+        const char *word;
+    } wants[] = {
         [TRAINED] = { COPSE_ERR_ARGUMENT, "'w' is trained" },
         [TWICE] = { COPSE_ERR_ARGUMENT, "'v' is updated twice" },
         [NO_AGGREGATION] = { COPSE_ERR_ARGUMENT, "'plain' has no aggregation" },
@@ -316,14 +338,21 @@ static void rules_are_enforced(void **state)
     (void)state;
     for (enum fault f = TRAINED; f <= BY_SIZE; f++) {
         copse_strategy *st = rig_strategy(2, NULL);
-        struct faulty m = { rig_scalar(st, "w", 1.0f),
-                            frozen(st, "v", COPSE_SHAPE(1), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO),
-                            frozen(st, "plain", COPSE_SHAPE(1), COPSE_AGGREGATION_NONE, COPSE_SYNC_AUTO), NULL, f };
-        OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "whole", .shape = COPSE_SHAPE(1),
-                                                                      .type = COPSE_I32,
-                                                                      .aggregation = COPSE_AGGREGATION_MEAN }, &m.whole));
+        struct faulty m = {
+            rig_scalar(st, "w", 1.0f),
+            frozen(st, "v", COPSE_SHAPE(1), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO),
+            frozen(st, "plain", COPSE_SHAPE(1), COPSE_AGGREGATION_NONE, COPSE_SYNC_AUTO), NULL, f
+        };
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){ .name = "whole",
+                                             .shape = COPSE_SHAPE(1),
+                                             .type = COPSE_I32,
+                                             .aggregation = COPSE_AGGREGATION_MEAN },
+            &m.whole));
         copse_trainer *t;
-        OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = faulty_loss, .user = &m }, &t));
+        OK(copse_trainer_create(
+            st, &(struct copse_trainer_params){ .loss = faulty_loss, .user = &m }, &t));
         const struct copse_host_batch two = rig_rows(2), four = rig_rows(4);
         if (f == BY_SIZE)
             OK(copse_trainer_step(t, &four));

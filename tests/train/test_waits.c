@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* When the host waits for a device in a training step: never with one replica, unless a setting needs a number of the
-   step. README.md, "What it guarantees", and copse/optimizer.h name these settings. */
+/* When the host waits for a device in a training step: never with one replica, unless a setting
+   needs a number of the step. README.md, "What it guarantees", and copse/optimizer.h name these
+   settings. */
 #include "tests/rig/faulty_job.h"
 
-/* Train a step, then begin another one on a device that is slow. Returns how often the host waited in the latter. */
+/* Train a step, then begin another one on a device that is slow. Returns how often the host waited
+   in the latter. */
 static uint32_t waits_of_a_step(struct copse_trainer_params params)
 {
     struct copse_step_result result;
@@ -29,13 +31,15 @@ static void one_replica_waits_for_nothing(void **state)
 {
     (void)state;
     assert_int_equal(waits_of_a_step((struct copse_trainer_params){ 0 }), 0);
-    assert_int_equal(waits_of_a_step((struct copse_trainer_params){ .optimizer = { .kind = COPSE_ADAM } }), 0);
+    assert_int_equal(
+        waits_of_a_step((struct copse_trainer_params){ .optimizer = { .kind = COPSE_ADAM } }), 0);
 }
 
 static void norms_scales_and_checks_make_the_host_wait(void **state)
 {
     (void)state;
-    assert_true(waits_of_a_step((struct copse_trainer_params){ .optimizer.clip_global_norm = 1 }) > 0);
+    assert_true(waits_of_a_step((struct copse_trainer_params){ .optimizer.clip_global_norm = 1 }) >
+                0);
     assert_true(waits_of_a_step((struct copse_trainer_params){ .optimizer.loss_scale = 8 }) > 0);
     assert_true(waits_of_a_step((struct copse_trainer_params){ .precision = COPSE_F16 }) > 0);
     assert_true(waits_of_a_step((struct copse_trainer_params){ .optimizer.kind = COPSE_LAMB }) > 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of copse/copse.h alone: data in memory becomes a model, which is trained, predicts, is saved and loaded; layers are
-   trained by a loss function of the program, and predict. Built and run by install.sh. usage: everyday_program MODEL-FILE */
+/* A program of copse/copse.h alone: data in memory becomes a model, which is trained, predicts, is
+   saved and loaded; layers are trained by a loss function of the program, and predict. Built and
+   run by install.sh. usage: everyday_program MODEL-FILE */
 #include <stdio.h>
 
 #include <copse/copse.h>
@@ -51,7 +52,8 @@ static copse_status check(const char *what, const float *values)
     return right(values) > ROWS * 9 / 10 ? COPSE_OK : COPSE_ERR_INTERNAL;
 }
 
-static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_batches *batches, const char *path)
+static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_batches *batches,
+                               const char *path)
 {
     static float values[2 * ROWS];
     copse_strategy *st, *other;
@@ -60,8 +62,11 @@ static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_ba
     COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
     const struct copse_model_params params = { .network = "dense 8 relu; dense out", .seed = 1 };
     COPSE_TRY(copse_model_create(st, copse_dataset_schema(data), &params, &m));
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                                                                       .optimizer = { .learning_rate = 0.05f } }, &t));
+    COPSE_TRY(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = copse_model_loss, .user = m, .optimizer = { .learning_rate = 0.05f } },
+        &t));
     COPSE_TRY(train(t, batches, 20));
     COPSE_TRY(copse_model_save(m, path, NULL));
     copse_trainer_release(&t);
@@ -81,12 +86,17 @@ static copse_status of_layers(copse_context *ctx, copse_batches *batches)
     copse_strategy *st;
     copse_layer *layer;
     copse_trainer *t;
-    const struct copse_host_batch all = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), points }), .count = ROWS };
+    const struct copse_host_batch all = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), points }),
+                                          .count = ROWS };
     COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
     COPSE_TRY(copse_nn_parse(ctx, "dense 8 relu; dense 2", &layer));
-    COPSE_TRY(copse_layer_build(layer, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .seed = 1 }));
-    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = layer,
-                                                                       .optimizer = { .learning_rate = 0.05f } }, &t));
+    COPSE_TRY(copse_layer_build(
+        layer, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(2), .seed = 1 }));
+    COPSE_TRY(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){
+            .loss = loss, .user = layer, .optimizer = { .learning_rate = 0.05f } },
+        &t));
     COPSE_TRY(train(t, batches, 20));
     COPSE_TRY(copse_trainer_predict(t, logits, layer, &all, values, sizeof values));
     copse_trainer_release(&t);
@@ -97,7 +107,8 @@ static copse_status of_layers(copse_context *ctx, copse_batches *batches)
 
 int main(int argc, char **argv)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { ROWS, 2 }, points }, y = { COPSE_ELEMENT_I32, 1, { ROWS }, labels };
+    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { ROWS, 2 }, points },
+                                  y = { COPSE_ELEMENT_I32, 1, { ROWS }, labels };
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
     copse_batches *batches = NULL;
@@ -110,7 +121,8 @@ int main(int argc, char **argv)
     if (s == COPSE_OK)
         s = copse_dataset_create(ctx, &x, &y, NULL, &data);
     if (s == COPSE_OK)
-        s = copse_batches_create(data, &(struct copse_batches_params){ .batch = 20, .seed = 1 }, &batches);
+        s = copse_batches_create(data, &(struct copse_batches_params){ .batch = 20, .seed = 1 },
+                                 &batches);
     if (s == COPSE_OK)
         s = of_a_model(ctx, data, batches, argv[1]);
     if (s == COPSE_OK)

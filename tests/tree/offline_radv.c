@@ -281,7 +281,8 @@ static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t 
 }
 
 /* Whether the kernel compiles and stays within what it may use. */
-/* Kernels that read texels are for drivers on CPUs, and chosen nowhere else: they are only compiled here. */
+/* Kernels that read texels are for drivers on CPUs, and chosen nowhere else: they are only compiled
+   here. */
 static bool is_for_cpus(const struct copse_kernel_row *row)
 {
     for (int i = 0; i < row->arg_count; i++)
@@ -359,8 +360,9 @@ static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint6
     return !*fault;
 }
 
-/* The floor of most kernels, and those of the kernels whose groups keep more: matmul and matmul_half in registers, attention a tile of
-   scores of each invocation in group memory (2, and 1 in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
+/* The floor of most kernels, and those of the kernels whose groups keep more: matmul and
+   matmul_half in registers, attention a tile of scores of each invocation in group memory (2, and 1
+   in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
 {
     switch (id) {

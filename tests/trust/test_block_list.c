@@ -24,10 +24,11 @@ static bool has_self_tests;
 static copse_context *open_over(const struct copse_backend *const *backends)
 {
     copse_context *ctx;
-    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { .get = get_kept, .put = keep },
-                                                                  .log = count_warnings,
-                                                                  .no_self_test = !has_self_tests },
-                                  backends, &ctx));
+    OK(copse__context_create_with(
+        &(struct copse_context_params){ .cache = { .get = get_kept, .put = keep },
+                                        .log = count_warnings,
+                                        .no_self_test = !has_self_tests },
+        backends, &ctx));
     return ctx;
 }
 
@@ -121,15 +122,20 @@ static void newest_reason_counts(void **state)
 static copse_status fail_case(copse_context *ctx, const char *kernel, const char *name,
                               copse_verdict verdict)
 {
-    const struct copse_case_result r = { .mode = "run", .op = "softmax", .name = name,
-                                         .variant = kernel, .verdict = verdict, .text = "by the test" };
+    const struct copse_case_result r = { .mode = "run",
+                                         .op = "softmax",
+                                         .name = name,
+                                         .variant = kernel,
+                                         .verdict = verdict,
+                                         .text = "by the test" };
     return copse_device_block_case(ctx, "fake:0", &r, COPSE_CONFORM_STANDARD);
 }
 
 static bool pass_case(copse_context *ctx, const char *name, copse_conformance_tier tier)
 {
-    const struct copse_kernel_case c = { .kernel = "softmax", .mode = "run", .op = "softmax", .name = name,
-                                         .tier = (uint32_t)tier };
+    const struct copse_kernel_case c = {
+        .kernel = "softmax", .mode = "run", .op = "softmax", .name = name, .tier = (uint32_t)tier
+    };
     copse_device *dev;
     uint64_t id;
     OK(copse_device_open(ctx, "fake:0", NULL, &dev));
@@ -449,27 +455,34 @@ static void store_of_another_is_ignored(void **state)
     restore_kept(1, &kept[0]);
     assert_int_equal(count_in_new_context("fake:1"), 0);
 
-    static const char *const lines[] = { "block softmin x\n", "block softmax\n", "block \n", "block",
-                                         "clock softmax x\n", "block softmax x", "\n",
-                                         "fail softmin x\n", "fail softmax\n",
+    static const char *const lines[] = { "block softmin x\n",
+                                         "block softmax\n",
+                                         "block \n",
+                                         "block",
+                                         "clock softmax x\n",
+                                         "block softmax x",
+                                         "\n",
+                                         "fail softmin x\n",
+                                         "fail softmax\n",
                                          "case softmax 1 wrong 0123456789abcde\n",
                                          "case softmax 1 wrong 0123456789abcdef0\n",
                                          "case softmax 1 wrong 0123456789ABCDEF\n",
                                          "case softmax x wrong 0123456789abcdef\n",
                                          "case softmax 1 right 0123456789abcdef\n",
                                          "case softmin 1 wrong 0123456789abcdef\n",
-                                         "case softmax 1 late 0123456789abcdef", "case softmax\n" };
+                                         "case softmax 1 late 0123456789abcdef",
+                                         "case softmax\n" };
     for (size_t i = 0; i < COPSE_COUNT(lines); i++) {
         char body[1024];
         const char *old = memchr(kept[0].bytes, '\n', kept[0].size);
         const size_t size = kept[0].size - (size_t)(old + 1 - (const char *)kept[0].bytes);
         const struct kept whole = copy_of_kept(0);
         memcpy(body, old + 1, size);
-        const size_t length = size + (size_t)snprintf(body + size, sizeof body - size, "%s", lines[i]);
-        kept[0].size =
-            (size_t)snprintf((char *)kept[0].bytes, whole.size + 256,
-                             "copse-blocked 1 %zu %016llx\n", length,
-                             (unsigned long long)copse__hash(COPSE_HASH_START, body, length));
+        const size_t length =
+            size + (size_t)snprintf(body + size, sizeof body - size, "%s", lines[i]);
+        kept[0].size = (size_t)snprintf(
+            (char *)kept[0].bytes, whole.size + 256, "copse-blocked 1 %zu %016llx\n", length,
+            (unsigned long long)copse__hash(COPSE_HASH_START, body, length));
         memcpy(kept[0].bytes + kept[0].size, body, length);
         kept[0].size += length;
         assert_int_equal(count_in_new_context("fake:0"), 0);
@@ -526,8 +539,9 @@ static void check_training(const char *backend)
            model_distance(honest, spoiled), model_distance(honest, avoided));
     assert_true(model_distance(honest, avoided) < 1e-5);
 
-    /* The self-test blocks the kernel before its first use, and the next process does not try it. Up to 4 threads compile
-       and test specialisations at once, so up to 4 may meet the lie. A training step would meet it more often. */
+    /* The self-test blocks the kernel before its first use, and the next process does not try it.
+       Up to 4 threads compile and test specialisations at once, so up to 4 may meet the lie. A
+       training step would meet it more often. */
     has_self_tests = true;
     drop_kept();
     atomic_store(&copse_lie.met, 0u);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel cache in a folder, shared by processes: lists of blocked kernels that several processes change at once keep
-   all changes, and waiting for a lock ends. */
+/* The kernel cache in a folder, shared by processes: lists of blocked kernels that several
+   processes change at once keep all changes, and waiting for a lock ends. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -13,8 +13,8 @@
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
-#include "tests/rig/fake_backend.h"
 #include "core/base/cache_folder.h"
+#include "tests/rig/fake_backend.h"
 
 enum { PROCESSES = 4, ROUNDS = 25 };
 
@@ -48,8 +48,8 @@ static size_t blocked(copse_context *ctx)
     return count;
 }
 
-/* Blocked and taken back, again and again, and blocked at the end. A change of one's own that got lost
-   shows at once. */
+/* Blocked and taken back, again and again, and blocked at the end. A change of one's own that got
+   lost shows at once. */
 static int change_often(copse_context *ctx, const char *kernel)
 {
     for (unsigned i = 0; i < 2 * ROUNDS + 1; i++) {
@@ -144,7 +144,8 @@ static void a_lock_is_one_callers_not_the_processs(void **state)
     copse__cache_folder_close(&mem, &cache);
 }
 
-/* The first context compiles or changes; the second finds it, in a folder of the application's choice, too. */
+/* The first context compiles or changes; the second finds it, in a folder of the application's
+   choice, too. */
 static void a_folder_of_the_application(void **state)
 {
     char path[1100];
@@ -182,14 +183,17 @@ static void take_warning(void *user, copse_log_level level, const char *line)
 /* Whether a context uses the folder; else the line says why not. */
 static void expect_folder(const char *path, const char *why)
 {
-    const struct copse_context_params p = { .no_self_test = true, .cache_folder = path, .log = take_warning };
+    const struct copse_context_params p = { .no_self_test = true,
+                                            .cache_folder = path,
+                                            .log = take_warning };
     copse_context *ctx;
     char text[1300];
     warned[0] = '\0';
     OK(copse__context_create_with(&p, fake_backends, &ctx));
     OK(copse_device_block(ctx, "fake:0", "softmax", NULL));
     copse_context_release(&ctx);
-    snprintf(text, sizeof text, "context: compiled kernels are not kept: the folder '%s' %s", path, why ? why : "");
+    snprintf(text, sizeof text, "context: compiled kernels are not kept: the folder '%s' %s", path,
+             why ? why : "");
     if (strcmp(warned, why ? text : "") != 0)
         fail_msg("'%s', not '%s'", warned, why ? text : "");
 }

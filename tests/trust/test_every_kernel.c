@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Each kernel of the table is blocked in turn on a device on which it is right. Work that needs it is then refused by
-   the kernel's name, or, where the application allows it, computed by the host: the results are correct. Never are they
-   wrong. */
+/* Each kernel of the table is blocked in turn on a device on which it is right. Work that needs it
+   is then refused by the kernel's name, or, where the application allows it, computed by the host:
+   the results are correct. Never are they wrong. */
 #include <math.h>
 
 #include "copse/device/conformance.h"
-#include "prover/conformance/rig.h"
 #include "core/graph/variant.h"
+#include "prover/conformance/rig.h"
 
 #include "tests/rig/rig.h"
 
@@ -31,8 +31,10 @@ static void preset(const struct copse_kernel_row *row, struct copse_self_test *t
         }
 }
 
-/* The words of all buffers after the launch; the status of getting the kernel, if it is not COPSE_OK. */
-static copse_status launch(copse_device *dev, enum copse_kernel_id id, uint32_t words[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS])
+/* The words of all buffers after the launch; the status of getting the kernel, if it is not
+   COPSE_OK. */
+static copse_status launch(copse_device *dev, enum copse_kernel_id id,
+                           uint32_t words[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS])
 {
     static struct copse_self_test t;
     copse_buffer *buffers[COPSE_MAX_BINDINGS];
@@ -49,8 +51,11 @@ static copse_status launch(copse_device *dev, enum copse_kernel_id id, uint32_t 
     row->law->self_test(k, &t);
     OK(copse_queue_create(dev, &q));
     for (uint32_t a = 0; a < row->arg_count; a++) {
-        at[a] = (struct copse_binding){ NULL, 0, copse__round_up(4 * (size_t)COPSE_MAX(t.counts[a], 1), 16) };
-        OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = at[a].size }, &buffers[a]));
+        at[a] =
+            (struct copse_binding){ NULL, 0,
+                                    copse__round_up(4 * (size_t)COPSE_MAX(t.counts[a], 1), 16) };
+        OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = at[a].size },
+                               &buffers[a]));
         at[a].buffer = buffers[a];
         OK(copse_queue_write(q, buffers[a], 0, t.words[a], at[a].size));
     }
@@ -68,15 +73,18 @@ static copse_status launch(copse_device *dev, enum copse_kernel_id id, uint32_t 
 static void refused(copse_status s, const char *kernel, const char *device)
 {
     char text[128];
-    snprintf(text, sizeof text, "kernel: %s is blocked on %s: by the test; driver ", kernel, device);
-    if (s != COPSE_ERR_UNSUPPORTED || !strstr(copse_last_error(), text) || !strstr(copse_last_error(), "--allow-host"))
+    snprintf(text, sizeof text, "kernel: %s is blocked on %s: by the test; driver ", kernel,
+             device);
+    if (s != COPSE_ERR_UNSUPPORTED || !strstr(copse_last_error(), text) ||
+        !strstr(copse_last_error(), "--allow-host"))
         fail_msg("%s: %s: %s", kernel, copse_status_name(s), copse_last_error());
 }
 
 /* On a device whose kernels are the host functions the words are the same. */
 static void every_launch_is_refused_or_computed_by_the_host(void **state)
 {
-    static uint32_t right[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS], got[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS];
+    static uint32_t right[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS],
+        got[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS];
     copse_device *dev;
     unsigned count = 0;
     (void)state;
@@ -125,7 +133,8 @@ static copse_status run_job(copse_device *dev, const struct job *j)
         OK(copse__rig_expect(&rig));
         OK(copse__rig_program_run(p, &out));
         OK(copse__rig_judge(p, 0, &out));
-        if (out.result.verdict != COPSE_VERDICT_PASS && out.result.verdict != COPSE_VERDICT_MISTRUSTED)
+        if (out.result.verdict != COPSE_VERDICT_PASS &&
+            out.result.verdict != COPSE_VERDICT_MISTRUSTED)
             fail_msg("%s: %s on %s: %s", j->c->op, j->c->name, dev->info.id, out.text);
     }
     copse__rig_program_close(&p);
@@ -158,8 +167,8 @@ static bool is_of_family(const struct copse_case *c)
     return c->family && c->tier == COPSE_TIER_QUICK;
 }
 
-/* For each kernel a small case that uses it on the device: of all tables, or, where `few` is not NULL, one of these and
-   some of the families. */
+/* For each kernel a small case that uses it on the device: of all tables, or, where `few` is not
+   NULL, one of these and some of the families. */
 static void find_jobs(copse_device *dev, const struct job *few, struct job *jobs)
 {
     unsigned of_families = 0;
@@ -172,7 +181,8 @@ static void find_jobs(copse_device *dev, const struct job *few, struct job *jobs
         for (size_t i = 0; i < copse_case_tables[t]->count; i++)
             for (int k = 0; k < 2; k++) {
                 const struct job j = { &copse_case_tables[t]->cases[i], k == 1 };
-                if (j.c->tier > COPSE_TIER_STANDARD || (k == 1 && !copse__case_has_gradient(j.c)) || work_of(j.c) > 20000)
+                if (j.c->tier > COPSE_TIER_STANDARD || (k == 1 && !copse__case_has_gradient(j.c)) ||
+                    work_of(j.c) > 20000)
                     continue;
                 if (!few || (is_of_family(j.c) && of_families++ < 40))
                     note_job(dev, &j, jobs);
@@ -201,12 +211,16 @@ static bool has_substitute(copse_device *dev, const struct job *j)
     return run_job(dev, j) == COPSE_OK;
 }
 
-/* The other kernels belong to rules, to sums over replicas, to gradients of rows, to audits, and to variants that the fake device does not choose. */
+/* The other kernels belong to rules, to sums over replicas, to gradients of rows, to audits, and to
+   variants that the fake device does not choose. */
 static bool is_in_graphs(const char *kernel)
 {
-    static const char *const others[] = { "adam",     "adaptive", "average", "block_scale", "clip",       "digest",     "momentum",       "sgd",
-                                          "trust", "lamb_sum", "adam8", "square_sum", "tree_sum", "sum_i32",  "mean",       "accumulate", "matmul_pad",
-                                          "bias_activation", "row_heads", "row_find", "row_join", "row_put", "matmul_half" };
+    static const char *const others[] = {
+        "adam",      "adaptive", "average",  "block_scale", "clip",       "digest",
+        "momentum",  "sgd",      "trust",    "lamb_sum",    "adam8",      "square_sum",
+        "tree_sum",  "sum_i32",  "mean",     "accumulate",  "matmul_pad", "bias_activation",
+        "row_heads", "row_find", "row_join", "row_put",     "matmul_half"
+    };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;
@@ -235,7 +249,8 @@ static void block_in_turn(const char *device, bool has_all)
         if (has_substitute(dev, &jobs[id]))
             substitutes++;
         else if (is_of_variant(id))
-            fail_msg("%s is refused on %s, and the first variant does the same: %s", row->name, device, copse_last_error());
+            fail_msg("%s is refused on %s, and the first variant does the same: %s", row->name,
+                     device, copse_last_error());
         else
             refused(COPSE_ERR_UNSUPPORTED, row->name, device);
         OK(copse_context_allow(ctx, COPSE_ALLOW_HOST));
@@ -244,7 +259,8 @@ static void block_in_turn(const char *device, bool has_all)
         OK(copse_device_unblock(ctx, device, row->name));
         count++;
     }
-    print_message("%s: %u kernels blocked in turn, %u of them with a substitute\n", device, count, substitutes);
+    print_message("%s: %u kernels blocked in turn, %u of them with a substitute\n", device, count,
+                  substitutes);
     assert_true(count > 20);
     copse_device_release(&dev);
 }
@@ -262,7 +278,8 @@ static void on_found_devices_too(void **state)
     const struct copse_device_info *list;
     size_t count;
     (void)state;
-    OK(copse_context_create(NULL, &ctx)); /* no kernel cache: blocks of kernels stay in this process */
+    /* no kernel cache: blocks of kernels stay in this process */
+    OK(copse_context_create(NULL, &ctx));
     copse_context_devices(ctx, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (list[i].is_usable && list[i].kind != COPSE_DEVICE_REFERENCE)
@@ -272,11 +289,16 @@ static void on_found_devices_too(void **state)
 
 /* ---- training ---- */
 
-/* Two replicas, so that sums over replicas take part. Limits elements to `clip`; 0: norms; less: nothing. */
+/* Two replicas, so that sums over replicas take part. Limits elements to `clip`; 0: norms; less:
+   nothing. */
 static float *train(copse_optimizer_kind kind, float clip, size_t *count)
 {
-    const struct run r = { .devices = { "fake:0", "fake:1" }, .device_count = 2, .steps = 3,
-                           .optimizer = { .kind = kind, .clip_value = fmaxf(clip, 0.0f), .average = 0.9f,
+    const struct run r = { .devices = { "fake:0", "fake:1" },
+                           .device_count = 2,
+                           .steps = 3,
+                           .optimizer = { .kind = kind,
+                                          .clip_value = fmaxf(clip, 0.0f),
+                                          .average = 0.9f,
                                           .clip_norm = clip == 0.0f ? 1e-3f : 0.0f } };
     return run_model(ctx, &r, count);
 }
@@ -288,10 +310,19 @@ static void optimizers_and_sums_are_refused_or_right(void **state)
         copse_optimizer_kind kind;
         float clip;
     } table[] = {
-        { "adam", COPSE_ADAM, 0.0f },      { "momentum", COPSE_NESTEROV, 0.0f }, { "sgd", COPSE_SGD, 0.0f },
-        { "adaptive", COPSE_NADAM, 0.0f }, { "adam8", COPSE_ADAM8, 0.0f },   { "trust", COPSE_LARS, -1.0f },   { "lamb_sum", COPSE_LAMB, -1.0f },
-        { "average", COPSE_ADAM, 0.0f },   { "clip", COPSE_SGD, 0.1f },          { "square_sum", COPSE_SGD, 0.0f },
-        { "block_scale", COPSE_SGD, 0.0f }, { "tree_sum", COPSE_SGD, 0.0f },     { "cross_entropy_grad", COPSE_SGD, 0.0f },
+        { "adam", COPSE_ADAM, 0.0f },
+        { "momentum", COPSE_NESTEROV, 0.0f },
+        { "sgd", COPSE_SGD, 0.0f },
+        { "adaptive", COPSE_NADAM, 0.0f },
+        { "adam8", COPSE_ADAM8, 0.0f },
+        { "trust", COPSE_LARS, -1.0f },
+        { "lamb_sum", COPSE_LAMB, -1.0f },
+        { "average", COPSE_ADAM, 0.0f },
+        { "clip", COPSE_SGD, 0.1f },
+        { "square_sum", COPSE_SGD, 0.0f },
+        { "block_scale", COPSE_SGD, 0.0f },
+        { "tree_sum", COPSE_SGD, 0.0f },
+        { "cross_entropy_grad", COPSE_SGD, 0.0f },
         { "softmax", COPSE_SGD, 0.0f },
     };
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Self-tests of kernels: every row has one that honest devices pass in every specialisation, and that
-   finds a word that is wrong, missing or out of range; what is found is blocked and said once. */
+/* Self-tests of kernels: every row has one that honest devices pass in every specialisation, and
+   that finds a word that is wrong, missing or out of range; what is found is blocked and said
+   once. */
 #include "copse/device/function.h"
 
 #include "tests/rig/rig.h"
@@ -98,8 +99,7 @@ static copse_status get_kernel(copse_context *ctx, enum copse_kernel_id id, bool
     OK(copse_device_open(ctx, "fake:0", NULL, &dev));
     assert_true(spec_of(id, 0, spec));
     const copse_status s = copse__kernel_get(dev, id, spec, &k);
-    *is_blocked =
-        copse__kernel_is_blocked(dev, copse_kernel_table[id].name, reason, sizeof reason);
+    *is_blocked = copse__kernel_is_blocked(dev, copse_kernel_table[id].name, reason, sizeof reason);
     copse_device_release(&dev);
     return s;
 }
@@ -177,8 +177,8 @@ static void make_library_fastest(copse_context *ctx)
     OK(copse_device_tuning_set(ctx, "fake:0", entries, COPSE_COUNT(entries)));
 }
 
-/* [2 3] [5 7]' by the forced `kernels`, NULL = the library's choice, with the first, the second (1 and 2) or both
-   stored transposed; 31 where it is right. */
+/* [2 3] [5 7]' by the forced `kernels`, NULL = the library's choice, with the first, the second (1
+   and 2) or both stored transposed; 31 where it is right. */
 static copse_status multiply(copse_device *dev, const char *kernels, unsigned layout, float *out)
 {
     const bool at = (layout & 1u) != 0, bt = (layout & 2u) != 0;
@@ -191,7 +191,9 @@ static copse_status multiply(copse_device *dev, const char *kernels, unsigned la
     OK(copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
     OK(copse_matmul(g, a, b, at, bt, &c));
-    const struct copse_function_params p = { .graph = g, .outputs = &c, .output_count = 1, .kernels = kernels };
+    const struct copse_function_params p = {
+        .graph = g, .outputs = &c, .output_count = 1, .kernels = kernels
+    };
     const copse_status s = copse_function_create(dev, &p, &f);
     if (s == COPSE_OK) {
         OK(copse_function_write(f, a, x));
@@ -237,7 +239,8 @@ static void library_product_is_tested_once_a_layout(void **state)
     copse_context_release(&ctx);
 }
 
-/* The library's own product is taken in its place; asked for by name, it is refused with the reason. */
+/* The library's own product is taken in its place; asked for by name, it is refused with the
+   reason. */
 static void check_library_found(const char *what, unsigned layout, const char *reason)
 {
     copse_context *ctx = open_fake(&params);
@@ -265,7 +268,8 @@ static void library_product_that_is_wrong_is_found(void **state)
     fake_reset();
     d->describe = with_library;
     d->dropped = COPSE_LIBRARY_PRODUCT;
-    check_library_found("not run", 0, "self-test: element 0 of a product of 33 x 37 x 19 is nan, not ");
+    check_library_found("not run", 0,
+                        "self-test: element 0 of a product of 33 x 37 x 19 is nan, not ");
     fake_reset();
     d->describe = with_library;
     d->perturb = COPSE_LIBRARY_PRODUCT;
@@ -292,9 +296,11 @@ static copse_status make_square(copse_device *dev, uint32_t size)
     OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
     OK(copse_matmul(g, a, b, false, false, &c));
-    const copse_status s =
-        copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &c,
-                                                .output_count = 1, .kernels = "matmul=clblast" }, &f);
+    const copse_status s = copse_function_create(
+        dev,
+        &(struct copse_function_params){
+            .graph = g, .outputs = &c, .output_count = 1, .kernels = "matmul=clblast" },
+        &f);
     if (s == COPSE_OK)
         copse_function_release(&f);
     copse_graph_release(&g);
@@ -337,7 +343,8 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
         warnings = 0;
         OK(make_square(dev, 127));
         FAILS(COPSE_ERR_UNSUPPORTED, make_square(dev, 128),
-              at == 2 ? "of a product of 193 x 195 x 197 is" : "of a product of 256 x 128 x 256 is");
+              at == 2 ? "of a product of 193 x 195 x 197 is"
+                      : "of a product of 256 x 128 x 256 is");
         assert_true(library_is_blocked(dev));
         assert_int_equal(warnings, 1);
         copse_device_release(&dev);
@@ -367,7 +374,8 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
     copse_context_release(&ctx);
 }
 
-/* Blocks of a context, so that memory that is kept on purpose is no leak: after COPSE_ERR_TIMEOUT a device may still use it. */
+/* Blocks of a context, so that memory that is kept on purpose is no leak: after COPSE_ERR_TIMEOUT a
+   device may still use it. */
 static void *blocks[4096];
 
 static void *resize_known(void *user, void *block, size_t size)

@@ -57,8 +57,9 @@ static void bad_entries_are_refused_whole(void **state)
         const char *family, *size_class, *variant;
         uint64_t rate;
     } bad[] = {
-        { "", "a", "b", 1 },       { "a", "", "b", 1 },  { "a", "b", "", 1 },
-        { "a b", "a", "b", 1 },    { "a", "b\n", "c", 1 }, { "a", "b", "C", 1 },
+        { "", "a", "b", 1 },           { "a", "", "b", 1 },
+        { "a", "b", "", 1 },           { "a b", "a", "b", 1 },
+        { "a", "b\n", "c", 1 },        { "a", "b", "C", 1 },
         { "a", "b", "c", UINT64_MAX }, { "a", "b", "c", 1000000000000001ull },
     };
     copse_context *ctx = open_fake();
@@ -184,11 +185,27 @@ static void lines_that_are_none_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "rate", "rate \n", "rate a b c 1", "rate a b c\n", "rate a b c 0\n", "rate a b c 01\n",
-        "rate a b c +1\n", "rate a b c -1\n", "rate a b c 1 \n", "rate a b c 1 2\n",
-        "rate  a b c 1\n", "rate a b c 1.5\n", "rate a b c 1e3\n", "Rate a b c 1\n",
-        "rate A b c 1\n", "rate a b c 1000000000000001\n", "rate a b c 99999999999999999999\n",
-        "block softmax x\n", "\n", "rate a b c 1\n\n", "rate aaaaaaaaaaaaaaaa b c 1\n",
+        "rate",
+        "rate \n",
+        "rate a b c 1",
+        "rate a b c\n",
+        "rate a b c 0\n",
+        "rate a b c 01\n",
+        "rate a b c +1\n",
+        "rate a b c -1\n",
+        "rate a b c 1 \n",
+        "rate a b c 1 2\n",
+        "rate  a b c 1\n",
+        "rate a b c 1.5\n",
+        "rate a b c 1e3\n",
+        "Rate a b c 1\n",
+        "rate A b c 1\n",
+        "rate a b c 1000000000000001\n",
+        "rate a b c 99999999999999999999\n",
+        "block softmax x\n",
+        "\n",
+        "rate a b c 1\n\n",
+        "rate aaaaaaaaaaaaaaaa b c 1\n",
     };
     char text[2048];
     copse_context *ctx = open_fake();

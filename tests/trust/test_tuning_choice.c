@@ -21,8 +21,8 @@ static void multiply(copse_context *ctx, copse_device *dev, uint32_t side)
     OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side), &b));
     OK(copse_matmul(g, a, b, false, false, &y));
-    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &y,
-                                                .output_count = 1 }, &f));
+    OK(copse_function_create(
+        dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1 }, &f));
     for (size_t i = 0; i < n; i++)
         values[i] = 1.0f;
     OK(copse_function_write(f, a, values));
@@ -135,7 +135,10 @@ static void tune_case(copse_context *ctx, const char *name, copse_verdict verdic
 {
     struct copse_conformance_summary summary;
     const struct copse_conformance_params p = {
-        .device = "fake:0", .modes = COPSE_CONFORM_TUNE, .case_name = name, .variant = "matmul",
+        .device = "fake:0",
+        .modes = COPSE_CONFORM_TUNE,
+        .case_name = name,
+        .variant = "matmul",
         .result = note,
     };
     OK(copse_conformance_run(ctx, &p, &summary));
@@ -182,8 +185,11 @@ static void tune_sums(copse_context *ctx, const char *variant, copse_verdict exp
 {
     passed = skipped = 0;
     const struct copse_conformance_params p = {
-        .device = "fake:0", .modes = COPSE_CONFORM_TUNE, .ops = "column_sum",
-        .case_name = "256 x 32", .variant = variant,
+        .device = "fake:0",
+        .modes = COPSE_CONFORM_TUNE,
+        .ops = "column_sum",
+        .case_name = "256 x 32",
+        .variant = variant,
     };
     struct copse_conformance_summary summary;
     OK(copse_conformance_run(ctx, &p, &summary));
@@ -215,7 +221,8 @@ static void mode_measures_sums_down_columns(void **state)
     copse_context_release(&ctx);
 }
 
-/* Sums down a matrix of 300 x 10 on a device that has both kernels: true when it is the wide one. */
+/* Sums down a matrix of 300 x 10 on a device that has both kernels: true when it is the wide
+   one. */
 static bool sums_wide(copse_context *ctx, const char *id)
 {
     copse_device *dev;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-device operations, compared with the canonical tree bit by bit: algorithms, packings, special values and
-   sizes; what the second time costs; and the links by which they choose. */
+/* Cross-device operations, compared with the canonical tree bit by bit: algorithms, packings,
+   special values and sizes; what the second time costs; and the links by which they choose. */
 #include "tests/rig/cross_rig.h"
 
 /* ---- OPS-2, 3, 4, 10: packing and algorithms change no bit ---- */
@@ -22,14 +22,14 @@ static void check_bits(copse_strategy *st)
             const copse_reduce_op op = round == 1 ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM;
             const uint32_t to[] = { st->replica_count - 1, COPSE_HOST, 0 };
             const size_t places = st->replica_count > 1 ? 3 : 2;
-            OK(copse_cross_batch_reduce(x, st, op, values,
-                                        &(struct copse_destinations){ .ranks = to, .count = places },
-                                        TENSORS, out));
+            OK(copse_cross_batch_reduce(
+                x, st, op, values, &(struct copse_destinations){ .ranks = to, .count = places },
+                TENSORS, out));
             for (uint32_t t = 0; t < TENSORS; t++) {
                 assert_int_equal(copse_value_count(out[t]), places);
                 for (size_t i = 0; i < places; i++)
-                    check_component(copse_value_item(out[t], i), op, st->replica_count, t, lengths[t],
-                                    what);
+                    check_component(copse_value_item(out[t], i), op, st->replica_count, t,
+                                    lengths[t], what);
                 copse_value_release(&out[t]);
             }
         }
@@ -57,7 +57,8 @@ static void check_packing(const struct copse_cross_device_params *params, const 
     OK(copse_cross_batch_reduce(x, st, COPSE_REDUCE_SUM, values, NULL, count, out));
     for (uint32_t t = 0; t < count; t++) {
         for (uint32_t r = 0; r < 3; r++)
-            check_component(copse_value_item(out[t], r), COPSE_REDUCE_SUM, 3, t, sizes[t], "packed");
+            check_component(copse_value_item(out[t], r), COPSE_REDUCE_SUM, 3, t, sizes[t],
+                            "packed");
         copse_value_release(&out[t]);
         copse_value_release(&values[t]);
     }
@@ -65,7 +66,8 @@ static void check_packing(const struct copse_cross_device_params *params, const 
     copse_strategy_release(&st);
 }
 
-/* Shards over 4 replicas that do not come out even: the length of the result is that of the values. */
+/* Shards over 4 replicas that do not come out even: the length of the result is that of the
+   values. */
 static void ops_9(void **unused)
 {
     static const uint32_t sizes[] = { 10, 2, 12, 0, 7, 1 };
@@ -106,7 +108,8 @@ static void ops_2(void **unused)
 
 static void ops_3(void **unused)
 {
-    const struct copse_cross_device_params p = { .kind = COPSE_CROSS_ALL_REDUCE, .small_bytes = 16 };
+    const struct copse_cross_device_params p = { .kind = COPSE_CROSS_ALL_REDUCE,
+                                                 .small_bytes = 16 };
     uint32_t many[60];
     (void)unused;
     check_packing(&p, (const uint32_t[]){ 4, 1, 90, 2, 2000, 3, 4, 1 }, 8);
@@ -133,7 +136,10 @@ static void nan_and_infinities_pass(void **unused)
         copse_value *parts[MAX_RANKS], *v, *out;
         const uint32_t n = counts[c];
         for (uint32_t r = 0; r < n; r++) {
-            const float x[] = { r == n - 1 ? NAN : 1, r == 0 ? INFINITY : r == n - 1 ? -INFINITY : 0,
+            const float x[] = { r == n - 1 ? NAN : 1,
+                                r == 0       ? INFINITY
+                                : r == n - 1 ? -INFINITY
+                                             : 0,
                                 r == 1 ? INFINITY : 2, r == 0 ? 3e38f : 1e38f * (float)(n - 1),
                                 -0.0f };
             parts[r] = floats_on(st, r, 5, x);
@@ -185,8 +191,8 @@ static void one_huge_array_goes_in_rounds(void **unused)
             for (uint32_t i = 0; i < ELEMENTS; i++) {
                 const float a = (float)(i % 8191), want = (a + a * 0.1f) + a;
                 if (x[i] != want)
-                    fail_msg("setting %zu, replica %u, element %u: %a, not %a", s, r, i, (double)x[i],
-                             (double)want);
+                    fail_msg("setting %zu, replica %u, element %u: %a, not %a", s, r, i,
+                             (double)x[i], (double)want);
             }
         }
         copse_value_release(&out);
@@ -252,7 +258,8 @@ static void links_are_measured_once_and_can_be_given(void **unused)
                     first[i].sum_rate > 0);
     }
 
-    /* A slow host and fast devices; a fast host; a device that sums much faster than the others; latency. */
+    /* A slow host and fast devices; a fast host; a device that sums much faster than the others;
+       latency. */
     for (int i = 0; i < 4; i++)
         again[i] = (struct copse_link){ 0, 1e10, 1e10, i < 3 ? 1e11 : 1e6 };
     assert_int_equal(copse__link_choose(again, 3, 1e6, all, 3).algorithm, COPSE_COLLECTIVE_SHARDED);

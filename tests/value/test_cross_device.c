@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-device operations: results at every destination over mixtures of the devices found, an application's own
-   accumulation, what is refused, and what is not summed. */
+/* Cross-device operations: results at every destination over mixtures of the devices found, an
+   application's own accumulation, what is refused, and what is not summed. */
 #include "copse/distribute/replica.h"
 #include "tests/rig/cross_rig.h"
 
@@ -29,7 +29,8 @@ static void check_scalars(copse_strategy *st, const copse_value *v, float want, 
 }
 
 static void check_destination(copse_strategy *st, copse_cross_device *x, copse_value *const *values,
-                              const struct copse_destinations *to, const uint32_t *ranks, size_t count)
+                              const struct copse_destinations *to, const uint32_t *ranks,
+                              size_t count)
 {
     const float n = (float)st->replica_count, sum = n * (n - 1) / 2;
     for (int op = COPSE_REDUCE_SUM; op <= COPSE_REDUCE_MEAN; op++) {
@@ -133,9 +134,11 @@ static void ops_6(void **unused)
     (void)unused;
     for (uint32_t place = 0; place < 4; place++) {
         uint32_t root = place == 3 ? COPSE_HOST : place;
-        const struct copse_cross_device_params p = {
-            .kind = COPSE_CROSS_TO_ONE, .has_root = true, .root = root,
-            .accumulate = largest, .user = &root };
+        const struct copse_cross_device_params p = { .kind = COPSE_CROSS_TO_ONE,
+                                                     .has_root = true,
+                                                     .root = root,
+                                                     .accumulate = largest,
+                                                     .user = &root };
         OK(copse_cross_device_create(ctx, &p, &x));
         OK(copse_cross_reduce(x, st, COPSE_REDUCE_SUM, v, NULL, &out));
         for (uint32_t r = 0; r < 3; r++)
@@ -224,11 +227,13 @@ static void ops_7(void **unused)
     parts[0] = floats_on(st, 0, 2, (const float[]){ 1, 2 });
     parts[1] = sparse_on(st, 1, 0, NULL, NULL);
     mixed = per_replica(st, parts);
-    FAILS(COPSE_ERR_SHAPE, copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, mixed, NULL, &out), "sparse");
+    FAILS(COPSE_ERR_SHAPE, copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, mixed, NULL, &out),
+          "sparse");
     copse_value_release(&mixed);
     FAILS(COPSE_ERR_ARGUMENT, copse_cross_reduce(NULL, other, COPSE_REDUCE_SUM, v, NULL, &out),
           "another strategy");
-    FAILS(COPSE_ERR_ARGUMENT, copse_cross_broadcast(NULL, st, v, NULL, &out), "replicas may differ");
+    FAILS(COPSE_ERR_ARGUMENT, copse_cross_broadcast(NULL, st, v, NULL, &out),
+          "replicas may differ");
 
     copse_reduce_op op;
     OK(copse_reduce_op_parse("Sum", &op));
@@ -254,9 +259,10 @@ static void ops_7(void **unused)
         FAILS(COPSE_ERR_ARGUMENT, copse_cross_device_create(ctx, &bad[i].p, &x), bad[i].word);
     }
     copse_cross_device *x;
-    OK(copse_cross_device_create(
-        ctx, &(struct copse_cross_device_params){ .kind = COPSE_CROSS_TO_ONE, .has_root = true, .root = 2 },
-        &x));
+    OK(copse_cross_device_create(ctx,
+                                 &(struct copse_cross_device_params){
+                                     .kind = COPSE_CROSS_TO_ONE, .has_root = true, .root = 2 },
+                                 &x));
     FAILS(COPSE_ERR_ARGUMENT, copse_cross_reduce(x, st, COPSE_REDUCE_SUM, v, NULL, &out), "root 2");
     copse_cross_device_release(&x);
     copse_value_release(&v);
@@ -294,7 +300,8 @@ static void plain_values_with_mean_are_themselves(void **unused)
     copse_value_release(&mirrored);
     copse_value_release(&plain);
 
-    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &two }, &w));
+    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &two },
+                             &w));
     OK(copse__value_of_variable(w, COPSE_ALL_RANKS, &whole));
     OK(copse_cross_broadcast(NULL, st, whole, &places, &out));
     check_scalars(st, out, 2, to, 3);
@@ -354,8 +361,8 @@ static void batches_are_parted_and_put_together(void **unused)
         OK(copse_cross_batch_reduce(x, st, COPSE_REDUCE_MEAN, values, NULL, 4, out));
         check_sparse(copse_value_item(out[0], 1), 2, (const int32_t[]){ 0, 1 },
                      (const float[]){ 1.5f, 2, 0.5f, 1 });
-        check_component(copse_value_item(copse_value_find(out[1], "dense"), 1), COPSE_REDUCE_MEAN, 2, 4,
-                        30, "in a structure");
+        check_component(copse_value_item(copse_value_find(out[1], "dense"), 1), COPSE_REDUCE_MEAN,
+                        2, 4, 30, "in a structure");
         assert_int_equal(copse_value_count(copse_value_item(copse_value_item(out[1], 0), 0)), 2);
         assert_ptr_equal(out[2], plain);
         /* Whole numbers: the sum wraps around; the mean is that of the exact sum, as f32. */
@@ -384,9 +391,11 @@ static void batches_are_parted_and_put_together(void **unused)
 /* ---- whole numbers: one rule for every way to reduce them ---- */
 
 /* SUM wraps modulo 2^32, MEAN divides the exact sum. */
-static void check_whole(copse_value *out, copse_reduce_op op, int64_t exact, uint32_t count, const char *way)
+static void check_whole(copse_value *out, copse_reduce_op op, int64_t exact, uint32_t count,
+                        const char *way)
 {
-    copse_value *v = copse_value_kind_of(out) == COPSE_VALUE_MIRRORED ? copse_value_item(out, 0) : out;
+    copse_value *v =
+        copse_value_kind_of(out) == COPSE_VALUE_MIRRORED ? copse_value_item(out, 0) : out;
     int32_t sum;
     float mean;
     assert_int_equal(copse_value_type(v), op == COPSE_REDUCE_SUM ? COPSE_I32 : COPSE_F32);
@@ -397,8 +406,8 @@ static void check_whole(copse_value *out, copse_reduce_op op, int64_t exact, uin
         fail_msg("%s: mean %.9g of %lld / %u", way, (double)mean, (long long)exact, count);
 }
 
-static copse_status all_reduce_whole(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                     copse_value **result)
+static copse_status all_reduce_whole(copse_replica_context *rc, copse_value *const *args,
+                                     size_t count, void *user, copse_value **result)
 {
     (void)count;
     return copse_replica_all_reduce(rc, *(const copse_reduce_op *)user, args[0], result);
@@ -438,8 +447,11 @@ static void reduce_whole(copse_strategy *st, copse_reduce_op op, const int32_t *
 static void whole_numbers_have_one_rule(void **unused)
 {
     static const int32_t numbers[][4] = {
-        { 2000000000, 2000000000, 2000000000, 2000000000 }, { INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN },
-        { INT32_MAX, 1, -7, 3 }, { -1, -65536, 65535, -65537 }, { INT32_MAX, INT32_MIN, 0, -2 },
+        { 2000000000, 2000000000, 2000000000, 2000000000 },
+        { INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN },
+        { INT32_MAX, 1, -7, 3 },
+        { -1, -65536, 65535, -65537 },
+        { INT32_MAX, INT32_MIN, 0, -2 },
     };
     (void)unused;
     for (uint32_t ranks = 2; ranks <= 4; ranks++) {

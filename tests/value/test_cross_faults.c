@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-device operations with faults: whatever call of a device or of the allocator fails, the failure is
-   returned, nothing is left, and the next reduction is right. On the fake backend. */
+/* Cross-device operations with faults: whatever call of a device or of the allocator fails, the
+   failure is returned, nothing is left, and the next reduction is right. On the fake backend. */
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/value_rig.h"
 
@@ -151,9 +151,9 @@ static void every_fault_of_a_device_is_returned(void **unused)
         enum fake_fn fn;
         copse_status code;
     } faults[] = {
-        { FAKE_WRITE, COPSE_ERR_INTERNAL },        { FAKE_READ, COPSE_ERR_INTERNAL },
-        { FAKE_ENCODE, COPSE_ERR_INTERNAL },       { FAKE_SUBMIT, COPSE_ERR_INTERNAL },
-        { FAKE_WAIT, COPSE_ERR_INTERNAL },         { FAKE_BUFFER_INIT, COPSE_ERR_NO_MEMORY },
+        { FAKE_WRITE, COPSE_ERR_INTERNAL },      { FAKE_READ, COPSE_ERR_INTERNAL },
+        { FAKE_ENCODE, COPSE_ERR_INTERNAL },     { FAKE_SUBMIT, COPSE_ERR_INTERNAL },
+        { FAKE_WAIT, COPSE_ERR_INTERNAL },       { FAKE_BUFFER_INIT, COPSE_ERR_NO_MEMORY },
         { FAKE_KERNEL_INIT, COPSE_ERR_COMPILE },
     };
     unsigned count = 0;

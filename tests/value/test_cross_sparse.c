@@ -39,11 +39,13 @@ static void ops_5(void **unused)
     copse_value_release(&v);
 
     /* Rows that repeat within a replica, a replica without slices, and nobody with any. */
-    parts[0] = sparse_on(st, 0, 3, (const int32_t[]){ 4, 0, 4 }, (const float[]){ 1, 1, 2, 2, 3, 3 });
+    parts[0] =
+        sparse_on(st, 0, 3, (const int32_t[]){ 4, 0, 4 }, (const float[]){ 1, 1, 2, 2, 3, 3 });
     parts[1] = sparse_on(st, 1, 0, NULL, NULL);
     v = per_replica(st, parts);
     OK(copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, v, NULL, &sum));
-    check_sparse(copse_value_item(sum, 1), 2, (const int32_t[]){ 0, 4 }, (const float[]){ 2, 2, 4, 4 });
+    check_sparse(copse_value_item(sum, 1), 2, (const int32_t[]){ 0, 4 },
+                 (const float[]){ 2, 2, 4, 4 });
     copse_value_release(&sum);
     copse_value_release(&v);
     parts[0] = sparse_on(st, 0, 0, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers, values, variables and input: every public function that returns a number gives the same on several
-   workers as in one process. test_numbers_across.c has trainers and steps. */
-#include "copse/distribute/input.h"
-#include "copse/ops.h"
+/* Tower optimizers, values, variables and input: every public function that returns a number gives
+   the same on several workers as in one process. test_numbers_across.c has trainers and steps. */
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
+#include "copse/distribute/input.h"
+#include "copse/ops.h"
 #include "tests/rig/numbers_rig.h"
 
 /* ---- tower optimizers and replicated models ---- */
@@ -15,7 +15,8 @@ struct towers {
     struct numbers *n;
 };
 
-static copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user,
+                               copse_tensor **loss)
 {
     const struct towers *u = user;
     copse_tensor *p;
@@ -48,10 +49,12 @@ static copse_status tower_model(copse_replica_context *rc, const struct copse_mo
 
 static copse_status put_towers(copse_strategy *st, struct towers *u)
 {
-    const uint32_t count = 2 * copse_strategy_replicas(st), first = 2 * copse_strategy_first_rank(st);
+    const uint32_t count = 2 * copse_strategy_replicas(st),
+                   first = 2 * copse_strategy_first_rank(st);
     struct copse_replicated_result r;
     copse_value *x, *slot, *all;
-    COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(count, WIDTH), features() + first * WIDTH, &x));
+    COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(count, WIDTH),
+                                 features() + first * WIDTH, &x));
     const struct copse_replicated_params p = { tower_model, u, COPSE_LOSS_MEAN };
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < 3 && !s; i++) {
@@ -83,13 +86,21 @@ static copse_status tower_numbers(copse_strategy *st, struct numbers *n)
 {
     struct towers u = { .n = n };
     static const float start[] = { 0.5f, -1.25f, 2 };
+    COPSE_TRY(copse_variable_create(st,
+                                    &(struct copse_variable_params){ .name = "w",
+                                                                     .shape = COPSE_SHAPE(WIDTH, 1),
+                                                                     .values = start },
+                                    &u.w));
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(WIDTH, 1), .values = start }, &u.w));
-    COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "metric", .synchronization = COPSE_SYNC_ON_READ,
-                                             .aggregation = COPSE_AGGREGATION_SUM }, &u.metric));
+        st,
+        &(struct copse_variable_params){ .name = "metric",
+                                         .synchronization = COPSE_SYNC_ON_READ,
+                                         .aggregation = COPSE_AGGREGATION_SUM },
+        &u.metric));
     COPSE_TRY(copse_tower_create(
-        st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } }, &u.t));
+        st,
+        &(struct copse_tower_params){ .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } },
+        &u.t));
     const copse_status s = put_towers(st, &u);
     copse_tower_release(&u.t);
     return s;
@@ -98,7 +109,8 @@ static copse_status tower_numbers(copse_strategy *st, struct numbers *n)
 /* ---- values ---- */
 
 /* [2 + rank % lengths] x WIDTH numbers on every replica; i32 or f32. */
-static copse_status per_rank(copse_strategy *st, copse_type type, uint32_t lengths, copse_value **out)
+static copse_status per_rank(copse_strategy *st, copse_type type, uint32_t lengths,
+                             copse_value **out)
 {
     copse_value *c[RANKS] = { NULL };
     copse_status s = COPSE_OK;
@@ -120,7 +132,8 @@ static copse_status per_rank(copse_strategy *st, copse_type type, uint32_t lengt
     return s;
 }
 
-static copse_status put_reduced(copse_strategy *st, struct numbers *n, copse_reduce_op op, copse_type type)
+static copse_status put_reduced(copse_strategy *st, struct numbers *n, copse_reduce_op op,
+                                copse_type type)
 {
     static const int axes[] = { 0, -1 };
     copse_value *v, *out = NULL;
@@ -171,7 +184,8 @@ static copse_status largest(void *user, copse_value *const *values, size_t count
 
 static copse_status put_accumulated(copse_strategy *st, struct numbers *n)
 {
-    const struct copse_cross_device_params own = { .kind = COPSE_CROSS_TO_ONE, .accumulate = largest };
+    const struct copse_cross_device_params own = { .kind = COPSE_CROSS_TO_ONE,
+                                                   .accumulate = largest };
     copse_cross_device *x;
     copse_value *v = NULL, *out = NULL;
     COPSE_TRY(copse_cross_device_create(ctx, &own, &x));
@@ -194,8 +208,9 @@ static copse_status put_batch(copse_strategy *st, struct numbers *n)
     for (uint32_t r = 0; r < copse_strategy_replicas(st) && !s; r++) {
         const uint32_t rank = copse_strategy_first_rank(st) + r;
         const int32_t row = (int32_t)(rank % 3);
-        s = copse_value_sparse(ctx, &(struct copse_sparse_params){ COPSE_SHAPE(3, WIDTH), 1, &row,
-                                                                   features() + rank }, &c[r]);
+        s = copse_value_sparse(
+            ctx, &(struct copse_sparse_params){ COPSE_SHAPE(3, WIDTH), 1, &row, features() + rank },
+            &c[r]);
     }
     if (!s)
         s = copse_value_per_replica(st, c, copse_strategy_replicas(st), &v[0]);
@@ -236,8 +251,8 @@ struct in_run {
     copse_variable *v[5]; /* mirrored SUM, MEAN, first; replica-local SUM, MEAN */
 };
 
-static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status one_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     struct in_run *u = user;
     const uint32_t id = copse_replica_id(rc);
@@ -270,8 +285,12 @@ static copse_status variable_numbers(copse_strategy *st, struct numbers *n)
         { .name = "sum", .aggregation = COPSE_AGGREGATION_SUM },
         { .name = "mean", .aggregation = COPSE_AGGREGATION_MEAN },
         { .name = "first", .aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA },
-        { .name = "local sum", .aggregation = COPSE_AGGREGATION_SUM, .synchronization = COPSE_SYNC_ON_READ },
-        { .name = "local mean", .aggregation = COPSE_AGGREGATION_MEAN, .synchronization = COPSE_SYNC_ON_READ },
+        { .name = "local sum",
+          .aggregation = COPSE_AGGREGATION_SUM,
+          .synchronization = COPSE_SYNC_ON_READ },
+        { .name = "local mean",
+          .aggregation = COPSE_AGGREGATION_MEAN,
+          .synchronization = COPSE_SYNC_ON_READ },
     };
     static const float start[] = { 0.1f, -7 };
     struct in_run u = { .n = n };
@@ -306,7 +325,7 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
     const uint32_t ranks = copse_strategy_replicas_in_sync(st), own = copse_strategy_replicas(st);
     const struct copse_input_context in = { .pipelines = ranks / own,
                                             .pipeline = copse_strategy_first_rank(st) / own,
-                .replicas = ranks };
+                                            .replicas = ranks };
     struct copse_host_batch shares[RANKS];
     copse_dataset *data;
     copse_distributed *walk;
@@ -316,7 +335,9 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
     COPSE_TRY(labelled_rows(&data));
     copse_status s = copse_distributed_create(
         ctx,
-        &(struct copse_distributed_params){ .data = data, .input = in, .policy = COPSE_INPUT_DATA,
+        &(struct copse_distributed_params){ .data = data,
+                                            .input = in,
+                                            .policy = COPSE_INPUT_DATA,
                                             .batches = { .batch = 8, .seed = 5 } },
         &walk);
     copse_dataset_release(&data);
@@ -336,12 +357,16 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
 /* ---- the table ---- */
 
 static const struct group groups[] = {
-    { "copse_tower_minimize, _forward, _steps, _slot, _slot_count, copse_replicated_run, copse_metrics_reduce",
+    { "copse_tower_minimize, _forward, _steps, _slot, _slot_count, copse_replicated_run, "
+      "copse_metrics_reduce",
       tower_numbers },
     { "copse_strategy_reduce, _reduce_to, _batch_reduce_to, copse_cross_reduce", value_numbers },
-    { "copse_replica_id, _count, _all_reduce, copse_assign_add, _sub, copse_read, copse_variable_read, "
-      "copse_strategy_replicas_in_sync", variable_numbers },
-    { "copse_input_per_replica_batch, copse_distributed_steps, copse_distributed_next", input_numbers },
+    { "copse_replica_id, _count, _all_reduce, copse_assign_add, _sub, copse_read, "
+      "copse_variable_read, "
+      "copse_strategy_replicas_in_sync",
+      variable_numbers },
+    { "copse_input_per_replica_batch, copse_distributed_steps, copse_distributed_next",
+      input_numbers },
 };
 
 static void workers_return_the_numbers_of_one_process(void **state)

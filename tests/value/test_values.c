@@ -7,7 +7,9 @@
 static copse_variable *make_variable(copse_strategy *st, const char *name, float value)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = name, .shape = COPSE_SCALAR, .values = &value };
+    const struct copse_variable_params p = { .name = name,
+                                             .shape = COPSE_SCALAR,
+                                             .values = &value };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }
@@ -40,12 +42,12 @@ static void arrays_stand_where_they_are_put(void **unused)
         copse_value_release(&empty);
     }
     copse_value *v;
-    FAILS(COPSE_ERR_ARGUMENT,
-          copse_value_create_on(st, 3, COPSE_F32, COPSE_SCALAR, numbers, &v), "no replica 3");
+    FAILS(COPSE_ERR_ARGUMENT, copse_value_create_on(st, 3, COPSE_F32, COPSE_SCALAR, numbers, &v),
+          "no replica 3");
     FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, (copse_type)9, COPSE_SCALAR, numbers, &v),
           "element type 9");
-    FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(1u << 20, 1u << 20),
-                                                 numbers, &v), "2^31");
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(1u << 20, 1u << 20), numbers, &v), "2^31");
     FAILS(COPSE_ERR_ARGUMENT,
           copse_value_create(ctx, COPSE_F32, (copse_shape){ 7, { 1, 1, 1, 1, 1, 1 } }, numbers, &v),
           "rank 7");
@@ -61,7 +63,8 @@ static void arrays_stand_where_they_are_put(void **unused)
 static void values_outlive_their_strategy(void **unused)
 {
     copse_strategy *st = open_all(ctx, 2);
-    copse_value *v = scalar_on(st, 1, 3.0f), *parts[] = { scalar_on(st, 0, 1), scalar_on(st, 1, 2) };
+    copse_value *v = scalar_on(st, 1, 3.0f),
+                *parts[] = { scalar_on(st, 0, 1), scalar_on(st, 1, 2) };
     copse_value *both = per_replica(st, parts);
     (void)unused;
     copse_strategy_release(&st);
@@ -115,7 +118,8 @@ static void nests_hold_their_items(void **unused)
     OK(copse_value_scalar(ctx, 1, &a));
     OK(copse_value_object(ctx, &a, &b));
     OK(copse_value_list(ctx, (copse_value *[]){ a, b }, 2, &list));
-    OK(copse_value_dict(ctx, (const char *[]){ "x", "items" }, (copse_value *[]){ b, list }, 2, &dict));
+    OK(copse_value_dict(ctx, (const char *[]){ "x", "items" }, (copse_value *[]){ b, list }, 2,
+                        &dict));
     assert_ptr_equal(copse_value_item(list, 1), b);
     assert_null(copse_value_item(list, 2));
     assert_null(copse_value_name(list, 0));
@@ -270,8 +274,7 @@ static void val_3(void **unused)
     OK(copse_value_scalar(ctx, 1, &x));
     OK(copse_value_list(ctx, NULL, 0, &lists[0]));
     OK(copse_value_list(ctx, &x, 1, &lists[1]));
-    FAILS(COPSE_ERR_SHAPE,
-          copse__regroup(st, COPSE_VALUE_PER_REPLICA, lists, NULL, 2, &merged),
+    FAILS(COPSE_ERR_SHAPE, copse__regroup(st, COPSE_VALUE_PER_REPLICA, lists, NULL, 2, &merged),
           "result is a list of 0 on replica 0, a list of 1 on replica 1");
     OK(copse__regroup(st, COPSE_VALUE_PER_REPLICA, lists, NULL, 1, &merged));
     assert_int_equal(copse_value_count(merged), 0);
@@ -281,10 +284,10 @@ static void val_3(void **unused)
           copse__regroup(st, COPSE_VALUE_PER_REPLICA, (copse_value *[]){ x, lists[1] }, NULL, 2,
                          &merged),
           "a single value on replica 0");
-    FAILS(COPSE_ERR_SHAPE,
-          copse__regroup(st, COPSE_VALUE_PER_REPLICA, (copse_value *[]){ NULL, x }, NULL, 2,
-                         &merged),
-          "replica 0 returned nothing");
+    FAILS(
+        COPSE_ERR_SHAPE,
+        copse__regroup(st, COPSE_VALUE_PER_REPLICA, (copse_value *[]){ NULL, x }, NULL, 2, &merged),
+        "replica 0 returned nothing");
     OK(copse__regroup(st, COPSE_VALUE_PER_REPLICA, (copse_value *[]){ NULL, NULL }, NULL, 2,
                       &merged));
     assert_null(merged);
@@ -381,7 +384,8 @@ static void val_5(void **unused)
     OK(copse__select_replica(structure, 0, &out));
     assert_ptr_equal(out, structure);
     copse_value_release(&out);
-    FAILS(COPSE_ERR_ARGUMENT, copse_value_per_replica(st, (copse_value *[]){ structure, whole }, 2, &out),
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_value_per_replica(st, (copse_value *[]){ structure, whole }, 2, &out),
           "component 0");
     FAILS(COPSE_ERR_ARGUMENT, copse_value_per_replica(st, &whole, 1, &out), "1 components for 2");
     copse_value_release(&structure);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of the replicas of several workers become one: sums and means with the bits of one process, of f32, i32
-   and sparse values, along an axis, by an application's own accumulation; and what costs no message. */
+/* Values of the replicas of several workers become one: sums and means with the bits of one
+   process, of f32, i32 and sparse values, along an axis, by an application's own accumulation; and
+   what costs no message. */
 #include "copse/distribute/replica.h"
 #include "core/base/random.h"
 #include "core/value/cross_device.h"
@@ -46,8 +47,8 @@ static copse_status read_all(copse_value *v, uint32_t count, float *to)
     return COPSE_OK;
 }
 
-static copse_status all_reduce_rank(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                    void *user, copse_value **result)
+static copse_status all_reduce_rank(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     const struct worker *w = user;
     copse_value *own, *sum;
@@ -125,7 +126,8 @@ static copse_status large_of_ranks(copse_strategy *st, copse_value **out)
     copse_value *c[8] = { NULL };
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < n && !s; r++) {
-        const int32_t large[2] = { 2000000000 + (int32_t)(copse_strategy_first_rank(st) + r), -2000000001 };
+        const int32_t large[2] = { 2000000000 + (int32_t)(copse_strategy_first_rank(st) + r),
+                                   -2000000001 };
         s = copse_value_create_on(st, r, COPSE_I32, COPSE_SHAPE(1, 2), large, &c[r]);
     }
     if (!s)
@@ -152,9 +154,10 @@ static copse_status reduce_large(struct worker *w, copse_strategy *st)
                 s = copse_value_read(out, op ? (void *)mean : sum);
             copse_value_release(&out);
             for (int i = 0; i < 2 && !s; i++)
-                if (op ? mean[i] != (float)((double)exact[i] / 4) : (uint32_t)sum[i] != (uint32_t)exact[i])
-                    s = copse_fail(COPSE_ERR_INTERNAL, "axis %d, operation %d: %d or %.9g of %lld", has_axis, op, (int)sum[i],
-                                   (double)mean[i], (long long)exact[i]);
+                if (op ? mean[i] != (float)((double)exact[i] / 4)
+                       : (uint32_t)sum[i] != (uint32_t)exact[i])
+                    s = copse_fail(COPSE_ERR_INTERNAL, "axis %d, operation %d: %d or %.9g of %lld",
+                                   has_axis, op, (int)sum[i], (double)mean[i], (long long)exact[i]);
         }
     copse_value_release(&v);
     return s;
@@ -245,7 +248,8 @@ static void fill(uint32_t rank, uint32_t array, bool is_whole, uint32_t count, v
     }
 }
 
-static copse_status make_array(copse_strategy *st, uint32_t array, uint32_t count, copse_value **out)
+static copse_status make_array(copse_strategy *st, uint32_t array, uint32_t count,
+                               copse_value **out)
 {
     copse_value *c[8] = { NULL };
     uint32_t *room = calloc(count + 1, sizeof *room);
@@ -253,15 +257,16 @@ static copse_status make_array(copse_strategy *st, uint32_t array, uint32_t coun
     CHECK(room);
     for (uint32_t r = 0; r < copse_strategy_replicas(st) && !s; r++) {
         fill(copse_strategy_first_rank(st) + r, array, array % 2, count, room);
-        s = copse_value_create_on(st, r, array % 2 ? COPSE_I32 : COPSE_F32, COPSE_SHAPE(count), room,
-                                  &c[r]);
+        s = copse_value_create_on(st, r, array % 2 ? COPSE_I32 : COPSE_F32, COPSE_SHAPE(count),
+                                  room, &c[r]);
     }
     free(room);
     return s ? s : gather(st, c, out);
 }
 
 /* A number for all bytes that a replica has of the results. */
-static copse_status hash_of(copse_value *const *out, uint32_t arrays, uint32_t replica, uint64_t *hash)
+static copse_status hash_of(copse_value *const *out, uint32_t arrays, uint32_t replica,
+                            uint64_t *hash)
 {
     *hash = COPSE_HASH_START;
     for (uint32_t a = 0; a < arrays; a++) {
@@ -283,7 +288,8 @@ static copse_status reduce_bits(struct worker *w, copse_strategy *st)
     copse_value *values[6] = { NULL }, *out[6];
     copse_cross_device *x;
     copse_status s = copse_cross_device_create(
-        ctx, &(struct copse_cross_device_params){ .kind = b->kind, .small_bytes = b->small_bytes }, &x);
+        ctx, &(struct copse_cross_device_params){ .kind = b->kind, .small_bytes = b->small_bytes },
+        &x);
     for (uint32_t a = 0; a < b->arrays && !s; a++)
         s = make_array(st, a, b->counts[a], &values[a]);
     for (uint32_t op = 0; op < 2 && !s; op++) {
@@ -337,7 +343,8 @@ static void sums_have_the_bits_of_one_process(void **state)
     found_count = count;
 }
 
-/* More words than one round moves; and workers with other numbers of replicas agree with each other. */
+/* More words than one round moves; and workers with other numbers of replicas agree with each
+   other. */
 static void large_values_and_odd_numbers_of_workers(void **state)
 {
     static const struct bits large = { COPSE_CROSS_TO_ONE, 0, 2, { 4700000, 5000 } };
@@ -500,7 +507,8 @@ static copse_status accumulate_ranks(struct worker *w, copse_strategy *st)
     struct most m = { 0 };
     copse_value *v, *out = NULL;
     copse_cross_device *x;
-    const struct copse_cross_device_params p = { .kind = COPSE_CROSS_TO_ONE, .accumulate = largest,
+    const struct copse_cross_device_params p = { .kind = COPSE_CROSS_TO_ONE,
+                                                 .accumulate = largest,
                                                  .user = &m };
     COPSE_TRY(copse_cross_device_create(ctx, &p, &x));
     COPSE_TRY(ranks_of(st, COPSE_F32, 1, &v));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Initial values of variables: their bits, which are the same on every machine, and what each initializer promises. */
+/* Initial values of variables: their bits, which are the same on every machine, and what each
+   initializer promises. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +15,9 @@ static unsigned made;
 static int open_host(void **state)
 {
     (void)state;
-    return copse_context_create(NULL, &ctx) || copse_one_device_create(ctx, "host:0", NULL, &st) ? -1 : 0;
+    return copse_context_create(NULL, &ctx) || copse_one_device_create(ctx, "host:0", NULL, &st)
+               ? -1
+               : 0;
 }
 
 static int close_host(void **state)
@@ -26,13 +29,18 @@ static int close_host(void **state)
 }
 
 /* The name is mixed with the seed, so the seed is chosen such that only `seed` counts. */
-static float *values_of(copse_initializer initializer, copse_shape shape, float scale, uint64_t seed)
+static float *values_of(copse_initializer initializer, copse_shape shape, float scale,
+                        uint64_t seed)
 {
     char name[16];
     copse_variable *v;
     snprintf(name, sizeof name, "v%u", made++);
-    const struct copse_variable_params p = { .name = name, .shape = shape, .initializer = initializer, .scale = scale,
-                                             .seed = seed ^ copse__hash(COPSE_HASH_START, name, strlen(name)) };
+    const struct copse_variable_params p = { .name = name,
+                                             .shape = shape,
+                                             .initializer = initializer,
+                                             .scale = scale,
+                                             .seed = seed ^ copse__hash(COPSE_HASH_START, name,
+                                                                        strlen(name)) };
     OK(copse_variable_create(st, &p, &v));
     uint64_t count = 1;
     for (uint32_t i = 0; i < shape.rank; i++)
@@ -73,12 +81,14 @@ static void bits_are_the_same_on_every_machine(void **state)
     for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
         const uint64_t got = bits_of(rows[i].initializer, COPSE_SHAPE(37, 20), rows[i].scale);
         if (got != rows[i].hash)
-            fail_msg("initializer %d has the bits 0x%016llx", (int)rows[i].initializer, (unsigned long long)got);
+            fail_msg("initializer %d has the bits 0x%016llx", (int)rows[i].initializer,
+                     (unsigned long long)got);
     }
 }
 
 /* The vectors are rows `step` apart, elements `next` apart. */
-static void check_orthonormal(const float *x, size_t vectors, size_t step, size_t length, size_t next, double scale)
+static void check_orthonormal(const float *x, size_t vectors, size_t step, size_t length,
+                              size_t next, double scale)
 {
     for (size_t i = 0; i < vectors; i++)
         for (size_t j = 0; j <= i; j++) {
@@ -97,8 +107,13 @@ static void orthogonal_vectors_are(void **state)
         copse_shape shape;
         size_t rows, cols;
     } sizes[] = {
-        { { 2, { 40, 40 } }, 40, 40 }, { { 2, { 100, 7 } }, 100, 7 }, { { 2, { 7, 100 } }, 7, 100 },
-        { { 3, { 3, 5, 30 } }, 15, 30 }, { { 1, { 9 } }, 1, 9 }, { { 0, { 0 } }, 1, 1 }, { { 2, { 300, 200 } }, 300, 200 },
+        { { 2, { 40, 40 } }, 40, 40 },
+        { { 2, { 100, 7 } }, 100, 7 },
+        { { 2, { 7, 100 } }, 7, 100 },
+        { { 3, { 3, 5, 30 } }, 15, 30 },
+        { { 1, { 9 } }, 1, 9 },
+        { { 0, { 0 } }, 1, 1 },
+        { { 2, { 300, 200 } }, 300, 200 },
     };
     for (size_t i = 0; i < COPSE_COUNT(sizes); i++) {
         const size_t rows = sizes[i].rows, cols = sizes[i].cols;
@@ -143,14 +158,17 @@ static void unknown_ones_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(unknown); i++) {
         copse_variable *v = NULL;
-        const struct copse_variable_params p = { .name = "unknown", .shape = COPSE_SHAPE(3),
+        const struct copse_variable_params p = { .name = "unknown",
+                                                 .shape = COPSE_SHAPE(3),
                                                  .initializer = (copse_initializer)unknown[i] };
         assert_int_equal(copse_variable_create(st, &p, &v), COPSE_ERR_ARGUMENT);
         assert_non_null(strstr(copse_last_error(), "unknown initializer"));
         assert_null(v);
     }
     copse_variable *v = NULL;
-    const struct copse_variable_params ints = { .name = "ints", .shape = COPSE_SHAPE(3), .type = COPSE_I32,
+    const struct copse_variable_params ints = { .name = "ints",
+                                                .shape = COPSE_SHAPE(3),
+                                                .type = COPSE_I32,
                                                 .initializer = COPSE_INIT_ORTHOGONAL };
     assert_int_equal(copse_variable_create(st, &ints, &v), COPSE_ERR_ARGUMENT);
 }

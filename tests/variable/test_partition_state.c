@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of partitioned variables: one entry whatever the parts, so that a file goes into another number of
-   parts, or into one variable, and the other way round. */
+/* Checkpoints of partitioned variables: one entry whatever the parts, so that a file goes into
+   another number of parts, or into one variable, and the other way round. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,16 +44,18 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 
 static void make(copse_strategy *st, uint32_t parts, struct linear *m, copse_trainer **t)
 {
-    const struct copse_variable_params p = { .name = "w", .shape = COPSE_SHAPE(ROWS, COLUMNS),
-                                             .initializer = COPSE_INIT_GLOROT_UNIFORM, .seed = 5 };
+    const struct copse_variable_params p = { .name = "w",
+                                             .shape = COPSE_SHAPE(ROWS, COLUMNS),
+                                             .initializer = COPSE_INIT_GLOROT_UNIFORM,
+                                             .seed = 5 };
     *m = (struct linear){ NULL, NULL };
     if (parts > 0)
         OK(copse_partitioned_create(st, &p, parts, &m->parts));
     else
         OK(copse_variable_create(st, &p, &m->one));
     OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = loss, .user = m,
-                                                            .optimizer = { .kind = COPSE_ADAM } },
+                            &(struct copse_trainer_params){
+                                .loss = loss, .user = m, .optimizer = { .kind = COPSE_ADAM } },
                             t));
 }
 
@@ -65,7 +67,8 @@ static void steps(copse_trainer *t, uint32_t first, uint32_t end)
             x[k] = (float)((k * 7 + i * 3) % 11) / 11.0f;
         for (uint32_t k = 0; k < BATCH * COLUMNS; k++)
             y[k] = (float)((k * 5 + i) % 7) / 7.0f;
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_PAIR(ROWS, x, COLUMNS, y), .count = BATCH }));
+        OK(copse_trainer_step(
+            t, &(struct copse_host_batch){ RIG_PAIR(ROWS, x, COLUMNS, y), .count = BATCH }));
     }
 }
 
@@ -151,16 +154,19 @@ static void test_parts_of_their_own(void **state)
     float one[ROWS * COLUMNS], other[ROWS * COLUMNS];
     (void)state;
     run(false, 3, 3, one);
-    OK(copse_mirrored_create(ctx, ids, 1, NULL, &st)); /* a strategy with variables of just these names */
+    /* a strategy with variables of just these names */
+    OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
     m = (struct linear){ NULL, NULL };
     copse_variable *parts[3];
     for (uint32_t i = 0; i < 3; i++) {
         char name[16];
         snprintf(name, sizeof name, "w/part_%u", i);
-        OK(copse_variable_create(st, &(struct copse_variable_params){
-                                         .name = name,
-                                         .shape = COPSE_SHAPE(copse_partition_rows(ROWS, 3, i, NULL), COLUMNS) },
-                                 &parts[i]));
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){
+                .name = name,
+                .shape = COPSE_SHAPE(copse_partition_rows(ROWS, 3, i, NULL), COLUMNS) },
+            &parts[i]));
     }
     float *values = one;
     for (uint32_t i = 0; i < 3; i++) {
@@ -168,8 +174,8 @@ static void test_parts_of_their_own(void **state)
         values += copse_variable_shape(parts[i]).dims[0] * COLUMNS;
     }
     OK(copse_trainer_create(st,
-                            &(struct copse_trainer_params){ .loss = loss, .user = &m,
-                                                            .optimizer = { .kind = COPSE_ADAM } },
+                            &(struct copse_trainer_params){
+                                .loss = loss, .user = &m, .optimizer = { .kind = COPSE_ADAM } },
                             &t));
     OK(copse_trainer_checkpoint(t, path, NULL));
     copse_trainer_release(&t);

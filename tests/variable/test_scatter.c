@@ -17,12 +17,15 @@
 typedef copse_status scatter_fn(copse_variable *v, copse_value *slices);
 
 /* Element i starts as i. */
-static copse_variable *make(copse_strategy *st, copse_synchronization sync, copse_aggregation aggregation)
+static copse_variable *make(copse_strategy *st, copse_synchronization sync,
+                            copse_aggregation aggregation)
 {
     float values[ALL];
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("s"), .shape = COPSE_SHAPE(ROWS, ROW),
-                                             .values = values, .synchronization = sync,
+    const struct copse_variable_params p = { .name = fresh("s"),
+                                             .shape = COPSE_SHAPE(ROWS, ROW),
+                                             .values = values,
+                                             .synchronization = sync,
                                              .aggregation = aggregation };
     for (uint32_t i = 0; i < ALL; i++)
         values[i] = (float)i;
@@ -69,7 +72,8 @@ static const float unchanged[][3] = { { -1 } };
 static void from_outside(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *slices = three_slices(), *none = slices_of(0, NULL, NULL), *mirrored;
         copse_variable *add = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_NONE);
         copse_variable *set = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_NONE);
@@ -112,7 +116,8 @@ static const struct arithmetic {
 static void arithmetic_from_outside(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *slices = factors(), *none = slices_of(0, NULL, NULL), *mirrored;
         OK(copse_strategy_broadcast(st, slices, NULL, &mirrored));
         for (size_t k = 0; k < COPSE_COUNT(arithmetics); k++) {
@@ -135,7 +140,8 @@ static void arithmetic_from_outside(void **unused)
     }
 }
 
-/* Quotients by 0 are infinite, with the sign of both; a NaN is neither smaller nor larger than anything. */
+/* Quotients by 0 are infinite, with the sign of both; a NaN is neither smaller nor larger than
+   anything. */
 static void arithmetic_of_special_values(void **unused)
 {
     const float first[] = { 3, -3, NAN, 0 }, by[] = { 0, 0, 1, NAN };
@@ -143,7 +149,8 @@ static void arithmetic_of_special_values(void **unused)
     (void)unused;
     copse_strategy *st = strategy_of(2, true);
     for (size_t k = 1; k < COPSE_COUNT(arithmetics); k++) {
-        const struct copse_variable_params p = { .name = fresh("n"), .shape = COPSE_SHAPE(4),
+        const struct copse_variable_params p = { .name = fresh("n"),
+                                                 .shape = COPSE_SHAPE(4),
                                                  .values = first };
         const struct copse_sparse_params sparse = { COPSE_SHAPE(4), 4, rows, by };
         copse_variable *v;
@@ -157,7 +164,8 @@ static void arithmetic_of_special_values(void **unused)
             OK(copse_variable_read(v, r, now));
             assert_true(isnan(now[2]));
             if (arithmetics[k].scatter == copse_scatter_div) {
-                assert_true(isinf(now[0]) && now[0] > 0 && isinf(now[1]) && now[1] < 0 && isnan(now[3]));
+                assert_true(isinf(now[0]) && now[0] > 0 && isinf(now[1]) && now[1] < 0 &&
+                            isnan(now[3]));
             } else {
                 assert_true(now[0] == (arithmetics[k].scatter == copse_scatter_min ? 0 : 3));
                 assert_true(now[1] == (arithmetics[k].scatter == copse_scatter_min ? -3 : 0));
@@ -172,11 +180,12 @@ static void arithmetic_of_special_values(void **unused)
 struct scattering {
     copse_variable *v;
     scatter_fn *scatter;
-    copse_value *same; /* NULL: of replica id slices {id + 1, 4} of row 0 and {16, 32} of row id % ROWS */
+    /* NULL: of replica id slices {id + 1, 4} of row 0 and {16, 32} of row id % ROWS */
+    copse_value *same;
 };
 
-static copse_status scatters(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                             copse_value **result)
+static copse_status scatters(copse_replica_context *rc, copse_value *const *args, size_t count,
+                             void *user, copse_value **result)
 {
     const struct scattering *s = user;
     const int32_t id = (int32_t)copse_replica_id(rc), rows[] = { 0, id % (int32_t)ROWS };
@@ -208,13 +217,14 @@ static void holds_sums(copse_variable *v, uint32_t n, float factor)
     rows[0][1] += factor * (float)(n * (n + 1) / 2);
     rows[0][2] += factor * 4 * (float)n;
     rows[ROWS][0] = -1;
-    all_hold(v, (const float (*)[3])rows);
+    all_hold(v, (const float(*)[3])rows);
 }
 
 static void in_all_replicas(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *sum = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM);
         copse_variable *mean = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN);
         copse_variable *one = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
@@ -238,11 +248,13 @@ static void in_all_replicas(void **unused)
 static void arithmetic_in_replicas(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *slices = factors();
         for (size_t k = 0; k < COPSE_COUNT(arithmetics); k++) {
             const struct arithmetic *a = &arithmetics[k];
-            copse_variable *one = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
+            copse_variable *one =
+                make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
             copse_variable *local = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM);
             copse_variable *sum = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM);
             copse_variable *mean = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN);
@@ -250,8 +262,10 @@ static void arithmetic_in_replicas(void **unused)
             all_hold(one, a->rows);
             OK(in_replicas(local, a->scatter, slices)); /* nobody meets: each its own */
             all_hold(local, a->rows);
-            FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(sum, a->scatter, slices), "ONLY_FIRST_REPLICA");
-            FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(mean, a->scatter, slices), "ONLY_FIRST_REPLICA");
+            FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(sum, a->scatter, slices),
+                  "ONLY_FIRST_REPLICA");
+            FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(mean, a->scatter, slices),
+                  "ONLY_FIRST_REPLICA");
             all_hold(sum, unchanged);
             all_hold(mean, unchanged);
         }
@@ -263,7 +277,8 @@ static void arithmetic_in_replicas(void **unused)
 static void replica_local_ones(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *slices = three_slices();
         copse_variable *sum = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM);
         copse_variable *mean = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_MEAN);
@@ -271,8 +286,10 @@ static void replica_local_ones(void **unused)
         for (uint32_t r = 1; r < n; r++) {
             const float own = (float)(2 * (r % ROWS));
             if (r % ROWS)
-                holds(sum, r, (const float[][3]){ { 0, (float)r + 1, 5 },
-                                                  { (float)(r % ROWS), own + 16, own + 33 }, { -1 } });
+                holds(sum, r,
+                      (const float[][3]){ { 0, (float)r + 1, 5 },
+                                          { (float)(r % ROWS), own + 16, own + 33 },
+                                          { -1 } });
         }
         holds(sum, 0, (const float[][3]){ { 0, 17, 37 }, { -1 } });
         OK(in_replicas(mean, copse_scatter_update, slices)); /* nobody meets: each its own */
@@ -291,21 +308,23 @@ static copse_status scatters_one(copse_strategy *st, copse_value *target, copse_
                                  size_t count, void *user, copse_value **result)
 {
     (void)st, (void)count, (void)user, (void)result;
-    return copse_current_update_rank() == 1 ? COPSE_OK
-                                            : copse_scatter_add(copse_value_variable(target), args[0]);
+    return copse_current_update_rank() == 1
+               ? COPSE_OK
+               : copse_scatter_add(copse_value_variable(target), args[0]);
 }
 
 static void in_updates(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *slices = three_slices(), *mirrored;
         copse_variable *v = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM);
         OK(copse_strategy_broadcast(st, slices, NULL, &mirrored));
         OK(copse_strategy_update(st, v, scatters_one, &mirrored, 1, NULL, NULL));
         for (uint32_t r = 0; r < n; r++)
-            holds(v, r, r == 1 ? unchanged
-                               : (const float[][3]){ { 4, 19, 31 }, { 1, 5, 7 }, { -1 } });
+            holds(v, r,
+                  r == 1 ? unchanged : (const float[][3]){ { 4, 19, 31 }, { 1, 5, 7 }, { -1 } });
         copse_value_release(&mirrored);
         copse_value_release(&slices);
     }
@@ -316,10 +335,13 @@ static void in_updates(void **unused)
 static void what_is_refused(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
-        const struct copse_sparse_params other = { COPSE_SHAPE(ROWS, ROW + 1), 1, (const int32_t[]){ 0 },
+    FOR_EACH_STRATEGY(st, n)
+    {
+        const struct copse_sparse_params other = { COPSE_SHAPE(ROWS, ROW + 1), 1,
+                                                   (const int32_t[]){ 0 },
                                                    (const float[]){ 1, 2, 3 } };
-        const struct copse_variable_params ints = { .name = fresh("i"), .shape = COPSE_SHAPE(ROWS, ROW),
+        const struct copse_variable_params ints = { .name = fresh("i"),
+                                                    .shape = COPSE_SHAPE(ROWS, ROW),
                                                     .type = COPSE_I32 };
         const float numbers[ALL] = { 0 };
         copse_value *slices = three_slices(), *wide, *dense;
@@ -337,8 +359,10 @@ static void what_is_refused(void **unused)
         FAILS(COPSE_ERR_ARGUMENT, copse_scatter_update(sum, NULL), "NULL");
         FAILS(COPSE_ERR_SHAPE, in_replicas(mean, copse_scatter_add, wide), "[6, 3]");
         FAILS(COPSE_ERR_ARGUMENT, in_replicas(mean, copse_scatter_sub, dense), "sparse value");
-        FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(sum, copse_scatter_update, NULL), "ONLY_FIRST_REPLICA");
-        FAILS(COPSE_ERR_ARGUMENT, in_replicas(none, copse_scatter_add, NULL), "without an aggregation");
+        FAILS(COPSE_ERR_UNSUPPORTED, in_replicas(sum, copse_scatter_update, NULL),
+              "ONLY_FIRST_REPLICA");
+        FAILS(COPSE_ERR_ARGUMENT, in_replicas(none, copse_scatter_add, NULL),
+              "without an aggregation");
         if (n > 1)
             FAILS(COPSE_ERR_ARGUMENT, in_replicas(sum, copse_scatter_add, slices), "same value");
         all_hold(sum, unchanged);

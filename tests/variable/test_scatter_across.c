@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scattered changes of variables across workers: from outside before they have met, and by all replicas; every
-   number is compared with one process that has all the replicas. */
+/* Scattered changes of variables across workers: from outside before they have met, and by all
+   replicas; every number is compared with one process that has all the replicas. */
 #include "copse/distribute/replica.h"
 #include "tests/rig/worker_rig.h"
 
@@ -10,15 +10,19 @@
 
 typedef copse_status scatter_fn(copse_variable *v, copse_value *slices);
 
-static copse_status variable(copse_strategy *st, const char *name, const float *values, bool is_frozen,
-                             copse_aggregation aggregation, copse_variable **v)
+static copse_status variable(copse_strategy *st, const char *name, const float *values,
+                             bool is_frozen, copse_aggregation aggregation, copse_variable **v)
 {
-    const struct copse_variable_params p = { .name = name, .shape = COPSE_SHAPE(ROWS, 2), .values = values,
-                                             .aggregation = aggregation, .is_frozen = is_frozen };
+    const struct copse_variable_params p = { .name = name,
+                                             .shape = COPSE_SHAPE(ROWS, 2),
+                                             .values = values,
+                                             .aggregation = aggregation,
+                                             .is_frozen = is_frozen };
     return copse_variable_create(st, &p, v);
 }
 
-static copse_status slices_of(uint32_t count, const int32_t *rows, const float *values, copse_value **out)
+static copse_status slices_of(uint32_t count, const int32_t *rows, const float *values,
+                              copse_value **out)
 {
     const struct copse_sparse_params p = { COPSE_SHAPE(ROWS, 2), count, rows, values };
     return copse_value_sparse(ctx, &p, out);
@@ -32,7 +36,8 @@ static copse_status keep(struct worker *w, copse_strategy *st, copse_variable *v
     for (uint32_t r = 1; r < copse_strategy_replicas(st); r++) {
         COPSE_TRY(copse_variable_read(v, r, other));
         if (memcmp(other, first, sizeof other) != 0)
-            return copse_fail(COPSE_ERR_INTERNAL, "'%s': replica %u differs", copse_variable_name(v), r);
+            return copse_fail(COPSE_ERR_INTERNAL, "'%s': replica %u differs",
+                              copse_variable_name(v), r);
     }
     return COPSE_OK;
 }
@@ -75,8 +80,8 @@ struct scattering {
 };
 
 /* Replica `id` of `total` has id + 1 slices, of rows id, id + 1, ...; the last one has none. */
-static copse_status scatter_own(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                                copse_value **result)
+static copse_status scatter_own(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
 {
     const struct scattering *s = user;
     const uint32_t id = s->is_alike ? 1 : copse_replica_id(rc);
@@ -106,19 +111,29 @@ static copse_status scatter_all(struct worker *w, copse_strategy *st)
         bool is_alike;
     } ones[ONES] = {
         { "sum", { copse_scatter_add, copse_scatter_sub }, COPSE_AGGREGATION_SUM, false },
-        { "product", { copse_scatter_mul, copse_scatter_div }, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, false },
-        { "limits", { copse_scatter_max, copse_scatter_min }, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, true },
+        { "product",
+          { copse_scatter_mul, copse_scatter_div },
+          COPSE_AGGREGATION_ONLY_FIRST_REPLICA,
+          false },
+        { "limits",
+          { copse_scatter_max, copse_scatter_min },
+          COPSE_AGGREGATION_ONLY_FIRST_REPLICA,
+          true },
         { "mean", { copse_scatter_sub, copse_scatter_sub }, COPSE_AGGREGATION_MEAN, false },
         { "alike", { copse_scatter_add, copse_scatter_sub }, COPSE_AGGREGATION_MEAN, true },
-        { "first", { copse_scatter_update, copse_scatter_add }, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, false },
+        { "first",
+          { copse_scatter_update, copse_scatter_add },
+          COPSE_AGGREGATION_ONLY_FIRST_REPLICA,
+          false },
     };
     for (uint32_t k = 0; k < ONES; k++) {
-        struct scattering s = { .total = copse_strategy_replicas_in_sync(st), .is_alike = ones[k].is_alike };
+        struct scattering s = { .total = copse_strategy_replicas_in_sync(st),
+                                .is_alike = ones[k].is_alike };
         COPSE_TRY(variable(st, ones[k].name, values, k % 2 == 0, ones[k].by, &s.v));
         for (int i = 0; i < 2; i++) {
             s.scatter = ones[k].fn[i];
-            COPSE_TRY(copse_note(copse_strategy_run(st, scatter_own, NULL, 0, &s, NULL), "'%s', change %d",
-                                 ones[k].name, i));
+            COPSE_TRY(copse_note(copse_strategy_run(st, scatter_own, NULL, 0, &s, NULL),
+                                 "'%s', change %d", ones[k].name, i));
         }
         COPSE_TRY(keep(w, st, s.v, k));
     }
@@ -142,8 +157,8 @@ static void what_replicas_scatter_goes_over_all_workers(void **state)
 }
 
 /* The first replica of all has no slices but an array: nobody hangs, nothing is changed. */
-static copse_status refused(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status refused(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     const float x[] = { 1, 2, 3, 4 };
     const int32_t row = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables in contexts: synchronization, aggregation, what is saved of them, and who makes them. */
+/* Variables in contexts: synchronization, aggregation, what is saved of them, and who makes
+   them. */
 #include <math.h>
 
 #include "copse/ops.h"
@@ -10,12 +11,15 @@
 
 typedef copse_status assign_fn(copse_variable *v, copse_value *value);
 
-static copse_variable *make(copse_strategy *st, copse_synchronization sync, copse_aggregation aggregation,
-                            float first)
+static copse_variable *make(copse_strategy *st, copse_synchronization sync,
+                            copse_aggregation aggregation, float first)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("v"), .shape = COPSE_SCALAR, .values = &first,
-                                             .synchronization = sync, .aggregation = aggregation };
+    const struct copse_variable_params p = { .name = fresh("v"),
+                                             .shape = COPSE_SCALAR,
+                                             .values = &first,
+                                             .synchronization = sync,
+                                             .aggregation = aggregation };
     OK(copse_variable_create(st, &p, &v));
     return v;
 }
@@ -24,8 +28,11 @@ static copse_variable *make_ints(copse_strategy *st, copse_synchronization sync,
                                  copse_aggregation aggregation, int32_t first)
 {
     copse_variable *v;
-    const struct copse_variable_params p = { .name = fresh("i"), .shape = COPSE_SCALAR, .type = COPSE_I32,
-                                             .values = &first, .synchronization = sync,
+    const struct copse_variable_params p = { .name = fresh("i"),
+                                             .shape = COPSE_SCALAR,
+                                             .type = COPSE_I32,
+                                             .values = &first,
+                                             .synchronization = sync,
                                              .aggregation = aggregation };
     OK(copse_variable_create(st, &p, &v));
     return v;
@@ -89,8 +96,8 @@ static copse_value *value_for(const copse_variable *v, float x)
     return copse_variable_type(v) == COPSE_I32 ? whole((int32_t)x) : scalar(x);
 }
 
-static copse_status assigns(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                            copse_value **result)
+static copse_status assigns(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
 {
     const struct job *j = user;
     (void)args, (void)count, (void)result;
@@ -120,7 +127,8 @@ static void in_replicas(copse_variable *v, assign_fn *assign, float base, float 
 static void var_1(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         const float mean = (float)(n - 1) / 2;
         copse_variable *v = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, 1.0f);
         in_replicas(v, copse_assign, 0, 1);
@@ -143,15 +151,21 @@ static void var_1(void **unused)
 static void var_2(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *two = scalar(2);
         copse_variable *v = make(st, COPSE_SYNC_AUTO, COPSE_AGGREGATION_NONE, 1.0f);
-        run_job(&(struct job){ .v = v, .assign = copse_assign, .status = COPSE_ERR_ARGUMENT,
+        run_job(&(struct job){ .v = v,
+                               .assign = copse_assign,
+                               .status = COPSE_ERR_ARGUMENT,
                                .word = "without an aggregation" });
         all_are(v, 1.0f);
         copse_variable *sum = make(st, COPSE_SYNC_AUTO, COPSE_AGGREGATION_SUM, 1.0f);
-        run_job(&(struct job){ .v = sum, .assign = copse_assign, .same = two,
-                               .status = n > 1 ? COPSE_ERR_ARGUMENT : COPSE_OK, .word = "same value" });
+        run_job(&(struct job){ .v = sum,
+                               .assign = copse_assign,
+                               .same = two,
+                               .status = n > 1 ? COPSE_ERR_ARGUMENT : COPSE_OK,
+                               .word = "same value" });
         all_are(sum, n > 1 ? 1.0f : 2.0f);
         in_replicas(sum, copse_assign, 2, 1);
         all_are(sum, 2.0f * (float)n + (float)(n * (n - 1) / 2));
@@ -163,11 +177,14 @@ static void var_2(void **unused)
 static void var_3(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
-        copse_variable *v = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, 3.0f);
+    FOR_EACH_STRATEGY(st, n)
+    {
+        copse_variable *v =
+            make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, 3.0f);
         in_replicas(v, copse_assign_add, 7, 7);
         all_are(v, 10.0f);
-        copse_variable *local = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, 2.0f);
+        copse_variable *local =
+            make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_ONLY_FIRST_REPLICA, 2.0f);
         in_replicas(local, copse_assign_add, 5, 5);
         for (uint32_t r = 0; r < n; r++)
             assert_true(component(local, r) == 7.0f + 5.0f * (float)r);
@@ -179,7 +196,8 @@ static void var_3(void **unused)
 static void var_4(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *v = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 1.0f);
         assert_true(reads(v) == (float)n);
         in_replicas(v, copse_assign_add, 2, 1);
@@ -193,7 +211,8 @@ static void var_4(void **unused)
 static void var_5(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *v = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_MEAN, 4.0f);
         assert_true(reads(v) == 4.0f);
         in_replicas(v, copse_assign, 0, 6);
@@ -217,7 +236,8 @@ static copse_status assign_first(copse_strategy *st, copse_value *target, copse_
 static void var_6(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_value *six = scalar(6), *five = scalar(5), *out;
         copse_variable *sum = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 0);
         copse_variable *mean = make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_MEAN, 0);
@@ -246,7 +266,8 @@ static void var_6(void **unused)
 static void var_7(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(from, n) {
+    FOR_EACH_STRATEGY(from, n)
+    {
         copse_variable *sum = make(from, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 0);
         copse_variable *ints = make_ints(from, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 0);
         copse_variable *mirrored = make(from, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM, 2.5f);
@@ -273,7 +294,8 @@ static void var_7(void **unused)
                 OK(copse__state_write_variable(ints2, &x));
                 assert_int_equal(reads_int(ints2), x);
                 for (uint32_t r = 1; r < sizes[i]; r++) /* the first ones have the remainder */
-                    assert_true(abs(int_component(ints2, r - 1)) - abs(int_component(ints2, r)) <= 1 &&
+                    assert_true(abs(int_component(ints2, r - 1)) - abs(int_component(ints2, r)) <=
+                                    1 &&
                                 abs(int_component(ints2, r - 1)) >= abs(int_component(ints2, r)));
             }
         }
@@ -284,8 +306,10 @@ static void var_7(void **unused)
 static void var_8(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
-        const struct copse_variable_params p = { .name = fresh("f"), .shape = COPSE_SCALAR,
+    FOR_EACH_STRATEGY(st, n)
+    {
+        const struct copse_variable_params p = { .name = fresh("f"),
+                                                 .shape = COPSE_SCALAR,
                                                  .is_frozen = true };
         copse_variable *frozen;
         OK(copse_variable_create(st, &p, &frozen));
@@ -320,7 +344,8 @@ static copse_status misses(copse_graph *g, const copse_batch *in, void *user, co
 static void var_8_in_training(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(like, n) {
+    FOR_EACH_STRATEGY(like, n)
+    {
         const float x[MAX_RANKS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
         const char *ids[MAX_RANKS];
         copse_strategy *st;
@@ -330,10 +355,13 @@ static void var_8_in_training(void **unused)
         OK(copse_mirrored_create(ctx, ids, n, NULL, &st));
         struct fitted f = { make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, 0),
                             make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 0) };
-        struct copse_trainer_params p = { .loss = misses, .user = &f, .reduction = COPSE_LOSS_SUM,
+        struct copse_trainer_params p = { .loss = misses,
+                                          .user = &f,
+                                          .reduction = COPSE_LOSS_SUM,
                                           .variables = &f.local,
                                           .variable_count = 1,
-                                          .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.0625f } };
+                                          .optimizer = { .kind = COPSE_SGD,
+                                                         .learning_rate = 0.0625f } };
         FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &t), copse_variable_name(f.local));
         p.variables = NULL; /* all there are: the local one is none of them */
         OK(copse_trainer_create(st, &p, &t));
@@ -342,7 +370,9 @@ static void var_8_in_training(void **unused)
         for (int step = 0; step < 3; step++) {
             float change = 0; /* of w: sum of 2 (w - local) */
             struct copse_step_result result;
-            OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }), .count = n }));
+            OK(copse_trainer_step(
+                t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }),
+                                               .count = n }));
             OK(copse_trainer_result(t, true, &result));
             for (uint32_t r = 0; r < n; r++)
                 change += 2 * (w - (3 + 2 * (float)r));
@@ -363,9 +393,11 @@ static void var_9(void **unused)
     copse_variable *v;
     (void)unused;
     OK(copse_one_device_create(ctx, found[0], NULL, &one));
-    struct copse_variable_params p = { .name = fresh("n"), .shape = COPSE_SCALAR,
+    struct copse_variable_params p = { .name = fresh("n"),
+                                       .shape = COPSE_SCALAR,
                                        .synchronization = COPSE_SYNC_NONE };
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &p, &v), "without synchronization");
         (void)n;
     }
@@ -396,8 +428,8 @@ struct making {
     uint32_t odd; /* replica that asks for another shape */
 };
 
-static copse_status makes(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
-                          copse_value **result)
+static copse_status makes(copse_replica_context *rc, copse_value *const *args, size_t count,
+                          void *user, copse_value **result)
 {
     const struct making *m = user;
     const uint32_t id = copse_replica_id(rc);
@@ -406,8 +438,9 @@ static copse_status makes(copse_replica_context *rc, copse_value *const *args, s
     (void)args, (void)count;
     for (uint32_t i = 0; i < m->counts[id]; i++) {
         snprintf(name, sizeof name, "%s_%u", m->names[id], i);
-        const struct copse_variable_params p = {
-            .name = name, .shape = id == m->odd ? COPSE_SHAPE(2) : COPSE_SCALAR };
+        const struct copse_variable_params p = { .name = name,
+                                                 .shape =
+                                                     id == m->odd ? COPSE_SHAPE(2) : COPSE_SCALAR };
         COPSE_TRY(copse_variable_create(copse_replica_strategy(rc), &p, &v));
     }
     return v ? copse_variable_value(v, result) : COPSE_OK;
@@ -417,7 +450,8 @@ static void var_10(void **unused)
 {
     char a[32], b[32], name[64];
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct making m = { .odd = MAX_RANKS };
         copse_value *v;
         snprintf(a, sizeof a, "%s", fresh("a"));
@@ -458,7 +492,8 @@ static void var_10(void **unused)
 static void integers(void **unused)
 {
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *sum = make_ints(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM, 1);
         copse_variable *mean = make_ints(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, 1);
         in_replicas(sum, copse_assign_add, 1 << 24, 2);
@@ -468,8 +503,12 @@ static void integers(void **unused)
             assert_int_equal(int_component(sum, r), 1 + (1 << 24) * n + n * (n - 1)); /* no f32 */
         }
         if (n > 1)
-            run_job(&(struct job){ .v = mean, .assign = copse_assign, .base = 4, .slope = 1,
-                                   .status = COPSE_ERR_ARGUMENT, .word = "differ" });
+            run_job(&(struct job){ .v = mean,
+                                   .assign = copse_assign,
+                                   .base = 4,
+                                   .slope = 1,
+                                   .status = COPSE_ERR_ARGUMENT,
+                                   .word = "differ" });
         copse_value *x = scalar(1);
         FAILS(COPSE_ERR_SHAPE, copse_assign(sum, x), "i32 [], the value is f32 []");
         copse_value_release(&x);
@@ -497,7 +536,8 @@ static void val_5_through_update(void **unused)
 {
     copse_value *parts[MAX_RANKS], *mirrored, *list, *out;
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *v = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, 1.0f);
         const float sum = 3 * (float)n + (float)(n * (n - 1) / 2);
         copse_value *plain = scalar(0.5f);
@@ -528,7 +568,8 @@ static void components_differ_before_training(void **unused)
 {
     copse_value *parts[MAX_RANKS], *all;
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         copse_variable *v = make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM, 1.0f);
         for (uint32_t r = 0; r < n; r++)
             parts[r] = scalar_on(st, r, (float)r + 10);
@@ -549,20 +590,21 @@ struct partial {
     copse_status inner; /* of an update of all replicas inside */
 };
 
-static copse_status change_all(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
-                               void *user, copse_value **result)
+static copse_status change_all(copse_strategy *st, copse_value *target, copse_value *const *args,
+                               size_t count, void *user, copse_value **result)
 {
     const struct partial *p = user;
     (void)st, (void)target, (void)args, (void)count, (void)result;
     return copse_assign_add(p->mirrored, p->one);
 }
 
-static copse_status change_some(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
-                                void *user, copse_value **result)
+static copse_status change_some(copse_strategy *st, copse_value *target, copse_value *const *args,
+                                size_t count, void *user, copse_value **result)
 {
     struct partial *p = user;
     (void)target, (void)args, (void)count, (void)result;
-    FAILS(COPSE_ERR_CONTEXT, copse_assign(p->mirrored, p->one), "would leave its components unequal");
+    FAILS(COPSE_ERR_CONTEXT, copse_assign(p->mirrored, p->one),
+          "would leave its components unequal");
     FAILS(COPSE_ERR_CONTEXT, copse_assign_add(p->mirrored, p->one), "unequal");
     FAILS(COPSE_ERR_CONTEXT, copse_assign_sub(p->mirrored, p->one), "unequal");
     FAILS(COPSE_ERR_CONTEXT, copse_scatter_update(p->mirrored, p->slices), "unequal");
@@ -575,11 +617,14 @@ static void updates_of_some_replicas_leave_mirrored_variables(void **unused)
 {
     const uint32_t all[] = { 0, 1, 2, 3, 4, 5, 6, 7 }, last[] = { 1 };
     (void)unused;
-    FOR_EACH_STRATEGY(st, n) {
+    FOR_EACH_STRATEGY(st, n)
+    {
         struct partial p = { make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM, 1.0f),
-                             make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 1.0f), scalar(1), NULL, COPSE_OK };
+                             make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 1.0f), scalar(1),
+                             NULL, COPSE_OK };
         float x;
-        OK(copse_value_sparse(ctx, &(struct copse_sparse_params){ .dense_shape = COPSE_SHAPE(1) }, &p.slices));
+        OK(copse_value_sparse(ctx, &(struct copse_sparse_params){ .dense_shape = COPSE_SHAPE(1) },
+                              &p.slices));
         if (n > 1) {
             OK(copse_strategy_update_non_slot(st, last, 1, change_some, NULL, 0, &p, NULL));
             OK(p.inner);
@@ -615,11 +660,19 @@ static void variables_outlive_their_strategy_in_values(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(var_1), cmocka_unit_test(var_2), cmocka_unit_test(var_3),
-        cmocka_unit_test(var_4), cmocka_unit_test(var_5), cmocka_unit_test(var_6),
-        cmocka_unit_test(var_7), cmocka_unit_test(var_8), cmocka_unit_test(var_9),
-        cmocka_unit_test(var_10), cmocka_unit_test(integers),
-        cmocka_unit_test(var_8_in_training), cmocka_unit_test(val_5_through_update),
+        cmocka_unit_test(var_1),
+        cmocka_unit_test(var_2),
+        cmocka_unit_test(var_3),
+        cmocka_unit_test(var_4),
+        cmocka_unit_test(var_5),
+        cmocka_unit_test(var_6),
+        cmocka_unit_test(var_7),
+        cmocka_unit_test(var_8),
+        cmocka_unit_test(var_9),
+        cmocka_unit_test(var_10),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(var_8_in_training),
+        cmocka_unit_test(val_5_through_update),
         cmocka_unit_test(components_differ_before_training),
         cmocka_unit_test(updates_of_some_replicas_leave_mirrored_variables),
         cmocka_unit_test(variables_outlive_their_strategy_in_values),

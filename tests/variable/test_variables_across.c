@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables of a strategy across workers: where they start, what replicas of all workers assign, and what they read
-   as; every number is compared with one process that has all the replicas. */
+/* Variables of a strategy across workers: where they start, what replicas of all workers assign,
+   and what they read as; every number is compared with one process that has all the replicas. */
 #include <unistd.h>
 
-#include "copse/distribute/replica.h"
 #include "copse/compat/replicated.h"
+#include "copse/distribute/replica.h"
 #include "tests/rig/worker_rig.h"
 
-static copse_status variable(copse_strategy *st, const char *name, copse_type type, const void *first,
-                             copse_synchronization sync, copse_aggregation aggregation,
-                             copse_variable **v)
+static copse_status variable(copse_strategy *st, const char *name, copse_type type,
+                             const void *first, copse_synchronization sync,
+                             copse_aggregation aggregation, copse_variable **v)
 {
     return copse_variable_create(st,
                                  &(struct copse_variable_params){ .name = name,
@@ -23,11 +23,12 @@ static copse_status variable(copse_strategy *st, const char *name, copse_type ty
 }
 
 /* Words of every replica's component, one behind another, at the places of all replicas. */
-static copse_status read_components(struct worker *w, copse_strategy *st, copse_variable *v, uint32_t at)
+static copse_status read_components(struct worker *w, copse_strategy *st, copse_variable *v,
+                                    uint32_t at)
 {
     for (uint32_t r = 0; r < copse_strategy_replicas(st); r++)
-        COPSE_TRY(copse_variable_read(v, r,
-                                      &w->values[at + 2 * (copse_strategy_first_rank(st) + r)]));
+        COPSE_TRY(
+            copse_variable_read(v, r, &w->values[at + 2 * (copse_strategy_first_rank(st) + r)]));
     return COPSE_OK;
 }
 
@@ -49,8 +50,8 @@ static copse_status change_one(copse_variable *v, int change, copse_value *value
                          : copse_assign_sub(v, value);
 }
 
-static copse_status change_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                      void *user, copse_value **result)
+static copse_status change_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                      size_t count, void *user, copse_value **result)
 {
     const struct step *s = user;
     const int32_t id = s->is_alike ? 5 : (int32_t)copse_replica_id(rc);
@@ -86,7 +87,8 @@ static copse_status assign_all(struct worker *w, copse_strategy *st)
         const float x[] = { 10.0f + (float)w->rank, -4.0f };
         char name[] = { 'v', (char)('0' + k), 0 };
         copse_variable *v;
-        COPSE_TRY(variable(st, name, type, type == COPSE_I32 ? (const void *)whole : x, sync, by, &v));
+        COPSE_TRY(
+            variable(st, name, type, type == COPSE_I32 ? (const void *)whole : x, sync, by, &v));
         for (int change = 0; change < CHANGES; change++) {
             const bool is_alike = type == COPSE_I32 && by == COPSE_AGGREGATION_MEAN;
             COPSE_TRY(run_step(st, (struct step){ v, (change + 1) % 3, type, is_alike }));
@@ -127,7 +129,8 @@ static copse_status known_numbers(struct worker *w, copse_strategy *st)
     copse_variable *mean, *first;
     copse_value *seen;
     float x[2];
-    COPSE_TRY(variable(st, "mean", COPSE_F32, ones, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, &mean));
+    COPSE_TRY(
+        variable(st, "mean", COPSE_F32, ones, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, &mean));
     COPSE_TRY(variable(st, "first", COPSE_F32, threes, COPSE_SYNC_ON_READ,
                        COPSE_AGGREGATION_ONLY_FIRST_REPLICA, &first));
     COPSE_TRY(run_step(st, (struct step){ mean, 1, COPSE_F32, false }));
@@ -153,7 +156,8 @@ static void var_1_and_3(void **state)
 
 /* ---- replica-local ones ---- */
 
-/* Components, what they read as, and after an assignment from outside: 3 rows of 16 words for each. */
+/* Components, what they read as, and after an assignment from outside: 3 rows of 16 words for
+   each. */
 static copse_status local_all(struct worker *w, copse_strategy *st)
 {
     for (uint32_t k = 0; k < KINDS - 1; k++) { /* not the mean of integers */
@@ -201,7 +205,8 @@ static copse_status reduce_metric(struct worker *w, copse_strategy *st)
     static const float zeros[] = { 0, 0 };
     copse_variable *v;
     copse_value *seen;
-    COPSE_TRY(variable(st, "metric", COPSE_F32, zeros, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, &v));
+    COPSE_TRY(
+        variable(st, "metric", COPSE_F32, zeros, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, &v));
     COPSE_TRY(run_step(st, (struct step){ v, 1, COPSE_F32, false }));
     for (int turn = 0; turn < 2; turn++)
         COPSE_TRY(copse_metrics_reduce(st, &v, 1));
@@ -228,7 +233,8 @@ static copse_status mean_of_integers(struct worker *w, copse_strategy *st)
     copse_variable *v, *local;
     copse_value *seen;
     COPSE_TRY(variable(st, "v", COPSE_I32, five, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, &v));
-    COPSE_TRY(variable(st, "l", COPSE_I32, five, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_MEAN, &local));
+    COPSE_TRY(
+        variable(st, "l", COPSE_I32, five, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_MEAN, &local));
     w->seen[0] = run_step(st, (struct step){ v, 0, COPSE_I32, false });
     snprintf(w->text, sizeof w->text, "%s", copse_last_error());
     COPSE_TRY(copse_read(local, &seen)); /* they are equal still */
@@ -266,9 +272,11 @@ static copse_status start(struct worker *w, copse_strategy *st)
     COPSE_TRY(variable(st, "local", COPSE_I32, wholes[w->rank], COPSE_SYNC_ON_READ,
                        COPSE_AGGREGATION_NONE, &v[1]));
     COPSE_TRY(copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "trained", .shape = COPSE_SHAPE(2),
-                                             .values = firsts[w->rank],
-                                             .aggregation = COPSE_AGGREGATION_SUM },
+        st,
+        &(struct copse_variable_params){ .name = "trained",
+                                         .shape = COPSE_SHAPE(2),
+                                         .values = firsts[w->rank],
+                                         .aggregation = COPSE_AGGREGATION_SUM },
         &v[2]));
     for (uint32_t i = 0; i < 2; i++)
         COPSE_TRY(read_components(w, st, v[i], 16 * i));
@@ -292,9 +300,10 @@ static void clu_3(void **state)
     }
 }
 
-/* All replicas of all workers make it once; it starts with what replica 0 of the first worker says. */
-static copse_status make_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count,
-                                    void *user, copse_value **result)
+/* All replicas of all workers make it once; it starts with what replica 0 of the first worker
+   says. */
+static copse_status make_in_replica(copse_replica_context *rc, copse_value *const *args,
+                                    size_t count, void *user, copse_value **result)
 {
     copse_variable *v;
     const float id = 7 + (float)copse_replica_id(rc), values[] = { id, id };
@@ -328,21 +337,24 @@ static void replicas_of_all_workers_make_one_variable(void **state)
 
 static char folder[] = "/tmp/copse_variables_XXXXXX";
 
-static copse_status weight_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_status weight_loss(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
 {
     copse_tensor *y;
     COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(user), &y));
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
-/* The sum over all replicas and their components are saved; as many replicas get their own components back. */
+/* The sum over all replicas and their components are saved; as many replicas get their own
+   components back. */
 static copse_status save_and_restore(struct worker *w, copse_strategy *st)
 {
     static const int32_t zeros[2];
     copse_variable *sum, *weight;
     copse_trainer *t;
     char path[96];
-    COPSE_TRY(variable(st, "sum", COPSE_I32, zeros, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, &sum));
+    COPSE_TRY(
+        variable(st, "sum", COPSE_I32, zeros, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, &sum));
     COPSE_TRY(copse_variable_create(
         st, &(struct copse_variable_params){ .name = "weight", .shape = COPSE_SHAPE(1) }, &weight));
     const struct copse_trainer_params params = { .loss = weight_loss, .user = weight };
@@ -385,8 +397,10 @@ static copse_status other_shape(struct worker *w, copse_strategy *st)
 {
     copse_variable *v;
     return copse_variable_create(
-        st, &(struct copse_variable_params){ .name = "bias", .is_frozen = true,
-                                             .shape = COPSE_SHAPE(w->rank == 1 ? 3 : 4) }, &v);
+        st,
+        &(struct copse_variable_params){
+            .name = "bias", .is_frozen = true, .shape = COPSE_SHAPE(w->rank == 1 ? 3 : 4) },
+        &v);
 }
 
 static copse_status taken_name(struct worker *w, copse_strategy *st)
@@ -395,8 +409,8 @@ static copse_status taken_name(struct worker *w, copse_strategy *st)
     const copse_synchronization sync = COPSE_SYNC_ON_WRITE;
     copse_variable *v;
     COPSE_TRY(variable(st, "a", COPSE_F32, zeros, sync, COPSE_AGGREGATION_NONE, &v));
-    w->seen[0] = variable(st, w->rank == 1 ? "a" : "b", COPSE_F32, zeros, sync,
-                          COPSE_AGGREGATION_NONE, &v);
+    w->seen[0] =
+        variable(st, w->rank == 1 ? "a" : "b", COPSE_F32, zeros, sync, COPSE_AGGREGATION_NONE, &v);
     snprintf(w->text, sizeof w->text, "%s", copse_last_error());
     return variable(st, "c", COPSE_F32, zeros, sync, COPSE_AGGREGATION_NONE, &v);
 }

@@ -42,8 +42,7 @@ static copse_status run_all(struct bench *b)
     COPSE_TRY(copse_select_devices(b->ctx, b->settings.devices, ids, COPSE_MAX_REPLICAS, &count));
     const double start = bench_now();
     limits_measure(&b->limits);
-    report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL,
-                   !b->settings.no_peer);
+    report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL, !b->settings.no_peer);
     for (size_t i = 0; i < count; i++)
         infos[i] = info_of(b->ctx, ids[i]);
     for (size_t i = 0; i < count; i++) {
@@ -73,14 +72,16 @@ int cmd_bench(int argc, char **argv)
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "quick", OPTION_FLAG, &s->is_quick, NULL, "fewer sizes, shorter samples" },
         { "no-peer", OPTION_FLAG, &s->no_peer, NULL, "do not compare with OpenBLAS" },
-        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST",
+          "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "verbose", OPTION_FLAG, &s->is_verbose, NULL, "log what the library does" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows,
-                             "Measures matrix products, copies, functions of rows, updates and training steps on "
-                             "each device\nand on all devices together, and the limits of the machine.");
+    int code = options_parse(
+        argc, argv, rows,
+        "Measures matrix products, copies, functions of rows, updates and training steps on "
+        "each device\nand on all devices together, and the limits of the machine.");
     if (code >= 0)
         return code;
     b.has_peer = !s->no_peer && peer_open();

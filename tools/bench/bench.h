@@ -43,7 +43,8 @@ struct limits {
 /* Processors to run on. */
 unsigned limits_threads(void);
 void limits_measure(struct limits *out);
-/* Measure multiply-add once more and keep the larger value, because other programs can only lower it. */
+/* Measure multiply-add once more and keep the larger value, because other programs can only lower
+   it. */
 void limits_again(struct limits *l);
 /* Copy `bytes` from one array to another; bytes read and written per second. */
 double limits_copy(unsigned threads, size_t bytes);
@@ -55,8 +56,8 @@ enum { UPDATE_BYTES = 32 };
 
 /* ---- what others reach (bench_peer.c) ---- */
 
-/* Open OpenBLAS. Call it before any thread is started, because it may set an environment variable. False if it is not
-   installed. */
+/* Open OpenBLAS. Call it before any thread is started, because it may set an environment variable.
+   False if it is not installed. */
 bool peer_open(void);
 /* Its version, kernels and threads as text. Lifetime: static. */
 const char *peer_name(void);
@@ -73,8 +74,8 @@ struct figure {
     bool is_time;       /* best and median are times, not rates */
     double best, median;
     unsigned samples;
-    double limit;       /* same unit as best; 0 = none */
-    double peer;        /* same unit; 0 = none */
+    double limit;         /* same unit as best; 0 = none */
+    double peer;          /* same unit; 0 = none */
     double samples_per_s; /* of steps; 0 = none */
 };
 
@@ -99,14 +100,15 @@ double bench_budget(const struct bench *b);
 /* Whether the processor's limits are the device's limits. */
 bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
-copse_status bench_device(struct bench *b, const struct copse_device_info *info,
-                          double *copy_rate);
+copse_status bench_device(struct bench *b, const struct copse_device_info *info, double *copy_rate);
 /* Functions of rows and of elements. */
 copse_status bench_rows(struct bench *b, const struct copse_device_info *info);
-/* The update of a large variable. On a device that is not the processor the limit is `copy_rate`. */
+/* The update of a large variable. On a device that is not the processor the limit is
+   `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);
-/* Training steps of two perceptrons, one replica on each device; on a single device also runs of 16 steps. */
+/* Training steps of two perceptrons, one replica on each device; on a single device also runs of 16
+   steps. */
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
 

@@ -26,7 +26,8 @@ static copse_status make_product(const struct bench *b, copse_device *dev, uint3
 {
     copse_tensor *x, *y, *product;
     float *values = malloc((size_t)n * n * sizeof *values);
-    copse_status s = values ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
+    copse_status s =
+        values ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
     if (s != COPSE_OK)
         return s;
     for (size_t i = 0; i < (size_t)n * n; i++)
@@ -157,8 +158,7 @@ static copse_status copies(const struct bench *b, copse_device *dev, double *rat
     return COPSE_OK;
 }
 
-copse_status bench_device(struct bench *b, const struct copse_device_info *info,
-                          double *copy_rate)
+copse_status bench_device(struct bench *b, const struct copse_device_info *info, double *copy_rate)
 {
     copse_device *dev = NULL;
     copse_status s;

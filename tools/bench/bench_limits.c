@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The limits of the processor, measured with plain threads and no driver: the widest multiply-add, copies, and the
-   update rule as one loop. */
+/* The limits of the processor, measured with plain threads and no driver: the widest multiply-add,
+   copies, and the update rule as one loop. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,30 +31,30 @@ static inline vec4 root4(vec4 x)
 
 #define LOOPS(name) name##_128
 #define TARGET
-#define VECTOR vec4
-#define LANES 4
-#define SET(x) ((vec4){ (x), (x), (x), (x) })
+#define VECTOR                vec4
+#define LANES                 4
+#define SET(x)                ((vec4){ (x), (x), (x), (x) })
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#define ROOT(x) root4(x)
+#define ROOT(x)               root4(x)
 #include "tools/bench/bench_loops.h"
 
 #if defined(IS_X86)
-#    define LOOPS(name) name##_256
-#    define TARGET __attribute__((target("avx2,fma")))
-#    define VECTOR __m256
-#    define LANES 8
-#    define SET(x) _mm256_set1_ps(x)
+#    define LOOPS(name)           name##_256
+#    define TARGET                __attribute__((target("avx2,fma")))
+#    define VECTOR                __m256
+#    define LANES                 8
+#    define SET(x)                _mm256_set1_ps(x)
 #    define MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
-#    define ROOT(x) _mm256_sqrt_ps(x)
+#    define ROOT(x)               _mm256_sqrt_ps(x)
 #    include "tools/bench/bench_loops.h"
 
-#    define LOOPS(name) name##_512
-#    define TARGET __attribute__((target("avx512f")))
-#    define VECTOR __m512
-#    define LANES 16
-#    define SET(x) _mm512_set1_ps(x)
+#    define LOOPS(name)           name##_512
+#    define TARGET                __attribute__((target("avx512f")))
+#    define VECTOR                __m512
+#    define LANES                 16
+#    define SET(x)                _mm512_set1_ps(x)
 #    define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
-#    define ROOT(x) _mm512_sqrt_ps(x)
+#    define ROOT(x)               _mm512_sqrt_ps(x)
 #    include "tools/bench/bench_loops.h"
 #endif
 

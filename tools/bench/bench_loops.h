@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops that load a core fully, for one kind of vectors. bench_limits.c includes this file once per kind and defines
-   LOOPS(name), TARGET, VECTOR, LANES and the operations. */
+/* Loops that load a core fully, for one kind of vectors. bench_limits.c includes this file once per
+   kind and defines LOOPS(name), TARGET, VECTOR, LANES and the operations. */
 
 /* Twelve chains hide the latency of every processor's multiply-add. FLOPs: 24 LANES `turns`. */
 TARGET static float LOOPS(multiply_add)(unsigned long turns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The peer: OpenBLAS, opened if it is installed, tuned for this processor, measured in the same run. */
+/* The peer: OpenBLAS, opened if it is installed, tuned for this processor, measured in the same
+   run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +73,8 @@ double peer_matmul(uint32_t size, double seconds)
     if (!sgemm)
         return 0.0;
     const size_t elements = (size_t)size * size;
-    struct product p = { .n = (int)size, .a = malloc(elements * sizeof(float)),
+    struct product p = { .n = (int)size,
+                         .a = malloc(elements * sizeof(float)),
                          .b = malloc(elements * sizeof(float)),
                          .c = malloc(elements * sizeof(float)) };
     struct timing t = { 0 };

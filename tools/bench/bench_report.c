@@ -118,11 +118,12 @@ static void machine_table(const struct limits *l, const char *peer, bool is_want
            1e-9 * l->multiply_add, l->vectors, 1e-9 * l->copy, 1e-9 * l->triad,
            l->stream_bytes >> 20);
     printf("peer     %s\n", peer        ? peer
-                             : is_wanted ? "none: OpenBLAS is not installed (Debian package "
-                                           "libopenblas0-pthread)"
-                                         : "left out");
+                            : is_wanted ? "none: OpenBLAS is not installed (Debian package "
+                                          "libopenblas0-pthread)"
+                                        : "left out");
     printf("\nbest and median of many samples; limit: speed of plain threads on this processor, "
-           "measured now;\n%%: best relative to limit; GB: bytes read plus bytes written; limit \"-\": "
+           "measured now;\n%%: best relative to limit; GB: bytes read plus bytes written; limit "
+           "\"-\": "
            "no limit\n");
 }
 

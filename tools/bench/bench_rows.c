@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of rows and of elements on one device: softmax, the cross-entropy, norms, activations, and their gradients.
-   Their limit is a copy of an array as long as the matrix. */
+/* Functions of rows and of elements on one device: softmax, the cross-entropy, norms, activations,
+   and their gradients. Their limit is a copy of an array as long as the matrix. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,7 +47,8 @@ static copse_status build_silu(copse_graph *g, const struct operands *in, copse_
     return copse_silu(g, in->x, y);
 }
 
-/* The matrix is one example whose rows are its places: statistics of columns, as those of a batch norm. */
+/* The matrix is one example whose rows are its places: statistics of columns, as those of a batch
+   norm. */
 static copse_status build_instance_norm(copse_graph *g, const struct operands *in, copse_tensor **y)
 {
     const copse_shape shape = copse_tensor_shape(in->x);
@@ -95,12 +96,15 @@ static copse_status run(void *user, unsigned count)
     return copse_function_wait(f);
 }
 
-static copse_status write_all(copse_function *f, const struct operands *in, uint32_t height, uint32_t width)
+static copse_status write_all(copse_function *f, const struct operands *in, uint32_t height,
+                              uint32_t width)
 {
     const size_t n = (size_t)height * width;
     float *values = malloc(n * sizeof *values);
     int32_t *labels = calloc(height, sizeof *labels);
-    copse_status s = values && labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
+    copse_status s = values && labels
+                         ? COPSE_OK
+                         : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
     for (size_t i = 0; s == COPSE_OK && i < n; i++)
         values[i] = (float)(i % 97) * 0.0625f - 3.0f;
     const copse_tensor *const floats[] = { in->x, in->dy, in->scale, in->offset };
@@ -113,8 +117,8 @@ static copse_status write_all(copse_function *f, const struct operands *in, uint
     return s;
 }
 
-static copse_status make(copse_graph *g, const struct row *row, uint32_t height, uint32_t width, struct operands *in,
-                         copse_tensor **out)
+static copse_status make(copse_graph *g, const struct row *row, uint32_t height, uint32_t width,
+                         struct operands *in, copse_tensor **out)
 {
     copse_tensor *y;
     COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(height, width), &in->x));
@@ -130,8 +134,8 @@ static copse_status make(copse_graph *g, const struct row *row, uint32_t height,
     return copse_gradients(g, y, row->has_scalar ? NULL : in->dy, &in->x, 1, out);
 }
 
-static copse_status time_row(const struct bench *b, copse_device *dev, const struct row *row, uint32_t height,
-                             uint32_t width, struct timing *t)
+static copse_status time_row(const struct bench *b, copse_device *dev, const struct row *row,
+                             uint32_t height, uint32_t width, struct timing *t)
 {
     struct operands in;
     copse_tensor *y;
@@ -140,7 +144,9 @@ static copse_status time_row(const struct bench *b, copse_device *dev, const str
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(b->ctx, &g));
     COPSE_TRY_OR(done, s, make(g, row, height, width, &in, &y));
-    const struct copse_function_params p = { .graph = g, .outputs = &y, .output_count = 1, .kernels = b->settings.kernels };
+    const struct copse_function_params p = {
+        .graph = g, .outputs = &y, .output_count = 1, .kernels = b->settings.kernels
+    };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &p, &f));
     COPSE_TRY_OR(done, s, write_all(f, &in, height, width));
     COPSE_TRY_OR(done, s, bench_time(run, f, 0.005, bench_budget(b) / 3, t));
@@ -161,11 +167,13 @@ copse_status bench_rows(struct bench *b, const struct copse_device_info *info)
         if (info->kind == COPSE_DEVICE_REFERENCE && z == 0)
             continue; /* minutes */
         const double bytes = 4.0 * height * width;
-        const double limit = bench_is_cpu(info) ? limits_copy(b->limits.threads, (size_t)bytes) : 0.0;
+        const double limit =
+            bench_is_cpu(info) ? limits_copy(b->limits.threads, (size_t)bytes) : 0.0;
         for (size_t i = 0; i < ROW_COUNT; i++) {
             struct figure f = { .device = info->id, .what = "row", .limit = limit };
             struct timing t;
-            snprintf(f.size, sizeof f.size, "%s %u x %u", rows[i].name, (unsigned)height, (unsigned)width);
+            snprintf(f.size, sizeof f.size, "%s %u x %u", rows[i].name, (unsigned)height,
+                     (unsigned)width);
             COPSE_TRY_OR(done, s, time_row(b, dev, &rows[i], height, width, &t));
             f.best = rows[i].matrices * bytes / t.best;
             f.median = rows[i].matrices * bytes / t.median;

@@ -76,7 +76,8 @@ static copse_status run_steps(void *user, unsigned count)
 
 /* ---- the update ---- */
 
-/* One element of the variable. Its gradient is zero except in one place, so it costs only the write. */
+/* One element of the variable. Its gradient is zero except in one place, so it costs only the
+   write. */
 static copse_status one_element(copse_graph *g, const copse_batch *in, void *user,
                                 copse_tensor **loss)
 {
@@ -91,16 +92,17 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                 struct timing *t)
 {
     static const float x[] = { 1.0f };
-    struct steps steps = { .batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }), .count = 1 } };
+    struct steps steps = { .batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
+                                      .count = 1 } };
     copse_strategy *st = NULL;
     copse_variable *v;
     copse_status s;
     COPSE_TRY_OR(done, s, copse_one_device_create(b->ctx, id, NULL, &st));
-    COPSE_TRY_OR(done, s,
-                 copse_variable_create(st,
-                                       &(struct copse_variable_params){
-                                           .name = "large", .shape = COPSE_SHAPE(elements) },
-                                       &v));
+    COPSE_TRY_OR(
+        done, s,
+        copse_variable_create(
+            st, &(struct copse_variable_params){ .name = "large", .shape = COPSE_SHAPE(elements) },
+            &v));
     COPSE_TRY_OR(done, s,
                  copse_trainer_create(st,
                                       &(struct copse_trainer_params){
@@ -109,7 +111,10 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                           .optimizer = { .kind = COPSE_ADAM },
                                       },
                                       &steps.trainer));
-    COPSE_TRY_OR(done, s, copse_trainer_audit(steps.trainer, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true }));
+    COPSE_TRY_OR(done, s,
+                 copse_trainer_audit(
+                     steps.trainer,
+                     &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true }));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.02, bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
@@ -159,9 +164,9 @@ static double step_limit(const struct bench *b, const struct model *m)
            parameters * UPDATE_BYTES / update;
 }
 
-static copse_status make_trainer(const struct bench *b, const struct model *m, struct network *network,
-                                 const char *const *ids, size_t count, const struct way *way,
-                                 copse_strategy **st, copse_trainer **out)
+static copse_status make_trainer(const struct bench *b, const struct model *m,
+                                 struct network *network, const char *const *ids, size_t count,
+                                 const struct way *way, copse_strategy **st, copse_trainer **out)
 {
     const struct copse_strategy_params params = { .kernels = b->settings.kernels };
     if (way->per_run > 0)
@@ -174,30 +179,32 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
     else
         COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
     char text[64], meaning[256];
-    snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]); /* all have two hidden layers */
-    snprintf(meaning, sizeof meaning, "{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":"
-             "\"f32\",\"shape\":[%u],\"offset\":0,\"scale\":1},\"classes\":%u,\"numbered\":true}", m->widths[0],
-             m->widths[m->layers]);
+    /* all have two hidden layers */
+    snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]);
+    snprintf(meaning, sizeof meaning,
+             "{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":"
+             "\"f32\",\"shape\":[%u],\"offset\":0,\"scale\":1},\"classes\":%u,\"numbered\":true}",
+             m->widths[0], m->widths[m->layers]);
     copse_schema *schema;
     COPSE_TRY(copse_schema_parse(b->ctx, meaning, &schema));
     const copse_status s = network_create(network, *st, b->ctx, schema, text, 0.0f, 1);
     copse_schema_release(&schema);
     COPSE_TRY(s);
     COPSE_TRY(copse_trainer_create(*st,
-                                &(struct copse_trainer_params){
-                                    .loss = copse_model_loss,
-                                    .user = network->model,
-                                    .optimizer = { .kind = COPSE_ADAM },
-                                    .prefetch = way->prefetch,
-                                },
-                                out));
+                                   &(struct copse_trainer_params){
+                                       .loss = copse_model_loss,
+                                       .user = network->model,
+                                       .optimizer = { .kind = COPSE_ADAM },
+                                       .prefetch = way->prefetch,
+                                   },
+                                   out));
     /* Audits are rare in a long run, and frequent in its first steps. */
-    return copse_trainer_audit(*out, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true });
+    return copse_trainer_audit(
+        *out, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true });
 }
 
-static copse_status time_steps(const struct bench *b, const struct model *m,
-                               const char *const *ids, size_t count, const struct way *way,
-                               struct timing *t)
+static copse_status time_steps(const struct bench *b, const struct model *m, const char *const *ids,
+                               size_t count, const struct way *way, struct timing *t)
 {
     const size_t values = (size_t)m->batch * m->widths[0];
     struct network network = { 0 };
@@ -205,14 +212,17 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
     copse_strategy *st = NULL;
     float *x = malloc(values * sizeof *x);
     steps.labels = calloc(m->batch, sizeof *steps.labels);
-    copse_status s = x && steps.labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
+    copse_status s = x && steps.labels
+                         ? COPSE_OK
+                         : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
     if (s != COPSE_OK)
         goto done;
     for (size_t i = 0; i < values; i++)
         x[i] = (float)(next_random(&steps.random) % 256) / 255.0f;
     const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SHAPE(m->widths[0]), x },
                                             { "y", COPSE_I32, COPSE_SCALAR, steps.labels } };
-    steps.batch = (struct copse_host_batch){ .columns = columns, .column_count = 2, .count = m->batch };
+    steps.batch =
+        (struct copse_host_batch){ .columns = columns, .column_count = 2, .count = m->batch };
     COPSE_TRY_OR(done, s, make_trainer(b, m, &network, ids, count, way, &st, &steps.trainer));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:
@@ -228,14 +238,20 @@ static copse_status bench_model(const struct bench *b, const struct model *m, co
                                 const char *const *ids, size_t count, struct way way, bool is_cpu)
 {
     struct figure f = { .device = names,
-                        .what = way.per_run ? "run" : way.prefetch ? "ahead" : "step",
+                        .what = way.per_run    ? "run"
+                                : way.prefetch ? "ahead"
+                                               : "step",
                         .is_time = true };
     struct timing t;
     const int n = snprintf(f.size, sizeof f.size, "%u-%u-%u-%u, ", m->widths[0], m->widths[1],
                            m->widths[2], m->widths[3]);
     snprintf(f.size + n, sizeof f.size - (size_t)n,
-             way.per_run ? "%u to a run" : way.prefetch ? "%u ahead" : "batch %u",
-             way.per_run ? way.per_run : way.prefetch ? way.prefetch : m->batch);
+             way.per_run    ? "%u to a run"
+             : way.prefetch ? "%u ahead"
+                            : "batch %u",
+             way.per_run    ? way.per_run
+             : way.prefetch ? way.prefetch
+                            : m->batch);
     COPSE_TRY(time_steps(b, m, ids, count, &way, &t));
     f.best = t.best;
     f.median = t.median;
@@ -262,12 +278,12 @@ copse_status bench_steps(const struct bench *b, const struct copse_device_info *
         snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "", ids[i]);
         is_cpu = is_cpu && bench_is_cpu(infos[i]);
     }
-    /* Single steps of both models; prefetch for the large one, whose batch is 800 kB; runs for the small one, whose
-       time is mostly launch overhead. */
+    /* Single steps of both models; prefetch for the large one, whose batch is 800 kB; runs for the
+       small one, whose time is mostly launch overhead. */
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         COPSE_TRY(bench_model(b, &models[i], names, ids, count, (struct way){ 0 }, is_cpu));
-    COPSE_TRY(bench_model(b, &models[1], names, ids, count, (struct way){ .prefetch = BATCHES_AHEAD },
-                          is_cpu));
+    COPSE_TRY(bench_model(b, &models[1], names, ids, count,
+                          (struct way){ .prefetch = BATCHES_AHEAD }, is_cpu));
     return count == 1 ? bench_model(b, &models[0], names, ids, count,
                                     (struct way){ .per_run = STEPS_PER_RUN }, is_cpu)
                       : COPSE_OK;

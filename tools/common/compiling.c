@@ -60,8 +60,8 @@ static void draw(const struct copse_progress *p)
         return;
     printf("\r\033[K");
     if (p->done < p->total)
-        printf("compiling %u kernels for %s ... %u of %u", at.before + p->total, p->device, at.before + p->done,
-               at.before + p->total);
+        printf("compiling %u kernels for %s ... %u of %u", at.before + p->total, p->device,
+               at.before + p->done, at.before + p->total);
     fflush(stdout);
 }
 

@@ -14,8 +14,9 @@ static bool begins_with(const char *text, const char *start)
 
 static bool is_path(const struct option_row *row)
 {
-    return begins_with(row->arg, "FILE") || begins_with(row->arg, "PATH") || begins_with(row->arg, "FOLDER") ||
-           begins_with(row->arg, "DIR") || begins_with(row->arg, "MODEL") || begins_with(row->arg, "DATA");
+    return begins_with(row->arg, "FILE") || begins_with(row->arg, "PATH") ||
+           begins_with(row->arg, "FOLDER") || begins_with(row->arg, "DIR") ||
+           begins_with(row->arg, "MODEL") || begins_with(row->arg, "DATA");
 }
 
 /* "adam adamw sgd"; false if any word is possible. */
@@ -54,7 +55,8 @@ static void bash_command(void *user, const struct option_table *t)
         if (!help_is_offered(row) || row->kind == OPTION_FLAG)
             continue;
         if (words_of(row, words, sizeof words))
-            fprintf(to, "        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", row->name, words);
+            fprintf(to, "        --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
+                    row->name, words);
         else
             fprintf(to, "        --%s) %sreturn ;;\n", row->name,
                     is_path(row) ? "COMPREPLY=($(compgen -f -- \"$word\")); " : "");
@@ -68,15 +70,17 @@ static void bash_command(void *user, const struct option_table *t)
 
 void completion_bash(FILE *to)
 {
-    fprintf(to, "# bash completion of copse; generated from the tables of its options\n"
-                "_copse()\n{\n"
-                "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options=\n"
-                "    COMPREPLY=()\n"
-                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                "        COMPREPLY=($(compgen -W '");
+    fprintf(to,
+            "# bash completion of copse; generated from the tables of its options\n"
+            "_copse()\n{\n"
+            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options=\n"
+            "    COMPREPLY=()\n"
+            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+            "        COMPREPLY=($(compgen -W '");
     for (const struct command *c = commands; c->name; c++)
         fprintf(to, "%s ", c->name);
-    fprintf(to, "--help --version --debug' -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n");
+    fprintf(to, "--help --version --debug' -- \"$word\"))\n        return\n    fi\n    case "
+                "\"${COMP_WORDS[1]}\" in\n");
     for (const struct command *c = commands; c->name; c++)
         help_table(c, bash_command, to);
     fprintf(to, "    esac\n"
@@ -115,8 +119,9 @@ static void zsh_command(void *user, const struct option_table *t)
 
 void completion_zsh(FILE *to)
 {
-    fprintf(to, "#compdef copse\n# zsh completion of copse; generated from the tables of its options\n"
-                "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
+    fprintf(to,
+            "#compdef copse\n# zsh completion of copse; generated from the tables of its options\n"
+            "if (( CURRENT == 2 )); then\n    local -a commands=(\n");
     for (const struct command *c = commands; c->name; c++) {
         fprintf(to, "        '%s:", c->name);
         put_quoted(to, c->summary);
@@ -138,7 +143,8 @@ static void fish_command(void *user, const struct option_table *t)
     for (const struct option_row *row = t->rows; row->name; row++) {
         if (!help_is_offered(row))
             continue;
-        fprintf(to, "complete -c copse -n '__fish_seen_subcommand_from %s' -l %s", t->command, row->name);
+        fprintf(to, "complete -c copse -n '__fish_seen_subcommand_from %s' -l %s", t->command,
+                row->name);
         if (row->kind != OPTION_FLAG && words_of(row, words, sizeof words))
             fprintf(to, " -x -a '%s'", words);
         else if (row->kind != OPTION_FLAG)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The loss curve as text: one column per group of steps, log scale if the loss falls by a large factor. */
+/* The loss curve as text: one column per group of steps, log scale if the loss falls by a large
+   factor. */
 #include <math.h>
 #include <stdio.h>
 
 #include "tools/train/train.h"
 
-#define ROWS 12
+#define ROWS        12
 #define MAX_COLUMNS 72
 
 static double mean_loss(const struct history *h, size_t from, size_t to)

@@ -67,7 +67,8 @@ static void add_score(cJSON *o, const struct score *test)
         json_add_number(o, "bits_per_byte", score_bits(test));
 }
 
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st, uint64_t audits)
+copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
+                        uint64_t audits)
 {
     cJSON *o = event("done");
     json_add_count(o, "steps", p->step);
@@ -110,8 +111,8 @@ copse_status event_stopped(uint64_t step)
     return json_print(o);
 }
 
-copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
-                          uint64_t pushes)
+copse_status event_served(uint32_t index, const char *device,
+                          const struct copse_parameter_server_summary *did, uint64_t pushes)
 {
     cJSON *o = event("served");
     json_add_count(o, "server", index);

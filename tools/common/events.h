@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, done or stopped; for a
-   parameter server: served. */
+/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, done or
+   stopped; for a parameter server: served. */
 #ifndef EVENTS_H
 #define EVENTS_H
 
@@ -11,13 +11,15 @@
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test);
 copse_status event_epoch(const struct progress *p, const struct score *test);
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st, uint64_t audits);
+copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
+                        uint64_t audits);
 /* `name`: "evaluated", or "done" for the last one of the run. */
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
                              const struct copse_position *position, const struct score *test);
-/* The work of parameter server `index` on this device; `pushes`: updates that arrived through windows. */
-copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
-                          uint64_t pushes);
+/* The work of parameter server `index` on this device; `pushes`: updates that arrived through
+   windows. */
+copse_status event_served(uint32_t index, const char *device,
+                          const struct copse_parameter_server_summary *did, uint64_t pushes);
 /* --save FILE wrote FILE.partial after a signal. */
 copse_status event_partial(const char *path, uint64_t step);
 /* A signal stopped a run without checkpoints. */

@@ -20,7 +20,8 @@ static struct {
     void *user;
 } asked;
 
-void help_table(const struct command *c, void (*take)(void *user, const struct option_table *t), void *user)
+void help_table(const struct command *c, void (*take)(void *user, const struct option_table *t),
+                void *user)
 {
     char name[32];
     snprintf(name, sizeof name, "%s", c->name);
@@ -107,7 +108,8 @@ static void print_topics(const struct option_row *rows)
 {
     const struct option_row *last = NULL;
     for (; rows->name; rows++)
-        if (rows->kind == OPTION_GROUP && rows->arg && (!last || strcmp(last->arg, rows->arg) != 0)) {
+        if (rows->kind == OPTION_GROUP && rows->arg &&
+            (!last || strcmp(last->arg, rows->arg) != 0)) {
             printf("\n%s: `copse help %s` lists the options.\n", rows->help, rows->arg);
             last = rows;
         }
@@ -130,7 +132,8 @@ static void print_pages(const struct option_row *rows)
         rows++;
     if (!rows->name)
         return;
-    printf("\nPages: %s\n", installed_place(room, sizeof room, COPSE_PAGES_BESIDE, COPSE_PAGES_SOURCE, COPSE_PAGES_INSTALLED));
+    printf("\nPages: %s\n", installed_place(room, sizeof room, COPSE_PAGES_BESIDE,
+                                            COPSE_PAGES_SOURCE, COPSE_PAGES_INSTALLED));
 }
 
 void help_print(const struct option_table *t, const char *topic)
@@ -155,12 +158,14 @@ void help_print(const struct option_table *t, const char *topic)
 
 static void print_usage(FILE *to)
 {
-    fprintf(to, "copse %s: trains neural networks on every device found\n\n"
-                "usage: copse [--debug] COMMAND [OPTION...]\n\n",
+    fprintf(to,
+            "copse %s: trains neural networks on every device found\n\n"
+            "usage: copse [--debug] COMMAND [OPTION...]\n\n",
             copse_version());
     for (const struct command *c = commands; c->name; c++)
         fprintf(to, "  %-12s %s\n", c->name, c->summary);
-    fprintf(to, "\n`copse help COMMAND` lists the options of a command, `copse help distributed` those for jobs of\n"
+    fprintf(to, "\n`copse help COMMAND` lists the options of a command, `copse help distributed` "
+                "those for jobs of\n"
                 "several workers.\n");
 }
 
@@ -179,7 +184,8 @@ static void print_topic_of(void *user, const struct option_table *t)
 {
     struct topic *topic = user;
     for (const struct option_row *row = t->rows; row->name && !topic->is_found; row++)
-        topic->is_found = row->kind == OPTION_GROUP && row->arg && strcmp(row->arg, topic->name) == 0;
+        topic->is_found =
+            row->kind == OPTION_GROUP && row->arg && strcmp(row->arg, topic->name) == 0;
     if (topic->is_found)
         help_print(t, topic->name);
 }
@@ -202,8 +208,9 @@ static int print_word(const char *word)
     if (topic.is_found)
         return EXIT_DONE;
     const char *like = similar_word(word, names, count);
-    fprintf(stderr, "copse help: there is no command or topic '%s'%s%s%s\n", word, like ? "; did you mean '" : "",
-            like ? like : "", like ? "'?" : "; `copse help` lists them");
+    fprintf(stderr, "copse help: there is no command or topic '%s'%s%s%s\n", word,
+            like ? "; did you mean '" : "", like ? like : "",
+            like ? "'?" : "; `copse help` lists them");
     return EXIT_BAD_INPUT;
 }
 
@@ -216,7 +223,8 @@ static void write_page(FILE *to)
     manual_command(to, written);
 }
 
-static bool write_file(const char *folder, const char *place, const char *name, void (*write)(FILE *to))
+static bool write_file(const char *folder, const char *place, const char *name,
+                       void (*write)(FILE *to))
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, place);
@@ -251,8 +259,10 @@ int cmd_help(int argc, char **argv)
     struct option_words words = { 0 };
     const char *folder = NULL;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "[COMMAND]", "a command, or `distributed`: options for jobs of several workers" },
-        { "files", OPTION_TEXT, &folder, "FOLDER", "write man pages and shell completion into this folder" },
+        { "", OPTION_WORDS, &words, "[COMMAND]",
+          "a command, or `distributed`: options for jobs of several workers" },
+        { "files", OPTION_TEXT, &folder, "FOLDER",
+          "write man pages and shell completion into this folder" },
         { 0 },
     };
     const int code = options_parse(argc, argv, rows, "Prints the commands, or the options of one.");

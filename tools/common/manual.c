@@ -5,7 +5,8 @@
 
 #include "tools/common/help.h"
 
-/* `text` as troff reads it: literal hyphens and backslashes; at the start of a line no control characters. */
+/* `text` as troff reads it: literal hyphens and backslashes; at the start of a line no control
+   characters. */
 static void put(FILE *to, const char *text)
 {
     bool is_start = true;
@@ -71,8 +72,8 @@ static void write_page(void *user, const struct option_table *t)
         words++;
     snprintf(name, sizeof name, "copse-%s", t->command);
     begin(to, name, name, page->command->summary);
-    fprintf(to, ".SH SYNOPSIS\n\\fBcopse %s\\fR%s%s [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n", t->command,
-            words->name ? " " : "", words->name ? words->arg : "");
+    fprintf(to, ".SH SYNOPSIS\n\\fBcopse %s\\fR%s%s [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n",
+            t->command, words->name ? " " : "", words->name ? words->arg : "");
     put_lines(to, t->summary);
     fprintf(to, ".SH OPTIONS\n");
     for (const struct option_row *row = t->rows; row->name; row++)
@@ -99,7 +100,8 @@ static void write_page(void *user, const struct option_table *t)
             put_lines(to, row->help);
             heading = "";
         }
-    fprintf(to, ".SH FILES\nPages with names in .md are in the folder share/doc/copse of the installation.\n"
+    fprintf(to, ".SH FILES\nPages with names in .md are in the folder share/doc/copse of the "
+                "installation.\n"
                 ".SH SEE ALSO\n\\fBcopse\\fR(1)\n");
 }
 
@@ -111,15 +113,20 @@ void manual_command(FILE *to, const struct command *c)
 void manual_all(FILE *to)
 {
     begin(to, "copse", "copse", "trains neural networks on every device found");
-    fprintf(to, ".SH SYNOPSIS\n\\fBcopse\\fR [\\fB\\-\\-debug\\fR] \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
-                ".SH COMMANDS\n");
+    fprintf(
+        to,
+        ".SH SYNOPSIS\n\\fBcopse\\fR [\\fB\\-\\-debug\\fR] \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
+        ".SH COMMANDS\n");
     for (const struct command *c = commands; c->name; c++) {
         fprintf(to, ".TP\n\\fBcopse\\-%s\\fR(1)\n", c->name);
         put(to, c->summary);
         fprintf(to, "\n");
     }
-    fprintf(to, ".SH EXIT STATUS\n0 on success, 1 on a failure, 2 on wrong input, 3 if another worker or a server of "
-                "the job is lost,\n130 or 143 if a signal stopped the run.\n"
-                ".SH ENVIRONMENT\n.TP\n\\fBCOPSE_DISABLE\\fR\nbackends that are not loaded: opencl,vulkan\n"
-                ".TP\n\\fBXDG_CACHE_HOME\\fR\nfolder of the cache of compiled kernels, copse [~/.cache]\n");
+    fprintf(
+        to,
+        ".SH EXIT STATUS\n0 on success, 1 on a failure, 2 on wrong input, 3 if another worker or a "
+        "server of "
+        "the job is lost,\n130 or 143 if a signal stopped the run.\n"
+        ".SH ENVIRONMENT\n.TP\n\\fBCOPSE_DISABLE\\fR\nbackends that are not loaded: opencl,vulkan\n"
+        ".TP\n\\fBXDG_CACHE_HOME\\fR\nfolder of the cache of compiled kernels, copse [~/.cache]\n");
 }

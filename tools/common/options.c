@@ -47,7 +47,8 @@ bool option_choose(struct option_choice *choice, const char *value)
         const size_t length = strlen(n->name);
         uint32_t number = 0;
         if (strncmp(n->name, value, length) != 0 ||
-            (is_numbered(choice, n) ? !read_number(value + length, &number) : value[length] != '\0'))
+            (is_numbered(choice, n) ? !read_number(value + length, &number)
+                                    : value[length] != '\0'))
             continue;
         choice->at = n;
         choice->number = number;
@@ -63,7 +64,8 @@ static int choose(const char *command, const struct option_row *row, const char 
         return -1;
     fprintf(stderr, "copse %s: --%s: '%s' is not one of", command, row->name, value);
     for (const struct option_name *n = choice->names; n->name; n++)
-        fprintf(stderr, "%s %s%s", n == choice->names ? "" : ",", n->name, is_numbered(choice, n) ? "[:N]" : "");
+        fprintf(stderr, "%s %s%s", n == choice->names ? "" : ",", n->name,
+                is_numbered(choice, n) ? "[:N]" : "");
     fprintf(stderr, "\n");
     return EXIT_BAD_INPUT;
 }
@@ -75,14 +77,22 @@ static bool read_bytes(const char *value, uint64_t *out)
         const char *name;
         double bytes;
     } units[] = {
-        { "", 1 },      { "B", 1 },
-        { "KB", 1e3 },  { "MB", 1e6 },  { "GB", 1e9 },  { "TB", 1e12 },
-        { "KiB", 1024 }, { "MiB", 1048576 }, { "GiB", 1073741824 }, { "TiB", 1099511627776 },
+        { "", 1 },
+        { "B", 1 },
+        { "KB", 1e3 },
+        { "MB", 1e6 },
+        { "GB", 1e9 },
+        { "TB", 1e12 },
+        { "KiB", 1024 },
+        { "MiB", 1048576 },
+        { "GiB", 1073741824 },
+        { "TiB", 1099511627776 },
     };
     char *end;
     const double x = strtod(value, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].name) == 0 && isdigit((unsigned char)value[0]) && x * units[i].bytes < 1e18) {
+        if (strcmp(end, units[i].name) == 0 && isdigit((unsigned char)value[0]) &&
+            x * units[i].bytes < 1e18) {
             *out = (uint64_t)(x * units[i].bytes);
             return true;
         }
@@ -99,7 +109,8 @@ static int store(const char *command, const struct option_row *row, const char *
         return choose(command, row, value);
     } else if (row->kind == OPTION_BYTES) {
         if (!read_bytes(value, row->to))
-            return complain(command, row->name, value, "a number of bytes, as 512MiB, 6GiB or 1.5GB");
+            return complain(command, row->name, value,
+                            "a number of bytes, as 512MiB, 6GiB or 1.5GB");
     } else if (row->kind == OPTION_FLOAT) {
         const double x = strtod(value, &end);
         if (end == value || *end || errno || !isfinite(x))
@@ -126,7 +137,8 @@ static int store(const char *command, const struct option_row *row, const char *
 static const struct option_row *find(const struct option_row *rows, const char *name, size_t length)
 {
     for (; rows->name; rows++)
-        if (help_is_option(rows) && strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
+        if (help_is_option(rows) && strlen(rows->name) == length &&
+            strncmp(rows->name, name, length) == 0)
             return rows;
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that a command writes. They are written under a temporary name and renamed, so that they are complete or
-   absent. */
+/* Files that a command writes. They are written under a temporary name and renamed, so that they
+   are complete or absent. */
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include <errno.h>
@@ -22,7 +22,8 @@ static copse_status fail(struct output *o, const char *path, const char *reason)
 /* As the library does when it replaces a file. */
 static bool keep_mode(int fd, const struct stat *old)
 {
-    const bool has_group = fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    const bool has_group =
+        fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
     return fchmod(fd, old->st_mode & (has_group ? 0777u : 0707u)) == 0;
 }
 
@@ -119,7 +120,8 @@ copse_status output_check(const char *path)
     return COPSE_OK;
 }
 
-/* The identity of a file: device and inode, or before it exists those of its folder and its name. */
+/* The identity of a file: device and inode, or before it exists those of its folder and its
+   name. */
 struct place {
     dev_t device;
     ino_t number;
@@ -151,15 +153,17 @@ bool output_is_same(const char *path, const char *other)
             a.number == b.number && strcmp(a.name, b.name) == 0);
 }
 
-/* Whether a file holds what is read of a folder of data: a picture, IDX, or one of them compressed. Others may lie there, too. */
+/* Whether a file holds what is read of a folder of data: a picture, IDX, or one of them compressed.
+   Others may lie there, too. */
 static bool is_data(const char *path)
 {
     static const unsigned char png[] = { 0x89, 'P', 'N', 'G' };
     unsigned char b[4] = { 0 };
     FILE *f = fopen(path, "rb");
-    const bool is = f && fread(b, 1, sizeof b, f) == sizeof b &&
-                    (memcmp(b, png, sizeof png) == 0 || (b[0] == 0xff && b[1] == 0xd8) || (b[0] == 0x1f && b[1] == 0x8b) ||
-                     (b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14));
+    const bool is =
+        f && fread(b, 1, sizeof b, f) == sizeof b &&
+        (memcmp(b, png, sizeof png) == 0 || (b[0] == 0xff && b[1] == 0xd8) ||
+         (b[0] == 0x1f && b[1] == 0x8b) || (b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14));
     if (f)
         fclose(f);
     return is;
@@ -171,20 +175,24 @@ static bool is_below(const char *path, const char *folder)
     struct stat info;
     char *file = realpath(path, NULL), *top = realpath(folder, NULL);
     const size_t n = top ? strlen(top) : 0;
-    const bool is = file && top && stat(top, &info) == 0 && S_ISDIR(info.st_mode) && strncmp(file, top, n) == 0 &&
-                    (file[n] == '/' || top[n - 1] == '/') && is_data(file);
+    const bool is = file && top && stat(top, &info) == 0 && S_ISDIR(info.st_mode) &&
+                    strncmp(file, top, n) == 0 && (file[n] == '/' || top[n - 1] == '/') &&
+                    is_data(file);
     free(file);
     free(top);
     return is;
 }
 
-/* Whether the file has the labels that are found beside images: of the same name but for "images". */
+/* Whether the file has the labels that are found beside images: of the same name but for
+   "images". */
 static bool has_labels_of(const char *path, const char *images)
 {
-    const char *slash = strrchr(images, '/'), *word = strstr(slash ? slash + 1 : images, "images"), *name = strrchr(path, '/');
+    const char *slash = strrchr(images, '/'), *word = strstr(slash ? slash + 1 : images, "images"),
+               *name = strrchr(path, '/');
     const size_t before = word ? (size_t)(word - (slash ? slash + 1 : images)) : 0;
     name = name ? name + 1 : path;
-    if (!word || strncmp(name, word - before, before) != 0 || strncmp(name + before, "labels", 6) != 0)
+    if (!word || strncmp(name, word - before, before) != 0 ||
+        strncmp(name + before, "labels", 6) != 0)
         return false;
     char *beside = malloc(strlen(images) + strlen(path) + 1);
     if (beside)
@@ -196,10 +204,10 @@ static bool has_labels_of(const char *path, const char *images)
 
 const char *output_overwrites(const char *path, const char *input)
 {
-    return output_is_same(path, input)   ? "is the file of"
-           : is_below(path, input)       ? "is in the folder of"
-           : has_labels_of(path, input)  ? "has the labels of"
-                                         : NULL;
+    return output_is_same(path, input)  ? "is the file of"
+           : is_below(path, input)      ? "is in the folder of"
+           : has_labels_of(path, input) ? "has the labels of"
+                                        : NULL;
 }
 
 void output_escape(FILE *f, const char *text)

@@ -6,7 +6,8 @@
 
 #include "tools/tool.h"
 
-const char *installed_place(char *room, size_t size, const char *beside, const char *source, const char *installed)
+const char *installed_place(char *room, size_t size, const char *beside, const char *source,
+                            const char *installed)
 {
     const ssize_t n = readlink("/proc/self/exe", room, size);
     room[n > 0 && (size_t)n < size ? n : 0] = '\0';

@@ -36,30 +36,38 @@ static void axes(FILE *f, const struct history *h, double top)
     for (int i = 0; i <= 4; i++) {
         const double y = y_of(i, 4);
         fprintf(f, "<path d='M%d %.1fH%d'/>", LEFT, y, WIDTH - RIGHT);
-        fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#b04000' text-anchor='end'>%.3g</text>",
+        fprintf(f,
+                "<text x='%d' y='%.1f' stroke='none' fill='#b04000' text-anchor='end'>%.3g</text>",
                 LEFT - 8, y + 4, top * i / 4);
         fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#0060a0'>%.*f%s</text>\n",
-                WIDTH - RIGHT + 8, y + 4, h->is_regression ? 2 : 0, h->is_regression ? 0.25 * i : 25.0 * i,
-                h->is_regression ? "" : " %");
+                WIDTH - RIGHT + 8, y + 4, h->is_regression ? 2 : 0,
+                h->is_regression ? 0.25 * i : 25.0 * i, h->is_regression ? "" : " %");
     }
-    fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444'>1</text>", LEFT, HEIGHT - BOTTOM + 20);
-    fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444' text-anchor='end'>step %zu</text></g>\n",
+    fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444'>1</text>", LEFT,
+            HEIGHT - BOTTOM + 20);
+    fprintf(f,
+            "<text x='%d' y='%d' stroke='none' fill='#444' text-anchor='end'>step %zu</text></g>\n",
             WIDTH - RIGHT, HEIGHT - BOTTOM + 20, h->step_count);
 }
 
 static void legend(FILE *f, const struct history *h)
 {
-    const struct { const char *text, *color, *dash; } rows[] = {
+    const struct {
+        const char *text, *color, *dash;
+    } rows[] = {
         { "training loss", "#e8a070", "" },
         { "held-out loss", "#b04000", "" },
-        { h->is_regression ? "held-out R2" : "held-out accuracy", "#0060a0", " stroke-dasharray='6 3'" },
+        { h->is_regression ? "held-out R2" : "held-out accuracy", "#0060a0",
+          " stroke-dasharray='6 3'" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int x = LEFT + 8 + 190 * (int)i;
         fprintf(f, "<path d='M%d %dh24' stroke='%s' stroke-width='2'%s/>", x, HEIGHT - 12,
                 rows[i].color, rows[i].dash);
-        fprintf(f, "<text x='%d' y='%d' font-size='12' font-family='sans-serif' fill='#444'>%s</text>\n",
-                x + 30, HEIGHT - 8, rows[i].text);
+        fprintf(
+            f,
+            "<text x='%d' y='%d' font-size='12' font-family='sans-serif' fill='#444'>%s</text>\n",
+            x + 30, HEIGHT - 8, rows[i].text);
     }
 }
 
@@ -88,7 +96,8 @@ static void lines(FILE *f, const struct history *h, double top)
 static void draw(FILE *f, const struct history *h, const char *title)
 {
     const double top = top_loss(h);
-    fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'>\n",
+    fprintf(f,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n<title>");
     output_escape(f, title);

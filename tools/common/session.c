@@ -43,7 +43,8 @@ copse_status session_open_files(copse_context **out)
     static const char *const backends[] = { "opencl,vulkan", "opencl", "vulkan", NULL };
     copse_status s = COPSE_ERR_ARGUMENT;
     for (size_t i = 0; s == COPSE_ERR_ARGUMENT && i < sizeof backends / sizeof *backends; i++)
-        s = copse_context_create(&(struct copse_context_params){ .log = print_log, .disable = backends[i] }, out);
+        s = copse_context_create(
+            &(struct copse_context_params){ .log = print_log, .disable = backends[i] }, out);
     return s;
 }
 
@@ -58,12 +59,14 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
     return status;
 }
 
-/* The user gets the sentence on one line. Control characters from a file or a path must not reach the terminal. */
+/* The user gets the sentence on one line. Control characters from a file or a path must not reach
+   the terminal. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;
     for (const char *p = text; *p && n + 1 < room; p++) {
-        const bool is_c1 = (unsigned char)p[0] == 0xc2 && ((unsigned char)p[1] & 0xe0) == 0x80; /* U+0080 to U+009F */
+        /* U+0080 to U+009F */
+        const bool is_c1 = (unsigned char)p[0] == 0xc2 && ((unsigned char)p[1] & 0xe0) == 0x80;
         out[n++] = *p == '\n' ? ' ' : is_c1 || iscntrl((unsigned char)*p) ? '?' : *p;
         p += is_c1;
     }

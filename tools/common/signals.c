@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a command to stop. The command checks for a noted signal between two steps. Any other signal ends
-   the process, but not while it writes a file. */
+/* Signals that ask a command to stop. The command checks for a noted signal between two steps. Any
+   other signal ends the process, but not while it writes a file. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +21,8 @@ static struct kind {
 } kinds[] = { { .which = SIGINT }, { .which = SIGTERM }, { .which = SIGHUP } };
 enum { KINDS = sizeof kinds / sizeof *kinds, NONE = 0 };
 
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "signal handlers must not take locks");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "signal handlers must not take locks");
 
 bool signals_are_one(int64_t first, int64_t next)
 {
@@ -65,15 +66,17 @@ static void on_signal(int which)
 
 static bool is_ignored[KINDS];
 
-/* As `nohup` and background jobs of a shell need it. Compilers inside of drivers install handlers whatever was set before
-   (LLVM does), so an ignored signal is blocked too, in all threads and child processes. */
+/* As `nohup` and background jobs of a shell need it. Compilers inside of drivers install handlers
+   whatever was set before (LLVM does), so an ignored signal is blocked too, in all threads and
+   child processes. */
 void signals_begin(void)
 {
     sigset_t set;
     sigemptyset(&set);
     for (int i = 0; i < KINDS; i++) {
         struct sigaction before;
-        is_ignored[i] = sigaction(kinds[i].which, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        is_ignored[i] =
+            sigaction(kinds[i].which, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
         if (is_ignored[i])
             sigaddset(&set, kinds[i].which);
     }
@@ -111,8 +114,8 @@ void signals_hold(void)
         return;
     for (int i = 0; i < KINDS; i++) {
         struct kind *k = &kinds[i];
-        k->is_held = sigaction(k->which, NULL, &k->before) == 0 && k->before.sa_handler != SIG_IGN &&
-                     k->before.sa_handler != on_signal;
+        k->is_held = sigaction(k->which, NULL, &k->before) == 0 &&
+                     k->before.sa_handler != SIG_IGN && k->before.sa_handler != on_signal;
         if (k->is_held)
             sigaction(k->which, &action, NULL);
     }

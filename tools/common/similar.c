@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The word that was probably meant: the one with the fewest insertions, deletions, replacements and exchanges of
-   neighbours. */
+/* The word that was probably meant: the one with the fewest insertions, deletions, replacements and
+   exchanges of neighbours. */
 #include <string.h>
 
 #include "tools/common/help.h"
@@ -25,14 +25,17 @@ static size_t edits(const char *a, const char *b)
                 d[i][k] = i + k;
                 continue;
             }
-            d[i][k] = least(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] && d[i - 2][k - 2] + 1 < d[i][k])
+            d[i][k] =
+                least(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+                d[i - 2][k - 2] + 1 < d[i][k])
                 d[i][k] = d[i - 2][k - 2] + 1;
         }
     return d[n][m];
 }
 
-/* "epoch" is like "epochs", "evalute" like "evaluate", "fly" like no option. The beginning of a word is like it. */
+/* "epoch" is like "epochs", "evalute" like "evaluate", "fly" like no option. The beginning of a
+   word is like it. */
 const char *similar_word(const char *word, const char *const *words, size_t count)
 {
     const size_t length = strlen(word);

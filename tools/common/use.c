@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A trained model, and data for it: loaded by `copse predict`, `copse evaluate` and `copse generate`. */
+/* A trained model, and data for it: loaded by `copse predict`, `copse evaluate` and `copse
+   generate`. */
 #include "tools/common/use.h"
 
 #include <stdlib.h>
@@ -32,11 +33,16 @@ copse_status use_open(struct use *u)
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
-    const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text : NULL };
+    const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
+                                                                                        : NULL };
     const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
-    COPSE_TRY(copse_dataset_open(u->ctx, u->data_path,
-                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels, .source = &source,
-                                                                 .no_labels = u->ignores_labels && is_folder }, &u->data));
+    COPSE_TRY(copse_dataset_open(
+        u->ctx, u->data_path,
+        &(struct copse_dataset_params){ .schema = u->schema,
+                                        .labels = u->labels,
+                                        .source = &source,
+                                        .no_labels = u->ignores_labels && is_folder },
+        &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
 }
@@ -92,7 +98,8 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
     const copse_status s = copse_dataset_gather(u->data, "x", &row, 1, tokens);
     const uint8_t *narrow = (const uint8_t *)tokens;
-    for (size_t i = length; s == COPSE_OK && i > 0 && bytes < room; i--) { /* those that have room */
+    /* those that have room */
+    for (size_t i = length; s == COPSE_OK && i > 0 && bytes < room; i--) {
         token_text(u->schema, is_wide ? (uint32_t)tokens[i - 1] : narrow[i - 1], token);
         bytes += strlen(token);
         first = bytes < room ? i - 1 : first;

@@ -11,9 +11,10 @@
 
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
-    copse_text_rows text_rows; /* of a text */
+    copse_text_rows text_rows;                             /* of a text */
     struct session_how how;
-    bool ignores_labels; /* of folders: the names of class folders need not be classes of the model */
+    /* of folders: the names of class folders need not be classes of the model */
+    bool ignores_labels;
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -32,8 +33,8 @@ void use_close(struct use *u);
 
 /* Name of output `i`: a class, or a target ("value" without a name). */
 const char *use_name(const struct use *u, uint32_t i);
-/* Token `i` of a text on one line: its characters as UTF-8; `\n`, `\t`, `\r`, `\\`, and other control characters, and bytes
-   that are no character, as `\x1b`. */
+/* Token `i` of a text on one line: its characters as UTF-8; `\n`, `\t`, `\r`, `\\`, and other
+   control characters, and bytes that are no character, as `\x1b`. */
 #define TOKEN_TEXT (4 * COPSE_TOKEN_BYTES + 1)
 void token_text(const copse_schema *schema, uint32_t i, char text[TOKEN_TEXT]);
 /* The window of a row of a text, at most its last tokens; in `text`. */

@@ -6,8 +6,14 @@ int utf8_character(const char *text, size_t left)
 {
     const unsigned char *p = (const unsigned char *)text, c = p[0];
     const int size = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    /* the second byte of the first and the last characters of a length, and of surrogates, has fewer values */
-    const unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    /* the second byte of the first and the last characters of a length, and of surrogates, has
+       fewer values */
+    const unsigned char least = c == 0xe0   ? 0xa0
+                                : c == 0xf0 ? 0x90
+                                            : 0x80,
+                        most = c == 0xed   ? 0x9f
+                               : c == 0xf4 ? 0x8f
+                                           : 0xbf;
     for (int i = 1; i < size; i++) {
         if ((size_t)i == left)
             return UTF8_PART;

@@ -7,7 +7,8 @@
 
 enum { UTF8_INVALID = 0, UTF8_PART = -1 };
 
-/* Bytes of the character that begins at `p`, of `left` > 0 bytes. UTF8_PART: the bytes end inside of it. */
+/* Bytes of the character that begins at `p`, of `left` > 0 bytes. UTF8_PART: the bytes end inside
+   of it. */
 int utf8_character(const char *p, size_t left);
 /* Bytes at the end that begin a character and do not complete it, 0 to 3. */
 size_t utf8_part(const char *text, size_t size);

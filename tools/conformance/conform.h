@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of `copse conformance`: the command line, lines and tables for the user. The library runs the cases in helper
-   processes, which are this command started again, and writes the files (copse/device/conformance_job.h). */
+/* The parts of `copse conformance`: the command line, lines and tables for the user. The library
+   runs the cases in helper processes, which are this command started again, and writes the files
+   (copse/device/conformance_job.h). */
 #ifndef CONFORM_H
 #define CONFORM_H
 
@@ -20,19 +21,21 @@ bool conform_find_mode(const char *name, unsigned *mode);
 bool conform_find_tier(const char *name, copse_conformance_tier *tier);
 
 /* conform_own.c: a user kernel, in the form that the device's API accepts. */
-copse_status conform_own_read(void *user, const char *path, const char *device, void **code, size_t *size, char *why,
-                              size_t room);
+copse_status conform_own_read(void *user, const char *path, const char *device, void **code,
+                              size_t *size, char *why, size_t room);
 
 /* conform_run.c: how a helper process does its work */
 extern const struct copse_conformance_helper_params conform_helper;
-/* Run a job. `action`: "" to run the modes, or "list", "info", "support". Returns the exit code. `argv` is the command
-   line, for the card. */
+/* Run a job. `action`: "" to run the modes, or "list", "info", "support". Returns the exit code.
+   `argv` is the command line, for the card. */
 int conform_run(struct conform_settings *s, const char *action, int argc, char **argv);
 
 /* conform_soak.c: runs with new seeds until the time is over or one fails */
-int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc, char **argv);
+int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc,
+                 char **argv);
 
-/* conform_heal.c: runs of what blocked kernels have failed; the exit code is 0 if nothing is blocked in the end */
+/* conform_heal.c: runs of what blocked kernels have failed; the exit code is 0 if nothing is
+   blocked in the end */
 int conform_heal(struct conform_settings *s, uint64_t runs, int argc, char **argv);
 
 /* conform_site.c: join files of --json into FOLDER/index.html */
@@ -54,7 +57,8 @@ void report_event(const cJSON *event); /* one line of JSON */
 void report_line(const char *json);
 void report_start(const struct conform_settings *s, const copse_conformance_results *all);
 void report_case(const struct conform_settings *s, const struct copse_conformance_event *e);
-void report_mode(const struct conform_settings *s, const copse_conformance_results *all, size_t from);
+void report_mode(const struct conform_settings *s, const copse_conformance_results *all,
+                 size_t from);
 /* The list "blocked" of each device, by id. */
 cJSON *report_blocked(const copse_conformance_results *all);
 /* Kernels of a list of report_blocked from before the run that are no longer blocked. */

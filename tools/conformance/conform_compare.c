@@ -40,14 +40,16 @@ static int compare_cases(const void *a, const void *b)
     return 0;
 }
 
-static const struct copse_case_result *find(const struct comparison *c, const struct copse_case_result *old)
+static const struct copse_case_result *find(const struct comparison *c,
+                                            const struct copse_case_result *old)
 {
     struct copse_checked_device only;
     struct copse_case_result like = *old;
     const struct copse_case_result *key = &like;
     if (c->has_one_device && copse_conformance_device(c->new, 0, &only))
         like.device = only.id;
-    const struct copse_case_result *const *found = bsearch(&key, c->cases, c->count, sizeof key, compare_cases);
+    const struct copse_case_result *const *found =
+        bsearch(&key, c->cases, c->count, sizeof key, compare_cases);
     return found ? *found : NULL;
 }
 
@@ -69,13 +71,15 @@ static void tell(const struct comparison *c, const char *kind, const struct cops
         cJSON_Delete(o);
         return;
     }
-    printf("%-13s %s %s %s: %s%s%s%s: %s -> %s\n", kind, session_shown(old->device), session_shown(old->mode),
-           session_shown(old->op), session_shown(old->name), *old->variant ? " (" : "", session_shown(old->variant),
-           *old->variant ? ")" : "", session_shown(from), session_shown(to));
+    printf("%-13s %s %s %s: %s%s%s%s: %s -> %s\n", kind, session_shown(old->device),
+           session_shown(old->mode), session_shown(old->op), session_shown(old->name),
+           *old->variant ? " (" : "", session_shown(old->variant), *old->variant ? ")" : "",
+           session_shown(from), session_shown(to));
 }
 
 static void tell_numbers(const struct comparison *c, const char *kind,
-                         const struct copse_case_result *old, double from, double to, const char *unit)
+                         const struct copse_case_result *old, double from, double to,
+                         const char *unit)
 {
     char a[64], b[64];
     snprintf(a, sizeof a, "%.3g %s", from, unit);
@@ -116,16 +120,23 @@ static void compare_one(struct comparison *c, const struct copse_case_result *ol
 
 static void tell_total(const struct comparison *c)
 {
-    const struct { const char *name; size_t count; } totals[] = {
-        { "worse", c->broken }, { "missing", c->missing }, { "less_accurate", c->less_accurate },
-        { "slower", c->slower }, { "other_bits", c->other_bits }, { "better", c->mended },
+    const struct {
+        const char *name;
+        size_t count;
+    } totals[] = {
+        { "worse", c->broken },
+        { "missing", c->missing },
+        { "less_accurate", c->less_accurate },
+        { "slower", c->slower },
+        { "other_bits", c->other_bits },
+        { "better", c->mended },
     };
     if (!c->settings->is_json) {
         printf("%s%zu of %zu cases worse, %zu missing, %zu less accurate, %zu slower, %zu with "
                "other bits, %zu better\n",
                c->broken + c->missing + c->less_accurate + c->slower + c->mended ? "\n" : "",
-               c->broken, copse_conformance_case_count(c->old), c->missing, c->less_accurate, c->slower,
-               c->other_bits, c->mended);
+               c->broken, copse_conformance_case_count(c->old), c->missing, c->less_accurate,
+               c->slower, c->other_bits, c->mended);
         return;
     }
     cJSON *o = cJSON_CreateObject();
@@ -153,9 +164,11 @@ static void tell_devices(const struct comparison *c)
     struct copse_checked_device a, b;
     for (size_t i = 0; !c->settings->is_json && copse_conformance_device(c->old, i, &a); i++) {
         const bool is_there = find_device(c, &a, &b);
-        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", session_shown(a.id), session_shown(a.name),
-               session_shown(a.driver), session_shown(copse_conformance_library(c->old)),
-               is_there ? session_shown(b.name) : "not in the new file", is_there ? session_shown(b.driver) : "",
+        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", session_shown(a.id),
+               session_shown(a.name), session_shown(a.driver),
+               session_shown(copse_conformance_library(c->old)),
+               is_there ? session_shown(b.name) : "not in the new file",
+               is_there ? session_shown(b.driver) : "",
                session_shown(copse_conformance_library(c->new)));
     }
 }
@@ -167,7 +180,8 @@ static copse_status compare(struct comparison *c)
     c->cases = calloc(c->count + 1, sizeof *c->cases);
     if (!c->cases)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory to compare %zu cases", c->count);
-    c->has_one_device = copse_conformance_device_count(c->old) == 1 && copse_conformance_device_count(c->new) == 1;
+    c->has_one_device =
+        copse_conformance_device_count(c->old) == 1 && copse_conformance_device_count(c->new) == 1;
     for (size_t i = 0; i < c->count; i++)
         c->cases[i] = copse_conformance_case(c->new, i);
     tell_devices(c);
@@ -190,7 +204,7 @@ int conform_compare(const struct conform_settings *s, const char *old_path, cons
         status = copse_conformance_results_read(ctx, new_path, &c.new);
     if (status == COPSE_OK)
         status = compare(&c);
-    const int code = status != COPSE_OK           ? session_fail(status)
+    const int code = status != COPSE_OK         ? session_fail(status)
                      : c.broken + c.missing > 0 ? EXIT_FAILED
                                                 : EXIT_DONE;
     copse_conformance_results_release(&c.old);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `copse conformance list --coverage`: the coverage table as text, or each cell as a line of JSON. */
+/* `copse conformance list --coverage`: the coverage table as text, or each cell as a line of
+   JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@ enum { CLASSES = 16, REASONS = 32 };
 
 struct table {
     bool is_json, is_second;
-    char kernel[48], regime[32];                      /* of the line in progress */
-    char classes[CLASSES][16], line[CLASSES][16];     /* headings; its cells */
+    char kernel[48], regime[32];                  /* of the line in progress */
+    char classes[CLASSES][16], line[CLASSES][16]; /* headings; its cells */
     size_t class_count, at;
     bool has_new_heading;
     char reasons[REASONS][96];
@@ -136,8 +137,8 @@ int conform_coverage(bool is_json)
         printf("\nNumbers count the cases of `copse conformance launch`.\n");
         for (size_t i = 0; i < t.reason_count; i++)
             printf("(%zu) no case: %s\n", i + 1, t.reasons[i]);
-        printf("%zu kernels, %zu cells: %zu covered, %zu cannot exist, %zu empty\n", t.kernels, t.cells, t.covered,
-               t.impossible, t.empty);
+        printf("%zu kernels, %zu cells: %zu covered, %zu cannot exist, %zu empty\n", t.kernels,
+               t.cells, t.covered, t.impossible, t.empty);
     }
     return t.empty ? EXIT_FAILURE : EXIT_SUCCESS;
 }

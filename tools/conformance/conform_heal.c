@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse conformance heal: runs what blocked kernels have failed, until nothing is blocked or a run fails. */
+/* copse conformance heal: runs what blocked kernels have failed, until nothing is blocked or a run
+   fails. */
 #include "tools/conformance/conform.h"
 
 /* Kernels that are blocked on the devices; prints them if `prints`. -1: they cannot be read. */

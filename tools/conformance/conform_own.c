@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A user kernel from a file: text for OpenCL devices unchanged, SPIR-V unchanged, and text for Vulkan devices through
-   glslangValidator. */
+/* A user kernel from a file: text for OpenCL devices unchanged, SPIR-V unchanged, and text for
+   Vulkan devices through glslangValidator. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -61,8 +61,7 @@ static copse_status write_source(const struct glsl *g, const char *text)
         COPSE_TRY(copse_kernel_complete(COPSE_KERNEL_GLSL, text, NULL, 0, &needed));
     char *all = malloc(needed);
     FILE *f = fopen(g->source, "w");
-    copse_status s = all && f ? COPSE_OK
-                              : own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
+    copse_status s = all && f ? COPSE_OK : own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
     if (s == COPSE_OK && is_whole)
         memcpy(all, text, needed);
     else if (s == COPSE_OK)
@@ -90,8 +89,8 @@ static copse_status tell_log(const struct glsl *g, const char *path)
     if (f)
         fclose(f);
     const bool has_line = found[0] >= '0' && found[0] <= '9';
-    return own_fail(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path,
-                             has_line ? "line " : "", found);
+    return own_fail(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path, has_line ? "line " : "",
+                    found);
 }
 
 static copse_status compile(const struct glsl *g, const char *path)
@@ -108,9 +107,10 @@ static copse_status compile(const struct glsl *g, const char *path)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     if (pid < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
-        return own_fail(COPSE_ERR_IO, "cannot run glslangValidator, which compiles '%s' for "
-                                               "Vulkan: install the Debian package glslang-tools",
-                                 path);
+        return own_fail(COPSE_ERR_IO,
+                        "cannot run glslangValidator, which compiles '%s' for "
+                        "Vulkan: install the Debian package glslang-tools",
+                        path);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? COPSE_OK : tell_log(g, path);
 }
 
@@ -137,15 +137,16 @@ done:
     return s;
 }
 
-copse_status conform_own_read(void *user, const char *path, const char *device, void **code, size_t *size, char *why,
-                              size_t room)
+copse_status conform_own_read(void *user, const char *path, const char *device, void **code,
+                              size_t *size, char *why, size_t room)
 {
     char *bytes = NULL;
     (void)user;
     reason[0] = '\0';
     copse_status s = read_all(path, &bytes, size);
     const bool is_spirv = s == COPSE_OK && *size >= 4 && memcmp(bytes, "\x03\x02\x23\x07", 4) == 0;
-    if (s == COPSE_OK && !is_spirv && (ends_with(path, ".comp") || strncmp(device, "vulkan:", 7) == 0))
+    if (s == COPSE_OK && !is_spirv &&
+        (ends_with(path, ".comp") || strncmp(device, "vulkan:", 7) == 0))
         s = to_spirv(path, &bytes, size);
     *code = bytes;
     snprintf(why, room, "%s", reason);

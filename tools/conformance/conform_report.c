@@ -37,15 +37,16 @@ void progress_draw(struct conform_progress *p, const struct copse_conformance_ev
 {
     enum { BAR = 24 };
     unsigned columns;
-    if (p->settings->is_json || p->settings->is_quiet || !terminal_is(&columns) || now() - p->drawn < 0.05)
+    if (p->settings->is_json || p->settings->is_quiet || !terminal_is(&columns) ||
+        now() - p->drawn < 0.05)
         return;
     const size_t planned = e->planned > e->done ? e->planned : e->done;
     const size_t filled = planned ? BAR * e->done / planned : 0;
     char line[640] = "[";
     for (size_t i = 0; i < BAR; i++)
         line[1 + i] = i < filled ? '#' : '.';
-    snprintf(line + 1 + BAR, sizeof line - 1 - BAR, "] %zu/%zu  %s %s %s: %s", e->done, planned, e->result->device,
-             e->result->mode, e->result->op, e->result->name);
+    snprintf(line + 1 + BAR, sizeof line - 1 - BAR, "] %zu/%zu  %s %s %s: %s", e->done, planned,
+             e->result->device, e->result->mode, e->result->op, e->result->name);
     printf("\r\033[K%.*s", (int)columns - 1, line);
     fflush(stdout);
     p->drawn = now();
@@ -84,8 +85,8 @@ void report_start(const struct conform_settings *s, const copse_conformance_resu
     struct copse_checked_device d;
     if (s->is_json || s->is_quiet)
         return;
-    printf("copse %s, tier %s, modes %s\n", copse_conformance_library(all), copse_conformance_tier_name(s->job.tier),
-           copse_conformance_modes(all));
+    printf("copse %s, tier %s, modes %s\n", copse_conformance_library(all),
+           copse_conformance_tier_name(s->job.tier), copse_conformance_modes(all));
     for (size_t i = 0; copse_conformance_device(all, i, &d); i++)
         printf("  %-10s %s (%s)\n", d.id, d.name, d.driver);
 }
@@ -102,8 +103,9 @@ void report_case(const struct conform_settings *s, const struct copse_conformanc
     const bool is_race = s->job.own_path && strcmp(c->mode, "perf") == 0;
     if (!is_told && !is_race && !s->is_verbose)
         return;
-    printf("%-11s %s %s %s: %s%s%s%s\n", copse_verdict_name(c->verdict), c->device, c->mode, session_shown(c->op),
-           session_shown(c->name), *c->variant ? " (" : "", session_shown(c->variant), *c->variant ? ")" : "");
+    printf("%-11s %s %s %s: %s%s%s%s\n", copse_verdict_name(c->verdict), c->device, c->mode,
+           session_shown(c->op), session_shown(c->name), *c->variant ? " (" : "",
+           session_shown(c->variant), *c->variant ? ")" : "");
     if (*e->measure && (is_told || c->limit > 0.0))
         printf("            %s\n", e->measure);
     if (*c->text)
@@ -127,13 +129,15 @@ static char *counts_text(char *out, size_t room, const uint64_t *counts)
         snprintf(name, sizeof name, "%s", copse_verdict_name((copse_verdict)v));
         for (char *p = name; *p && !copse_verdict_fails((copse_verdict)v); p++)
             *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
-        at += (size_t)snprintf(out + at, room - at, "%s%" PRIu64 " %s", at ? ", " : "", counts[v], name);
+        at += (size_t)snprintf(out + at, room - at, "%s%" PRIu64 " %s", at ? ", " : "", counts[v],
+                               name);
     }
     return out;
 }
 
 /* The results since case `from`: one device and mode. */
-void report_mode(const struct conform_settings *s, const copse_conformance_results *all, size_t from)
+void report_mode(const struct conform_settings *s, const copse_conformance_results *all,
+                 size_t from)
 {
     uint64_t counts[COPSE_VERDICT_COUNT] = { 0 };
     const struct copse_case_result *first = copse_conformance_case(all, from), *close = NULL, *c;
@@ -144,11 +148,13 @@ void report_mode(const struct conform_settings *s, const copse_conformance_resul
     for (size_t i = from; (c = copse_conformance_case(all, i)) != NULL; i++) {
         counts[c->verdict]++;
         seconds += c->seconds;
-        if (c->verdict == COPSE_VERDICT_PASS && (!close || copse_case_share(c) > copse_case_share(close)))
+        if (c->verdict == COPSE_VERDICT_PASS &&
+            (!close || copse_case_share(c) > copse_case_share(close)))
             close = c;
         best = fmax(best, c->gflops);
     }
-    printf("%-10s %-8s %s; %.1f s", first->device, first->mode, counts_text(text, sizeof text, counts), seconds);
+    printf("%-10s %-8s %s; %.1f s", first->device, first->mode,
+           counts_text(text, sizeof text, counts), seconds);
     if (close && copse_case_share(close) > 0.0)
         printf("; closest to its limit: %s, %.3g %s of %.3g", close->op, close->worst,
                close->metric, close->limit);
@@ -168,7 +174,8 @@ static bool has_same_reason(const struct copse_case_result *a, const struct cops
 }
 
 /* Each reason once, with the number of its cases. */
-static void print_reasons(const copse_conformance_results *all, copse_verdict verdict, const char *title)
+static void print_reasons(const copse_conformance_results *all, copse_verdict verdict,
+                          const char *title)
 {
     const struct copse_case_result *c, *other;
     for (size_t i = 0; (c = copse_conformance_case(all, i)) != NULL; i++) {
@@ -202,17 +209,14 @@ cJSON *report_blocked(const copse_conformance_results *all)
 static void print_blocked(const cJSON *lists)
 {
     const cJSON *list, *b;
-    cJSON_ArrayForEach(list, lists)
-        cJSON_ArrayForEach(b, list)
-            printf("blocked on %s: %s (%s)\n", list->string, json_text(b, "kernel"), json_text(b, "reason"));
+    cJSON_ArrayForEach(list, lists) cJSON_ArrayForEach(b, list) printf(
+        "blocked on %s: %s (%s)\n", list->string, json_text(b, "kernel"), json_text(b, "reason"));
 }
 
 static bool is_blocked(const cJSON *list, const char *kernel)
 {
     const cJSON *b;
-    cJSON_ArrayForEach(b, list)
-        if (strcmp(json_text(b, "kernel"), kernel) == 0)
-            return true;
+    cJSON_ArrayForEach(b, list) if (strcmp(json_text(b, "kernel"), kernel) == 0) return true;
     return false;
 }
 
@@ -220,11 +224,11 @@ void report_unblocked(const copse_conformance_results *all, const cJSON *before)
 {
     cJSON *after = report_blocked(all);
     const cJSON *list, *b;
-    cJSON_ArrayForEach(list, before)
-        cJSON_ArrayForEach(b, list)
-            if (!is_blocked(cJSON_GetObjectItemCaseSensitive(after, list->string), json_text(b, "kernel")))
-                printf("used again on %s: %s (what it had failed has passed in three runs in a row)\n", list->string,
-                       json_text(b, "kernel"));
+    cJSON_ArrayForEach(list, before) cJSON_ArrayForEach(
+        b, list) if (!is_blocked(cJSON_GetObjectItemCaseSensitive(after, list->string),
+                                 json_text(b, "kernel")))
+        printf("used again on %s: %s (what it had failed has passed in three runs in a row)\n",
+               list->string, json_text(b, "kernel"));
     cJSON_Delete(after);
 }
 
@@ -233,7 +237,8 @@ void report_summary(const struct conform_settings *s, const copse_conformance_re
     struct copse_conformance_summary sum;
     char text[256];
     cJSON *blocked = report_blocked(all);
-    const size_t cases = copse_conformance_case_count(all), devices = copse_conformance_device_count(all);
+    const size_t cases = copse_conformance_case_count(all),
+                 devices = copse_conformance_device_count(all);
     copse_conformance_results_summary(all, &sum);
     if (!s->is_quiet) {
         print_reasons(all, COPSE_VERDICT_SKIP, "skipped");
@@ -241,8 +246,9 @@ void report_summary(const struct conform_settings *s, const copse_conformance_re
         print_reasons(all, COPSE_VERDICT_XFAIL, "failed as known");
     }
     print_blocked(blocked);
-    printf("%s%zu case%s on %zu device%s in %.1f s: %s\n", s->is_quiet ? "" : "\n", cases, cases == 1 ? "" : "s",
-           devices, devices == 1 ? "" : "s", sum.seconds, counts_text(text, sizeof text, sum.counts));
+    printf("%s%zu case%s on %zu device%s in %.1f s: %s\n", s->is_quiet ? "" : "\n", cases,
+           cases == 1 ? "" : "s", devices, devices == 1 ? "" : "s", sum.seconds,
+           counts_text(text, sizeof text, sum.counts));
     fflush(stdout);
     cJSON_Delete(blocked);
 }

@@ -7,21 +7,24 @@
 
 /* ---- the helper process: this command ---- */
 
-static copse_status open_context(void *user, const struct copse_context_params *params, bool is_verbose,
-                                 copse_context **out)
+static copse_status open_context(void *user, const struct copse_context_params *params,
+                                 bool is_verbose, copse_context **out)
 {
     (void)user;
-    return session_open(&(struct session_how){ .is_verbose = is_verbose, .no_cache = !params->cache_folder }, out);
+    return session_open(
+        &(struct session_how){ .is_verbose = is_verbose, .no_cache = !params->cache_folder }, out);
 }
 
-const struct copse_conformance_helper_params conform_helper = { .open = open_context, .read_kernel = conform_own_read };
+const struct copse_conformance_helper_params conform_helper = { .open = open_context,
+                                                                .read_kernel = conform_own_read };
 
 /* ---- names ---- */
 
 bool conform_find_mode(const char *name, unsigned *mode)
 {
     for (*mode = 1; *mode; *mode <<= 1)
-        if (*copse_conformance_mode_name(*mode) && strcmp(copse_conformance_mode_name(*mode), name) == 0)
+        if (*copse_conformance_mode_name(*mode) &&
+            strcmp(copse_conformance_mode_name(*mode), name) == 0)
             return true;
     return false;
 }
@@ -121,13 +124,15 @@ static void command_text(int argc, char **argv, char *out, size_t room)
     }
 }
 
-static copse_status finish(const struct run *r, copse_conformance_job *job, struct copse_conformance_outcome *outcome)
+static copse_status finish(const struct run *r, copse_conformance_job *job,
+                           struct copse_conformance_outcome *outcome)
 {
     const copse_status s = copse_conformance_wait(job, -1.0, outcome);
     if (s == COPSE_OK && strcmp(r->action, "info") == 0 && !r->settings->is_json)
         table_info(copse_conformance_job_results(job));
     if (s == COPSE_OK && strcmp(r->action, "list") == 0 && !r->settings->is_json)
-        printf("\n%zu cases in tier %s\n", r->planned, copse_conformance_tier_name(r->settings->job.tier));
+        printf("\n%zu cases in tier %s\n", r->planned,
+               copse_conformance_tier_name(r->settings->job.tier));
     return s;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse conformance site: joins results of many runs into one page, a table of ops and devices that can be searched. */
+/* copse conformance site: joins results of many runs into one page, a table of ops and devices that
+   can be searched. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +8,18 @@
 #include "tools/conformance/conform.h"
 
 static const char style[] =
-    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,'DejaVu Sans',sans-serif;margin:24px}"
-    "table{border-collapse:collapse;font-size:13.5px}th,td{padding:3px 10px;border:1px solid #8884;text-align:left;"
-    "vertical-align:top}thead th{position:sticky;top:0;background:Canvas}input{font:inherit;width:24em;padding:4px 8px}"
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,'DejaVu "
+    "Sans',sans-serif;margin:24px}"
+    "table{border-collapse:collapse;font-size:13.5px}th,td{padding:3px 10px;border:1px solid "
+    "#8884;text-align:left;"
+    "vertical-align:top}thead "
+    "th{position:sticky;top:0;background:Canvas}input{font:inherit;width:24em;padding:4px 8px}"
     ".PASS{color:#1a7f4b}.bad{color:#c5362b;font-weight:600}.soft{opacity:.7;font-size:12px}\n";
 
 /* Rows are hidden unless their text has all the words. Without scripts all rows are shown. */
 static const char script[] =
-    "const q=document.getElementById('q');q.hidden=false;q.oninput=()=>{const w=q.value.toLowerCase().split(/\\s+/);"
+    "const q=document.getElementById('q');q.hidden=false;q.oninput=()=>{const "
+    "w=q.value.toLowerCase().split(/\\s+/);"
     "for(const r of document.querySelectorAll('tbody tr')){const t=r.textContent.toLowerCase();"
     "r.hidden=!w.every(x=>t.includes(x))}};\n";
 
@@ -51,7 +56,8 @@ static copse_status gather(struct site *s)
     s->columns = calloc(columns + 1, sizeof *s->columns);
     s->ops = calloc(cases + 1, sizeof *s->ops);
     if (!s->columns || !s->ops)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the page of %zu files", s->file_count);
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the page of %zu files",
+                                 s->file_count);
     for (size_t i = 0; i < s->file_count; i++) {
         struct column column = { .results = s->files[i] };
         for (size_t k = 0; copse_conformance_device(s->files[i], k, &column.device); k++)
@@ -95,15 +101,19 @@ static void cell(FILE *f, const struct column *column, const char *op)
     for (int pass = 0, n = 0; pass < 2; pass++) /* failures first */
         for (int v = 0; v < COPSE_VERDICT_COUNT; v++)
             if (counts[v] && copse_verdict_fails((copse_verdict)v) == (pass == 0))
-                fprintf(f, "%s%" PRIu64 " %s", n++ ? ", " : "", counts[v], copse_verdict_name((copse_verdict)v));
+                fprintf(f, "%s%" PRIu64 " %s", n++ ? ", " : "", counts[v],
+                        copse_verdict_name((copse_verdict)v));
     fprintf(f, "</td>");
 }
 
 static void page(FILE *f, const struct site *s)
 {
-    fprintf(f, "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>Conformance of %zu devices</title>"
-               "<style>%s</style></head><body><h1>Conformance of %zu device%s</h1>\n"
-               "<p><input id='q' type='search' placeholder='op, verdict' hidden></p>\n<table><thead><tr><th>Op</th>",
+    fprintf(f,
+            "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>Conformance of "
+            "%zu devices</title>"
+            "<style>%s</style></head><body><h1>Conformance of %zu device%s</h1>\n"
+            "<p><input id='q' type='search' placeholder='op, verdict' "
+            "hidden></p>\n<table><thead><tr><th>Op</th>",
             s->column_count, style, s->column_count, s->column_count == 1 ? "" : "s");
     for (size_t k = 0; k < s->column_count; k++) {
         const struct copse_checked_device *d = &s->columns[k].device;
@@ -146,7 +156,8 @@ int conform_site(const char *const *paths, size_t count, const char *folder)
 {
     struct site s = { .files = calloc(count + 1, sizeof *s.files) };
     copse_context *ctx = NULL;
-    copse_status status = s.files ? session_open_files(&ctx) : session_set_error(COPSE_ERR_NO_MEMORY, "no memory");
+    copse_status status =
+        s.files ? session_open_files(&ctx) : session_set_error(COPSE_ERR_NO_MEMORY, "no memory");
     while (status == COPSE_OK && s.file_count < count) {
         status = copse_conformance_results_read(ctx, paths[s.file_count], &s.files[s.file_count]);
         s.file_count += status == COPSE_OK;

@@ -13,7 +13,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc, char **argv)
+int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc,
+                 char **argv)
 {
     const double until = now() + seconds, limit = s->job.seconds;
     const uint64_t first = s->job.seed ? s->job.seed : (uint64_t)time(NULL);
@@ -30,7 +31,8 @@ int conform_soak(struct conform_settings *s, const char *action, double seconds,
         code = conform_run(s, action, argc, argv);
     } while ((code == EXIT_DONE || code == EXIT_INCOMPLETE) && now() < until);
     if (!s->is_json && code != EXIT_BAD_INPUT)
-        printf("%" PRIu64 " run%s, seeds %" PRIu64 " to %" PRIu64 ": %s\n", runs, runs == 1 ? "" : "s", first,
-               s->job.seed, code == EXIT_FAILED ? "the last one failed" : "no failure");
+        printf("%" PRIu64 " run%s, seeds %" PRIu64 " to %" PRIu64 ": %s\n", runs,
+               runs == 1 ? "" : "s", first, s->job.seed,
+               code == EXIT_FAILED ? "the last one failed" : "no failure");
     return code == EXIT_INCOMPLETE ? EXIT_DONE : code;
 }

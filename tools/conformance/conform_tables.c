@@ -7,8 +7,8 @@
 
 void table_plan(const struct copse_case_result *c)
 {
-    printf("%-8s %-24s %s%s%s%s  [%s, seed 0x%016" PRIx64 "]\n", c->mode, c->op, c->name, *c->variant ? " (" : "",
-           c->variant, *c->variant ? ")" : "", c->type, c->seed);
+    printf("%-8s %-24s %s%s%s%s  [%s, seed 0x%016" PRIx64 "]\n", c->mode, c->op, c->name,
+           *c->variant ? " (" : "", c->variant, *c->variant ? ")" : "", c->type, c->seed);
 }
 
 static void print_limit(const cJSON *item)
@@ -26,18 +26,17 @@ void table_info(const copse_conformance_results *all)
     for (size_t i = 0; i < copse_conformance_device_count(all); i++) {
         cJSON *o = conform_device(all, i), *item;
         printf("%s%s\n", i ? "\n" : "", json_text(o, "id"));
-        cJSON_ArrayForEach(item, o) {
+        cJSON_ArrayForEach(item, o)
+        {
             if (cJSON_IsString(item) && strcmp(item->string, "id") != 0 &&
                 strcmp(item->string, "event") != 0)
                 printf("  %-24s %s\n", item->string, item->valuestring);
             else if (cJSON_IsNumber(item))
                 printf("  %-24s %.0f\n", item->string, item->valuedouble);
         }
-        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
-            print_limit(item);
-        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "blocked"))
-            printf("  %-24s %s (%s)\n", "blocked", json_text(item, "kernel"),
-                   json_text(item, "reason"));
+        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) print_limit(item);
+        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "blocked")) printf(
+            "  %-24s %s (%s)\n", "blocked", json_text(item, "kernel"), json_text(item, "reason"));
         cJSON_Delete(o);
     }
 }
@@ -45,8 +44,8 @@ void table_info(const copse_conformance_results *all)
 /* ---- support ---- */
 
 /* Over all cases of an op and type on a device: "yes", "no", "WRONG", "?" if none was run. */
-static const char *support_of(const copse_conformance_results *all, const char *op, const char *type,
-                              const char *device)
+static const char *support_of(const copse_conformance_results *all, const char *op,
+                              const char *type, const char *device)
 {
     bool has_run = false, has_none = false;
     const struct copse_case_result *c;

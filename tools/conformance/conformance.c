@@ -7,7 +7,8 @@
 
 #include "tools/conformance/conform.h"
 
-/* Longer than the tier takes with warm caches on slow machines, so that it only stops the first run. */
+/* Longer than the tier takes with warm caches on slow machines, so that it only stops the first
+   run. */
 static const double QUICK_SECONDS = 60.0;
 
 static const char summary[] =
@@ -23,8 +24,10 @@ static const char summary[] =
     "  compare A B  regressions between two files of --json\n"
     "  site FILE... a table of ops and devices from files of --json: DIR/index.html (--out DIR)\n"
     "  heal         run what blocked kernels have failed --runs times; what passes is unblocked\n"
-    "  contract     the contract of the kernel that --kernel names: buffers, parameters, group size\n\n"
-    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input; 3: no result\n"
+    "  contract     the contract of the kernel that --kernel names: buffers, parameters, group "
+    "size\n\n"
+    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input; 3: no "
+    "result\n"
     "is wrong, but cases were not reached in --seconds (but those of mode tune).";
 
 static int complain(const char *option, const char *value, const char *what)
@@ -37,7 +40,8 @@ static int complain(const char *option, const char *value, const char *what)
 static int take_words(const struct option_words *words, struct conform_settings *s,
                       const char **action)
 {
-    static const char *const actions[] = { "list", "info", "support", "compare", "contract", "site", "heal" };
+    static const char *const actions[] = { "list",     "info", "support", "compare",
+                                           "contract", "site", "heal" };
     size_t at = 0;
     *action = "";
     for (size_t i = 0; words->count && i < sizeof actions / sizeof *actions; i++)
@@ -68,8 +72,14 @@ static int take_words(const struct option_words *words, struct conform_settings 
 /* "90s", "10m", "8h"; plain numbers are seconds. */
 static bool read_time(const char *text, double *seconds)
 {
-    static const struct { const char *unit; double seconds; } units[] = {
-        { "", 1.0 }, { "s", 1.0 }, { "m", 60.0 }, { "h", 3600.0 },
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {
+        { "", 1.0 },
+        { "s", 1.0 },
+        { "m", 60.0 },
+        { "h", 3600.0 },
     };
     char *end;
     const double number = strtod(text, &end);
@@ -89,8 +99,8 @@ static unsigned default_modes(const char *action)
     if (strcmp(action, "list") == 0)
         return all;
     if (strcmp(action, "heal") == 0)
-        return all & ~(unsigned)(COPSE_CONFORM_API | COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT |
-                                 COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE);
+        return all & ~(unsigned)(COPSE_CONFORM_API | COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS |
+                                 COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE);
     return strcmp(action, "support") == 0 ? COPSE_CONFORM_RUN
                                           : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
 }
@@ -102,13 +112,16 @@ static bool is_described(const struct conform_settings *s)
 }
 
 /* Results must not replace what is read: kernels, known failures, older results. */
-static int check_inputs(const struct conform_settings *s, const struct option_words *words, const char *action, const char *folder)
+static int check_inputs(const struct conform_settings *s, const struct option_words *words,
+                        const char *action, const char *folder)
 {
     char page[4096];
     const bool has_files = strcmp(action, "compare") == 0 || strcmp(action, "site") == 0;
     snprintf(page, sizeof page, "%s/index.html", folder ? folder : "");
-    const char *const outputs[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown, folder ? page : NULL };
-    const char *const inputs[] = { s->job.own_path, is_described(s) ? s->job.own_kernel + 1 : NULL, s->job.known };
+    const char *const outputs[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown,
+                                    folder ? page : NULL };
+    const char *const inputs[] = { s->job.own_path, is_described(s) ? s->job.own_kernel + 1 : NULL,
+                                   s->job.known };
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const char *read = NULL;
         for (size_t k = 0; outputs[i] && k < sizeof inputs / sizeof *inputs; k++)
@@ -121,7 +134,8 @@ static int check_inputs(const struct conform_settings *s, const struct option_wo
     return -1;
 }
 
-static int check(struct conform_settings *s, const char *action, const char *tier, const char *device)
+static int check(struct conform_settings *s, const char *action, const char *tier,
+                 const char *device)
 {
     if (!conform_find_tier(tier, &s->job.tier))
         return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
@@ -133,12 +147,14 @@ static int check(struct conform_settings *s, const char *action, const char *tie
     if (device)
         s->job.devices = device;
     if (strcmp(action, "contract") != 0 && !s->job.own_path != !s->job.own_kernel) {
-        fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together; --op @FILE describes a kernel with its "
+        fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together; --op @FILE "
+                        "describes a kernel with its "
                         "own grid\n");
         return EXIT_BAD_INPUT;
     }
     if (is_described(s) && s->job.modes & ~(unsigned)COPSE_CONFORM_LAUNCH) {
-        fprintf(stderr, "copse conformance: a kernel that --op @FILE describes has mode launch only\n");
+        fprintf(stderr,
+                "copse conformance: a kernel that --op @FILE describes has mode launch only\n");
         return EXIT_BAD_INPUT;
     }
     const char *const files[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown };
@@ -148,7 +164,8 @@ static int check(struct conform_settings *s, const char *action, const char *tie
             return session_fail(status);
         for (size_t k = 0; files[i] && k < i; k++)
             if (files[k] && output_is_same(files[k], files[i])) {
-                fprintf(stderr, "copse conformance: two results would be written to '%s'\n", files[i]);
+                fprintf(stderr, "copse conformance: two results would be written to '%s'\n",
+                        files[i]);
                 return EXIT_BAD_INPUT;
             }
     }
@@ -177,15 +194,18 @@ int cmd_conformance(int argc, char **argv)
           "only this kernel variant; '' is the library's choice [all]" },
         { "kernel", OPTION_TEXT, &s.job.own_path, "FILE",
           "check a user kernel: OpenCL C, GLSL (.comp) or SPIR-V" },
-        { "op", OPTION_TEXT, &s.job.own_kernel, "NAME", "the kernel it replaces: softmax; @FILE: describes its launch" },
+        { "op", OPTION_TEXT, &s.job.own_kernel, "NAME",
+          "the kernel it replaces: softmax; @FILE: describes its launch" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
           "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
-        { "seed", OPTION_U64, &s.job.seed, "N", "other inputs for all cases; 0: those of their names [0]" },
+        { "seed", OPTION_U64, &s.job.seed, "N",
+          "other inputs for all cases; 0: those of their names [0]" },
         { "budget", OPTION_TEXT, &budget, "TIME",
           "repeat with new seeds until a failure or this time: 90s, 10m, 8h" },
-        { "runs", OPTION_U64, &runs, "N", "with heal: runs; three in a row that pass unblock a kernel [3]" },
+        { "runs", OPTION_U64, &runs, "N",
+          "with heal: runs; three in a row that pass unblock a kernel [3]" },
         { "out", OPTION_TEXT, &folder, "DIR", "with site: the folder of the page, which exists" },
         { "known", OPTION_TEXT, &s.job.known, "FILE",
           "known failures, a line for each: DEVICE | MODE/OP/CASE | REASON" },
@@ -193,10 +213,12 @@ int cmd_conformance(int argc, char **argv)
         { "junit", OPTION_TEXT, &s.job.junit, "FILE", "write JUnit XML" },
         { "csv", OPTION_TEXT, &s.job.csv, "FILE", "write a table" },
         { "card", OPTION_TEXT, &s.job.html, "FILE.html", "write the devices' cards as a page" },
-        { "markdown", OPTION_TEXT, &s.job.markdown, "FILE.md", "write the devices' cards as Markdown" },
+        { "markdown", OPTION_TEXT, &s.job.markdown, "FILE.md",
+          "write the devices' cards as Markdown" },
         { "coverage", OPTION_FLAG, &has_coverage, NULL,
           "with list: kernels by launch size and class of values" },
-        { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
+        { "quiet", OPTION_FLAG, &s.is_quiet, NULL,
+          "only the result: failures, blocks, the last line" },
         { "no-isolation", OPTION_FLAG, &no_isolation, NULL,
           "run in this process, for debuggers; no deadline" },
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and the log of the library" },
@@ -207,16 +229,18 @@ int cmd_conformance(int argc, char **argv)
         code = take_words(&words, &s, &action);
     if (code < 0) {
         tier = tier ? tier : strcmp(action, "heal") == 0 ? "full" : "quick";
-        s.job.seconds = !isnan(seconds)               ? (double)seconds
-                    : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
-                                                 : 0.0;
+        s.job.seconds = !isnan(seconds)              ? (double)seconds
+                        : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
+                                                     : 0.0;
         s.job.deadline = (double)deadline;
         code = check(&s, action, tier, device);
     }
     if (code < 0)
         code = check_inputs(&s, &words, action, folder);
     if (code < 0 && has_coverage && strcmp(action, "list") != 0) {
-        fprintf(stderr, "copse conformance: --coverage goes with list: copse conformance list --coverage\n");
+        fprintf(
+            stderr,
+            "copse conformance: --coverage goes with list: copse conformance list --coverage\n");
         code = EXIT_BAD_INPUT;
     }
     if (code < 0 && has_coverage)
@@ -231,8 +255,9 @@ int cmd_conformance(int argc, char **argv)
         return code;
     s.is_isolated = !no_isolation;
     if (!s.job.modes)
-        s.job.modes = is_described(&s) ? (unsigned)COPSE_CONFORM_LAUNCH
-                                       : default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
+        s.job.modes = is_described(&s)
+                          ? (unsigned)COPSE_CONFORM_LAUNCH
+                          : default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
     if (strcmp(action, "site") == 0)

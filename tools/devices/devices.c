@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse devices: devices found, devices rejected and why, limits, the same device under two APIs, blocked kernels. */
+/* copse devices: devices found, devices rejected and why, limits, the same device under two APIs,
+   blocked kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +53,8 @@ static void print_blocked(copse_context *ctx, const char *id)
         return;
     for (size_t i = 0; i < count; i++)
         if (list[i].passes > 0)
-            printf("           blocked: %s (%s; passed since in %u of 3 runs)\n", list[i].kernel, list[i].reason,
-                   (unsigned)list[i].passes);
+            printf("           blocked: %s (%s; passed since in %u of 3 runs)\n", list[i].kernel,
+                   list[i].reason, (unsigned)list[i].passes);
         else
             printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
 }
@@ -66,7 +67,8 @@ static void print_state(copse_context *ctx, const struct copse_device_info *d)
     if (copse_device_state(ctx, d->id, &state) != COPSE_OK)
         return;
     if (state.is_unreliable && !is_reference)
-        printf("           unreliable: %s; not used for training: copse devices --unblock %s, or --trust-device\n",
+        printf("           unreliable: %s; not used for training: copse devices --unblock %s, or "
+               "--trust-device\n",
                state.reason, d->id);
     if (state.modes[0])
         printf("           tested: %s\n", state.modes);
@@ -98,7 +100,8 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         return;
     }
     if (d->kind == COPSE_DEVICE_REFERENCE)
-        printf("           slow and exact, in double precision: for checks, and for training if nothing else is found\n");
+        printf("           slow and exact, in double precision: for checks, and for training if "
+               "nothing else is found\n");
     else
         print_limits(d);
     if (d->same_as >= 0)
@@ -112,14 +115,18 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
 }
 
 /* Further drivers of the processor that `auto` uses through one driver. */
-static void print_other_cpus(const struct copse_device_info *list, size_t count, char (*ids)[32], size_t taken)
+static void print_other_cpus(const struct copse_device_info *list, size_t count, char (*ids)[32],
+                             size_t taken)
 {
     bool has_cpu = false;
     for (size_t i = 0; i < count; i++)
-        has_cpu |= taken == 1 && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) == 0;
+        has_cpu |=
+            taken == 1 && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) == 0;
     for (size_t i = 0; has_cpu && i < count; i++)
-        if (list[i].is_usable && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) != 0)
-            printf("%s is the same processor through another driver, which is slower; to use both: --devices %s,%s\n",
+        if (list[i].is_usable && list[i].kind == COPSE_DEVICE_CPU &&
+            strcmp(list[i].id, ids[0]) != 0)
+            printf("%s is the same processor through another driver, which is slower; to use both: "
+                   "--devices %s,%s\n",
                    list[i].id, ids[0], list[i].id);
 }
 
@@ -184,15 +191,17 @@ int cmd_devices(int argc, char **argv)
     bool is_json = false, is_verbose = false;
     const char *unblock = NULL;
     const struct option_row rows[] = {
-        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again, and trust it" },
+        { "unblock", OPTION_TEXT, &unblock, "ID",
+          "use the blocked kernels of this device again, and trust it" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, their blocked kernels, what `copse conformance` has tested,\n"
-                                   "the number of problem sizes that `copse tune` measured, and "
-                                   "the reason why any device was rejected.");
+                             "Lists the devices found, their limits, their blocked kernels, what "
+                             "`copse conformance` has tested,\n"
+                             "the number of problem sizes that `copse tune` measured, and "
+                             "the reason why any device was rejected.");
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;

@@ -28,7 +28,8 @@ static struct place find_place(const struct verdict *v, double size)
     return p;
 }
 
-static void text_at(FILE *f, double x, double y, const char *anchor, const char *fill, const char *text)
+static void text_at(FILE *f, double x, double y, const char *anchor, const char *fill,
+                    const char *text)
 {
     fprintf(f, "<text x='%.1f' y='%.1f' text-anchor='%s' fill='%s'>", x, y, anchor, fill);
     for (; *text; text++) {
@@ -52,11 +53,14 @@ static void cells(FILE *f, const struct verdict *v, const struct place *p, doubl
             const double share = c.rows > 0 ? (double)count / (double)c.rows : 0.0;
             const double x = p->left + k * size, y = p->top + i * size;
             char digits[24];
-            fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='%s' fill-opacity='%.3f'/>\n", x, y, size, size,
-                    i == k ? "#0060a0" : "#b04000", share);
+            fprintf(f,
+                    "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='%s' "
+                    "fill-opacity='%.3f'/>\n",
+                    x, y, size, size, i == k ? "#0060a0" : "#b04000", share);
             snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
             if (count > 0 && classes <= NAMES)
-                text_at(f, x + size / 2, y + size / 2 + 4, "middle", share > 0.5 ? "#fff" : "#222", digits);
+                text_at(f, x + size / 2, y + size / 2 + 4, "middle", share > 0.5 ? "#fff" : "#222",
+                        digits);
         }
     }
 }
@@ -70,19 +74,26 @@ copse_status confusion_plot(const char *path, const struct verdict *v)
     char title[120];
     COPSE_TRY(output_open(&o, path));
     FILE *f = o.stream;
-    fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' font-family='sans-serif' font-size='%d'>\n"
-               "<rect width='100%%' height='100%%' fill='#fff'/>\n", p.left + SIDE + p.right, p.top + SIDE + 20, classes > 20 ? 8 : 12);
-    snprintf(title, sizeof title, "%.2f %% of %zu rows are right; lines: labels, columns: predictions",
+    fprintf(f,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' "
+            "font-family='sans-serif' font-size='%d'>\n"
+            "<rect width='100%%' height='100%%' fill='#fff'/>\n",
+            p.left + SIDE + p.right, p.top + SIDE + 20, classes > 20 ? 8 : 12);
+    snprintf(title, sizeof title,
+             "%.2f %% of %zu rows are right; lines: labels, columns: predictions",
              100.0 * v->is.accuracy, v->is.rows);
     text_at(f, 2 * GAP, 24, "start", "#222", title);
     for (uint32_t i = 0; classes <= NAMES && i < classes; i++) {
         const double middle = ((double)i + 0.5) * size;
         text_at(f, p.left - GAP, p.top + middle + 4, "end", "#222", use_name(&v->use, i));
-        fprintf(f, "<g transform='translate(%.1f %.1f) rotate(-45)'>", p.left + middle, p.top - GAP);
+        fprintf(f, "<g transform='translate(%.1f %.1f) rotate(-45)'>", p.left + middle,
+                p.top - GAP);
         text_at(f, 0, 0, "start", "#222", use_name(&v->use, i));
         fputs("</g>\n", f);
     }
     cells(f, v, &p, size);
-    fprintf(f, "<rect x='%.1f' y='%.1f' width='%d' height='%d' fill='none' stroke='#444'/>\n</svg>\n", p.left, p.top, SIDE, SIDE);
+    fprintf(f,
+            "<rect x='%.1f' y='%.1f' width='%d' height='%d' fill='none' stroke='#444'/>\n</svg>\n",
+            p.left, p.top, SIDE, SIDE);
     return output_commit(&o);
 }

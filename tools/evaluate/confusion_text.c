@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The confusion matrix as lines of text. The columns have the names of the classes where a line has room for them; else they
-   have numbers, and each line begins with its number. */
+/* The confusion matrix as lines of text. The columns have the names of the classes where a line has
+   room for them; else they have numbers, and each line begins with its number. */
 #include <stdio.h>
 #include <string.h>
 

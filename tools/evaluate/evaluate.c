@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss and accuracy on the held-out part: of a run, of a checkpoint, and of each checkpoint that a job writes. */
+/* Loss and accuracy on the held-out part: of a run, of a checkpoint, and of each checkpoint that a
+   job writes. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -32,7 +33,8 @@ static copse_status evaluate(struct run *r)
         COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
         loss += result.loss * n;
         report += r->model.is_regression ? result.reports[0] * n
-                                         : round(result.reports[0] * predictions); /* recovers the exact count after rounding */
+                                         /* recovers the exact count after rounding */
+                                         : round(result.reports[0] * predictions);
     }
     if (s != COPSE_ERR_END)
         return s;
@@ -59,18 +61,20 @@ struct watch {
     uint64_t from;    /* the smallest step wanted in a folder */
     uint64_t below;   /* if is_below: only checkpoints with less progress; newer ones are damaged */
     bool is_below;
-    uint64_t count;   /* evaluated */
-    uint64_t step;    /* of the newest of them */
+    uint64_t count; /* evaluated */
+    uint64_t step;  /* of the newest of them */
     char path[4096], made_with[SETTINGS_BYTES];
     struct copse_position at; /* the chief's */
-    uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
+    /* workers that share the batches: those of a job with parameter servers, else 1 */
+    uint32_t workers;
 };
 
 static bool is_file_of(const char *path, const struct stat *then)
 {
     struct stat now;
     return stat(path, &now) == 0 && now.st_ino == then->st_ino && now.st_size == then->st_size &&
-           now.st_mtim.tv_sec == then->st_mtim.tv_sec && now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+           now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
 /* The newest checkpoint with less progress than `below`. */
@@ -95,14 +99,16 @@ static copse_status find(struct watch *w, bool is_newest)
     struct stat info;
     if (stat(s->checkpoint, &info) != 0) /* the chief creates it */
         return errno == ENOENT ? COPSE_ERR_END
-                               : session_set_error(COPSE_ERR_IO, "cannot look at '%s': %s", s->checkpoint,
-                                                   strerror(errno));
+                               : session_set_error(COPSE_ERR_IO, "cannot look at '%s': %s",
+                                                   s->checkpoint, strerror(errno));
     if (s->is_one_file == S_ISDIR(info.st_mode))
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 s->is_one_file ? "--checkpoint: '%s' is a folder: a folder of checkpoints has "
-                                                  "another name, one checkpoint is FILE.safetensors"
-                                                : "--checkpoint: '%s' is neither a folder of checkpoints nor "
-                                                  "FILE.safetensors", s->checkpoint);
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            s->is_one_file ? "--checkpoint: '%s' is a folder: a folder of checkpoints has "
+                             "another name, one checkpoint is FILE.safetensors"
+                           : "--checkpoint: '%s' is neither a folder of checkpoints nor "
+                             "FILE.safetensors",
+            s->checkpoint);
     if (s->is_one_file) {
         if (is_file_of(s->checkpoint, &w->seen))
             return COPSE_ERR_END;
@@ -110,8 +116,9 @@ static copse_status find(struct watch *w, bool is_newest)
         snprintf(w->path, sizeof w->path, "%s", s->checkpoint);
         return COPSE_OK;
     }
-    COPSE_TRY(w->is_below ? find_below(w, &found)
-                       : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
+    COPSE_TRY(w->is_below
+                  ? find_below(w, &found)
+                  : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
     if (stat(found.path, &w->seen) != 0)
         return COPSE_ERR_END; /* removed in the meantime */
     w->from = found.progress + 1;
@@ -128,8 +135,8 @@ static copse_status take_settings(struct watch *w)
     COPSE_TRY(run_settings_of(r->ctx, w->path, w->made_with, sizeof w->made_with));
     return train_settings_take(&r->settings, w->made_with)
                ? COPSE_OK
-               : session_set_error(COPSE_ERR_UNSUPPORTED, "'%s' keeps settings that this version does not know",
-                                   w->path);
+               : session_set_error(COPSE_ERR_UNSUPPORTED,
+                                   "'%s' keeps settings that this version does not know", w->path);
 }
 
 static copse_status show(const struct watch *w)
@@ -148,8 +155,8 @@ static copse_status show(const struct watch *w)
     return COPSE_OK;
 }
 
-/* If workers share the batches, the file has the position of each, "steps:epoch:batch", the chief's first. The
-   trainer itself would resume from the position of the slowest worker. */
+/* If workers share the batches, the file has the position of each, "steps:epoch:batch", the chief's
+   first. The trainer itself would resume from the position of the slowest worker. */
 static void take_places(struct watch *w, const copse_checkpoint *file)
 {
     const char *places = run_find(file, "worker_places");
@@ -178,9 +185,9 @@ static copse_status take(struct watch *w)
     return show(w);
 }
 
-/* Load the checkpoint that was found. A file that was removed or replaced during the read is not an error: a newer
-   one exists. A damaged file is skipped: always while newer ones may come, and otherwise once in favour of the one
-   before it, as for resuming. */
+/* Load the checkpoint that was found. A file that was removed or replaced during the read is not an
+   error: a newer one exists. A damaged file is skipped: always while newer ones may come, and
+   otherwise once in favour of the one before it, as for resuming. */
 static copse_status take_found(struct watch *w)
 {
     copse_status s = take_settings(w);
@@ -209,16 +216,16 @@ static copse_status take_found(struct watch *w)
 
 /* ---- until the job is done ---- */
 
-/* No checkpoint follows this one: its epoch is the last, and its batch is the last one or the chief's last one. A
-   checkpoint that is due at the last step is written before the end of the last epoch, and is not repeated after
-   it. */
+/* No checkpoint follows this one: its epoch is the last, and its batch is the last one or the
+   chief's last one. A checkpoint that is due at the last step is written before the end of the last
+   epoch, and is not repeated after it. */
 static bool is_over(const struct watch *w)
 {
     const uint32_t epochs = w->r->settings.epochs;
     if (w->count == 0 || epochs == 0)
         return false;
-    return w->at.epoch >= epochs ||
-           (w->at.epoch + 1 == epochs && w->at.batch + w->workers > copse_batches_count(w->r->batches));
+    return w->at.epoch >= epochs || (w->at.epoch + 1 == epochs &&
+                                     w->at.batch + w->workers > copse_batches_count(w->r->batches));
 }
 
 static double now(void)
@@ -240,14 +247,16 @@ static copse_status fail_patience(const struct watch *w)
     const char *at = s->is_one_file ? "at" : "in";
     w->r->is_left_alone = true;
     if (w->count == 0)
-        return session_set_error(COPSE_ERR_TIMEOUT,
-                                 "no new checkpoint %s '%s' for %.0f s, none came at all: is it the --checkpoint of "
-                                 "the job? if so, start this again with a longer --patience", at, s->checkpoint,
-                                 patience_of(s));
-    return session_set_error(COPSE_ERR_TIMEOUT,
-                             "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job still "
-                             "runs, start this again with a longer --patience", at, s->checkpoint, patience_of(s),
-                             (unsigned long long)w->step);
+        return session_set_error(
+            COPSE_ERR_TIMEOUT,
+            "no new checkpoint %s '%s' for %.0f s, none came at all: is it the --checkpoint of "
+            "the job? if so, start this again with a longer --patience",
+            at, s->checkpoint, patience_of(s));
+    return session_set_error(
+        COPSE_ERR_TIMEOUT,
+        "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job still "
+        "runs, start this again with a longer --patience",
+        at, s->checkpoint, patience_of(s), (unsigned long long)w->step);
 }
 
 /* Wait for the next checkpoint. */
@@ -275,7 +284,8 @@ static copse_status finish(const struct watch *w)
     if (is_json(r))
         return event_evaluated("done", w->path, w->step, &w->at, &r->test);
     if (is_talking(r))
-        printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
+        printf("\nthe run is over; %llu of its checkpoints were evaluated:\n",
+               (unsigned long long)w->count);
     score_print(&r->test, test.rows * r->model.positions);
     return COPSE_OK;
 }
@@ -295,8 +305,9 @@ copse_status run_evaluator(struct run *r)
 {
     struct watch w = { .r = r };
     if (!r->settings.checkpoint)
-        return session_set_error(COPSE_ERR_ARGUMENT, "an evaluator reads the checkpoints that the chief writes: "
-                                                     "give it the job's --checkpoint PATH");
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "an evaluator reads the checkpoints that the chief writes: "
+                                 "give it the job's --checkpoint PATH");
     COPSE_TRY(run_open(r)); /* detects errors before the first checkpoint */
     return watch(&w);
 }
@@ -320,7 +331,8 @@ static copse_status evaluate_once(struct watch *w)
     while (w->count == 0) {
         const copse_status found = find(w, true);
         if (found == COPSE_ERR_END && w->is_below)
-            return session_set_error(COPSE_ERR_FORMAT, "no checkpoint in '%s' is whole", s->checkpoint);
+            return session_set_error(COPSE_ERR_FORMAT, "no checkpoint in '%s' is whole",
+                                     s->checkpoint);
         if (found == COPSE_ERR_END)
             return session_set_error(COPSE_ERR_IO, "there is no checkpoint %s '%s'",
                                      s->is_one_file ? "file" : "in", s->checkpoint);
@@ -339,16 +351,26 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
-    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
+    compiling_show(is_json(&r)      ? COMPILING_JSON
+                   : is_talking(&r) ? COMPILING_TEXT
+                                    : COMPILING_SILENT);
     const struct train_settings *p = &r.settings;
-    const char *const inputs[] = { p->words.count == 2 ? p->words.at[0] : NULL, p->words.count == 2 ? p->words.at[1] : NULL, p->labels };
+    const char *const inputs[] = { p->words.count == 2 ? p->words.at[0] : NULL,
+                                   p->words.count == 2 ? p->words.at[1] : NULL, p->labels };
     for (size_t i = 0; p->plot && i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i] && output_overwrites(p->plot, inputs[i]))
-            return session_fail(session_set_error(COPSE_ERR_ARGUMENT, "--plot would replace '%s', which this command reads; name another file", p->plot));
+            return session_fail(session_set_error(
+                COPSE_ERR_ARGUMENT,
+                "--plot would replace '%s', which this command reads; name another file", p->plot));
     if (p->words.count == 2)
-        return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
-                                             .devices = p->devices, .how = p->how },
-                              &(struct evaluate_outputs){ .plot = p->plot, .logdir = p->logdir, .is_json = p->is_json,
+        return evaluate_model(&(struct use){ .model_path = p->words.at[0],
+                                             .data_path = p->words.at[1],
+                                             .labels = p->labels,
+                                             .devices = p->devices,
+                                             .how = p->how },
+                              &(struct evaluate_outputs){ .plot = p->plot,
+                                                          .logdir = p->logdir,
+                                                          .is_json = p->is_json,
                                                           .is_quiet = p->is_quiet });
     copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)

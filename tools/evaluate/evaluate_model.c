@@ -48,7 +48,8 @@ static void print_classes(const struct verdict *v)
         const struct class_counts c = verdict_class(v, i);
         if (c.rows == 0 && c.predicted == 0)
             continue;
-        printf("  %-24s %8llu", session_plain(plain, sizeof plain, use_name(&v->use, i)), (unsigned long long)c.rows);
+        printf("  %-24s %8llu", session_plain(plain, sizeof plain, use_name(&v->use, i)),
+               (unsigned long long)c.rows);
         print_share(c.right, c.predicted);
         print_share(c.right, c.rows);
         printf("\n");
@@ -62,10 +63,12 @@ static void print_worst(const struct verdict *v)
     printf("\n  largest losses: %s (loss)\n%s", has_files ? "file" : "row", has_files ? "" : " ");
     for (size_t i = 0; i < v->is.worst_count; i++)
         if (has_files)
-            printf("  %s (%.3g)\n", session_plain(plain, sizeof plain, copse_dataset_file(v->use.data, v->worst[i])),
+            printf("  %s (%.3g)\n",
+                   session_plain(plain, sizeof plain, copse_dataset_file(v->use.data, v->worst[i])),
                    v->losses[i]);
         else
-            printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+            printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i],
+                   i + 1 < v->is.worst_count ? "," : "\n");
 }
 
 /* Name of a target; a number from 1 where the data has no names. */
@@ -81,10 +84,12 @@ static const char *target_name(const struct verdict *v, uint32_t i, char number[
 static void print_targets(const struct verdict *v)
 {
     char plain[200], number[16];
-    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows, v->use.info.outputs, v->is.loss);
+    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows,
+           v->use.info.outputs, v->is.loss);
     printf("\n  %-24s %10s %21s\n", "target", "R2", "mean absolute error");
     for (uint32_t i = 0; i < v->use.info.outputs; i++)
-        printf("  %-24s %10.4f %21.6g\n", session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
+        printf("  %-24s %10.4f %21.6g\n",
+               session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
 }
 
 static bool is_text(const struct verdict *v)
@@ -98,7 +103,8 @@ static copse_status print_windows(const struct verdict *v)
     char window[100], token[TOKEN_TEXT];
     uint64_t line, column;
     int32_t *next = malloc(v->use.rows.row_size * sizeof *next);
-    copse_status s = next ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
+    copse_status s =
+        next ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
     printf("\n  largest losses: line, column of the token behind the window (loss)\n");
     for (size_t i = 0; s == COPSE_OK && i < v->is.worst_count; i++) {
         s = copse_dataset_gather(v->use.data, "y", &v->worst[i], 1, next);
@@ -109,8 +115,8 @@ static copse_status print_windows(const struct verdict *v)
         if (s != COPSE_OK)
             break;
         token_text(v->use.schema, (uint32_t)next[v->use.rows.row_size - 1], token);
-        printf("  %llu, %llu (%.3g): \"%s\" then \"%s\"\n", (unsigned long long)line, (unsigned long long)column, v->losses[i], window,
-               token);
+        printf("  %llu, %llu (%.3g): \"%s\" then \"%s\"\n", (unsigned long long)line,
+               (unsigned long long)column, v->losses[i], window, token);
     }
     free(next);
     return s;
@@ -118,19 +124,22 @@ static copse_status print_windows(const struct verdict *v)
 
 static copse_status print_text_score(const struct verdict *v, bool is_quiet)
 {
-    printf("%.2f %% of the %zu tokens are right (loss %.4f, perplexity %.2f, %.4f bits per byte)\n", 100.0 * v->is.accuracy,
-           v->is.rows * v->positions, v->is.loss, exp(v->is.loss), v->is.bits_per_byte);
+    printf("%.2f %% of the %zu tokens are right (loss %.4f, perplexity %.2f, %.4f bits per byte)\n",
+           100.0 * v->is.accuracy, v->is.rows * v->positions, v->is.loss, exp(v->is.loss),
+           v->is.bits_per_byte);
     return is_quiet ? COPSE_OK : print_windows(v);
 }
 
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
-        printf("%.2f %% of the %zu rows are right (loss %.4f)\n", 100.0 * v->is.accuracy, v->is.rows, v->is.loss);
+        printf("%.2f %% of the %zu rows are right (loss %.4f)\n", 100.0 * v->is.accuracy,
+               v->is.rows, v->is.loss);
     else if (v->use.info.outputs > 1)
         print_targets(v); /* which may have different units */
     else
-        printf("R2 %.4f over %zu rows, mean absolute error %.6g (loss %.4f)\n", v->is.r2, v->is.rows, v->is.mae, v->is.loss);
+        printf("R2 %.4f over %zu rows, mean absolute error %.6g (loss %.4f)\n", v->is.r2,
+               v->is.rows, v->is.mae, v->is.loss);
     if (is_quiet)
         return;
     if (v->confusion) {
@@ -145,7 +154,8 @@ static void print_text(const struct verdict *v, bool is_quiet)
 static bool add_classes(cJSON *o, const struct verdict *v)
 {
     const uint32_t classes = v->use.info.outputs;
-    cJSON *list = cJSON_AddArrayToObject(o, "classes"), *matrix = cJSON_AddArrayToObject(o, "confusion");
+    cJSON *list = cJSON_AddArrayToObject(o, "classes"),
+          *matrix = cJSON_AddArrayToObject(o, "confusion");
     bool ok = list && matrix;
     for (uint32_t i = 0; ok && i < classes; i++) {
         const struct class_counts c = verdict_class(v, i);
@@ -156,7 +166,8 @@ static bool add_classes(cJSON *o, const struct verdict *v)
         json_add_number(one, "precision", verdict_share(c.right, c.predicted));
         json_add_number(one, "recall", verdict_share(c.right, c.rows));
         for (uint32_t k = 0; ok && k < classes; k++)
-            ok = cJSON_AddItemToArray(row, cJSON_CreateNumber((double)v->confusion[(size_t)i * classes + k]));
+            ok = cJSON_AddItemToArray(
+                row, cJSON_CreateNumber((double)v->confusion[(size_t)i * classes + k]));
     }
     return ok;
 }
@@ -235,17 +246,21 @@ static copse_status evaluate(struct verdict *v, bool is_plotted)
     copse_shape shape;
     COPSE_TRY(use_open(&v->use));
     if (!v->use.rows.has_labels)
-        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' has no labels to compare with; `copse predict` needs none",
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has no labels to compare with; `copse predict` needs none",
                                  v->use.data_path);
     const size_t classes = v->use.info.outputs;
     COPSE_TRY(copse_layer_output(copse_model_layer(v->use.model), &shape));
     v->positions = shape.rank == 2 ? shape.dims[0] : 1;
     if (is_text(v) && is_plotted && classes > PLOT_CLASSES)
-        return session_set_error(COPSE_ERR_ARGUMENT, "--plot draws at most %d classes, the text has %zu", PLOT_CLASSES, classes);
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--plot draws at most %d classes, the text has %zu", PLOT_CLASSES,
+                                 classes);
     if (v->use.info.task != COPSE_TASK_REGRESSION && (!is_text(v) || is_plotted)) {
         v->confusion = malloc(classes * classes * sizeof *v->confusion);
         if (!v->confusion)
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table of %zu classes", classes);
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table of %zu classes",
+                                     classes);
     } else if (v->use.info.task == COPSE_TASK_REGRESSION) {
         v->r2 = malloc(2 * classes * sizeof *v->r2);
         if (!v->r2)
@@ -253,9 +268,12 @@ static copse_status evaluate(struct verdict *v, bool is_plotted)
         v->mae = v->r2 + classes;
     }
     return copse_model_evaluate(v->use.model, v->use.data,
-                                &(struct copse_evaluation_params){ .confusion = v->confusion, .worst = v->worst,
-                                                                   .worst_losses = v->losses, .worst_count = WORST_ROWS,
-                                                                   .target_r2 = v->r2, .target_mae = v->mae },
+                                &(struct copse_evaluation_params){ .confusion = v->confusion,
+                                                                   .worst = v->worst,
+                                                                   .worst_losses = v->losses,
+                                                                   .worst_count = WORST_ROWS,
+                                                                   .target_r2 = v->r2,
+                                                                   .target_mae = v->mae },
                                 &v->is);
 }
 
@@ -267,7 +285,8 @@ int evaluate_model(const struct use *use, const struct evaluate_outputs *out)
     if (s == COPSE_OK)
         s = evaluate(&v, plot != NULL);
     if (s == COPSE_OK && plot && !v.confusion)
-        s = session_set_error(COPSE_ERR_ARGUMENT, "--plot draws a confusion matrix, and the model is a regression");
+        s = session_set_error(COPSE_ERR_ARGUMENT,
+                              "--plot draws a confusion matrix, and the model is a regression");
     if (s == COPSE_OK && plot)
         s = confusion_plot(plot, &v);
     if (s == COPSE_OK && out->logdir)

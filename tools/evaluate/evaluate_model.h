@@ -14,8 +14,9 @@ struct verdict {
     struct use use;
     struct copse_evaluation is;
     uint32_t positions; /* tokens that are predicted for a window of a text; else 1 */
-    uint64_t *confusion; /* [classes, classes]: labels, predictions; NULL: a regression, or a text without --plot */
-    double *r2, *mae;    /* of each target, in one array; NULL: no regression */
+    /* [classes, classes]: labels, predictions; NULL: a regression, or a text without --plot */
+    uint64_t *confusion;
+    double *r2, *mae; /* of each target, in one array; NULL: no regression */
     uint32_t worst[WORST_ROWS];
     double losses[WORST_ROWS];
 };

@@ -20,10 +20,12 @@ static copse_status find_pixels(const struct verdict *v, copse_shape *out)
         if (out->rank == 3 && (out->dims[2] == 1 || out->dims[2] == 3))
             return COPSE_OK;
     }
-    return session_set_error(COPSE_ERR_ARGUMENT, "--logdir shows pictures, and '%s' has none", v->use.data_path);
+    return session_set_error(COPSE_ERR_ARGUMENT, "--logdir shows pictures, and '%s' has none",
+                             v->use.data_path);
 }
 
-static copse_status write_one(copse_event_file *f, const struct verdict *v, size_t i, const copse_shape *shape, uint8_t *pixels)
+static copse_status write_one(copse_event_file *f, const struct verdict *v, size_t i,
+                              const copse_shape *shape, uint8_t *pixels)
 {
     char tag[256], plain[120] = "";
     int32_t label = 0;
@@ -34,7 +36,8 @@ static copse_status write_one(copse_event_file *f, const struct verdict *v, size
         session_plain(plain, sizeof plain, use_name(&v->use, (uint32_t)label));
     snprintf(tag, sizeof tag, "largest losses/%02zu: row %u%s%s, loss %.3g", i + 1, v->worst[i] + 1,
              plain[0] ? ", label " : "", plain, v->losses[i]);
-    return copse_event_file_picture(f, tag, 0, pixels, shape->dims[0], shape->dims[1], shape->dims[2]);
+    return copse_event_file_picture(f, tag, 0, pixels, shape->dims[0], shape->dims[1],
+                                    shape->dims[2]);
 }
 
 copse_status worst_pictures(const char *folder, const struct verdict *v)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse export: the arrays of a safetensors file as .npy files. All files are written to a folder of their own first, and
-   moved when all are complete. */
+/* copse export: the arrays of a safetensors file as .npy files. All files are written to a folder
+   of their own first, and moved when all are complete. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #include "tools/export/npy.h"
 #include "tools/tool.h"
 
-struct export {
+struct export
+{
     const char *file, *folder;
     bool is_forced;
     const struct copse_named_array *arrays;
@@ -22,16 +23,18 @@ struct export {
     bool has_folder, has_staging;
 };
 
-/* The name of an array's file: letters, digits, '_', '-' and '.' stay, every other byte and a '.' at the front become %XX, as
-   in URLs; so different names give different files. False: too long for a file system. */
+/* The name of an array's file: letters, digits, '_', '-' and '.' stay, every other byte and a '.'
+   at the front become %XX, as in URLs; so different names give different files. False: too long for
+   a file system. */
 static bool file_name(const char *name, char out[256])
 {
     size_t n = 0;
     if (!*name)
         out[n++] = '%';
     for (const char *c = name; *c; c++) {
-        const bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-                              *c == '_' || *c == '-' || (*c == '.' && c > name);
+        const bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                              (*c >= '0' && *c <= '9') || *c == '_' || *c == '-' ||
+                              (*c == '.' && c > name);
         if (n + 8 > 255)
             return false;
         n += (size_t)snprintf(out + n, 256 - n, is_plain ? "%c" : "%%%02X", (unsigned char)*c);
@@ -44,10 +47,13 @@ static copse_status path_of(const struct export *e, const char *folder, size_t i
 {
     char name[256];
     if (!file_name(e->arrays[i].name, name))
-        return session_set_error(COPSE_ERR_ARGUMENT, "the name of array %zu is too long for a file: '%.80s...'", i,
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "the name of array %zu is too long for a file: '%.80s...'", i,
                                  e->arrays[i].name);
     const int n = snprintf(path, 4400, "%s/%s", folder, name);
-    return n < 4400 ? COPSE_OK : session_set_error(COPSE_ERR_ARGUMENT, "'%.80s...': the path is too long", folder);
+    return n < 4400
+               ? COPSE_OK
+               : session_set_error(COPSE_ERR_ARGUMENT, "'%.80s...': the path is too long", folder);
 }
 
 static copse_status io_error(const char *what, const char *path)
@@ -66,8 +72,10 @@ static copse_status check(struct export *e)
     e->has_folder = stat(e->folder, &info) == 0;
     if (e->has_folder && !S_ISDIR(info.st_mode))
         return session_set_error(COPSE_ERR_IO, "--npy: '%s' is not a folder", e->folder);
-    const int n = e->has_folder ? snprintf(e->staging, sizeof e->staging, "%s/.copse-export-%ld", e->folder, (long)getpid())
-                                : snprintf(e->staging, sizeof e->staging, "%.*s.tmp%ld", (int)length, e->folder, (long)getpid());
+    const int n = e->has_folder ? snprintf(e->staging, sizeof e->staging, "%s/.copse-export-%ld",
+                                           e->folder, (long)getpid())
+                                : snprintf(e->staging, sizeof e->staging, "%.*s.tmp%ld",
+                                           (int)length, e->folder, (long)getpid());
     if (n >= (int)sizeof e->staging)
         return session_set_error(COPSE_ERR_ARGUMENT, "--npy: the path is too long");
     for (size_t i = 0; i < e->count; i++) {
@@ -75,7 +83,9 @@ static copse_status check(struct export *e)
         if (!e->has_folder || lstat(path, &info) != 0)
             continue;
         if (output_is_same(path, e->file))
-            return session_set_error(COPSE_ERR_ARGUMENT, "--npy would replace '%s', which this command reads; name another folder", path);
+            return session_set_error(
+                COPSE_ERR_ARGUMENT,
+                "--npy would replace '%s', which this command reads; name another folder", path);
         if (!e->is_forced)
             return session_set_error(COPSE_ERR_ARGUMENT, "'%s' exists; --force replaces it", path);
         if (!S_ISREG(info.st_mode))
@@ -135,16 +145,20 @@ int cmd_export(int argc, char **argv)
     copse_checkpoint *file = NULL;
     copse_context *ctx = NULL;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "FILE", "a safetensors file: weights, a model or a checkpoint" },
-        { "npy", OPTION_TEXT, &e.folder, "DIR", "write one .npy file for each array to this folder" },
+        { "", OPTION_WORDS, &words, "FILE",
+          "a safetensors file: weights, a model or a checkpoint" },
+        { "npy", OPTION_TEXT, &e.folder, "DIR",
+          "write one .npy file for each array to this folder" },
         { "force", OPTION_FLAG, &e.is_forced, NULL, "replace files that exist" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows, "Writes the arrays of a safetensors file as .npy files for NumPy. In file names "
-                                               "a '/' of an\narray's name becomes %2F.");
+    int code = options_parse(
+        argc, argv, rows,
+        "Writes the arrays of a safetensors file as .npy files for NumPy. In file names "
+        "a '/' of an\narray's name becomes %2F.");
     if (code >= 0)
         return code;
-    const char *wrong = words.count != 1 ? "which file? give one FILE"
+    const char *wrong = words.count != 1          ? "which file? give one FILE"
                         : !e.folder || !*e.folder ? "where to? give --npy DIR"
                                                   : NULL;
     if (wrong) {

@@ -40,7 +40,8 @@ static const char *descr(copse_element type)
 static void write_header(FILE *to, const struct copse_array_view *a)
 {
     char text[320];
-    int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr(a->type));
+    int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+                     descr(a->type));
     for (uint32_t i = 0; i < a->rank; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, i ? " %zu," : "%zu,", a->shape[i]);
     n += snprintf(text + n, sizeof text - (size_t)n, "), }");

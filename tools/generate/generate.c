@@ -18,9 +18,11 @@ struct job {
     const char *prompt;
     bool is_json, is_begun; /* is_begun: a token was printed */
     char last;              /* the newest byte */
-    char part[3 + COPSE_TOKEN_BYTES]; /* begins with bytes of a character that further tokens complete */
+    /* begins with bytes of a character that further tokens complete */
+    char part[3 + COPSE_TOKEN_BYTES];
     size_t part_size;
-    bool drops_part; /* at the end: the tokens are byte pairs, so the text may end inside a character */
+    /* at the end: the tokens are byte pairs, so the text may end inside a character */
+    bool drops_part;
     /* of --json: the bytes of the tokens */
     char *text;
     size_t size, room;
@@ -28,13 +30,16 @@ struct job {
 
 /* ---- text ---- */
 
-/* A terminal gets no control characters, which a model may have learned; a file or a pipe gets all. */
+/* A terminal gets no control characters, which a model may have learned; a file or a pipe gets
+   all. */
 static copse_status put(const char *text, size_t size)
 {
     const bool is_terminal = isatty(STDOUT_FILENO);
     for (size_t i = 0; is_terminal && i < size; i++) {
-        const bool is_c1 = i + 1 < size && (unsigned char)text[i] == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80;
-        const bool is_control = is_c1 || (iscntrl((unsigned char)text[i]) && text[i] != '\n' && text[i] != '\t');
+        const bool is_c1 = i + 1 < size && (unsigned char)text[i] == 0xc2 &&
+                           ((unsigned char)text[i + 1] & 0xe0) == 0x80;
+        const bool is_control =
+            is_c1 || (iscntrl((unsigned char)text[i]) && text[i] != '\n' && text[i] != '\t');
         fputc(is_control ? '?' : text[i], stdout);
         i += is_c1;
     }
@@ -63,7 +68,8 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
 /* The prompt and what follows it; a line end, where there is none, completes the last line. */
 static copse_status print(struct job *j)
 {
-    const copse_status s = copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
+    const copse_status s =
+        copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
     if (j->part_size > 0 && !j->drops_part && put(j->part, j->part_size) == COPSE_OK)
         j->last = j->part[j->part_size - 1];
     if (j->is_begun && j->last != '\n')
@@ -81,19 +87,22 @@ static copse_status keep_token(void *user, uint32_t token, const char *text, siz
         const size_t room = 2 * (j->room + size) + 256;
         char *grown = realloc(j->text, room);
         if (!grown)
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a text of %zu bytes", j->size);
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a text of %zu bytes",
+                                     j->size);
         j->text = grown;
         j->room = room;
     }
     for (size_t i = 0; i < size; i++)
-        j->text[j->size++] = text[i] ? text[i] : '\xff'; /* NUL ends a C string: as an invalid byte it becomes U+FFFD */
+        /* NUL ends a C string: as an invalid byte it becomes U+FFFD */
+        j->text[j->size++] = text[i] ? text[i] : '\xff';
     j->text[j->size] = '\0';
     return COPSE_OK;
 }
 
 static copse_status print_object(struct job *j)
 {
-    COPSE_TRY(copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, keep_token, j));
+    COPSE_TRY(
+        copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, keep_token, j));
     if (j->drops_part)
         j->text[j->size - utf8_part(j->text, j->size)] = '\0';
     cJSON *o = cJSON_CreateObject();
@@ -113,52 +122,66 @@ static copse_status generate(struct job *j)
 {
     COPSE_TRY(use_load(&j->use));
     if (j->use.info.kind != COPSE_DATA_TEXT)
-        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is not a model of texts; `copse train --tokens` makes one",
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' is not a model of texts; `copse train --tokens` makes one",
                                  j->use.model_path);
     struct copse_text_info info;
     COPSE_TRY(copse_text_describe(j->use.schema, &info));
     if (!info.knows_unseen)
-        fprintf(stderr, "copse generate: '%s' was written by an older version, which did not note the tokens that its text has "
-                        "not: they may be drawn; --top-p 0.95 makes that unlikely\n", j->use.model_path);
+        fprintf(stderr,
+                "copse generate: '%s' was written by an older version, which did not note the "
+                "tokens that its text has "
+                "not: they may be drawn; --top-p 0.95 makes that unlikely\n",
+                j->use.model_path);
     j->drops_part = info.tokens == COPSE_TOKENS_BPE;
     return j->is_json ? print_object(j) : print(j);
 }
 
 static const char *wrong(const struct job *j, const struct option_words *words)
 {
-    return words->count != 1            ? "give MODEL"
-           : j->how.length == 0         ? "--length: it must be at least 1"
-           : j->how.temperature < 0.0f  ? "--temperature: it must be at least 0"
-           : !(j->how.top_p > 0.0f && j->how.top_p <= 1.0f) ? "--top-p: it must be above 0 and at most 1"
-                                                            : NULL;
+    return words->count != 1           ? "give MODEL"
+           : j->how.length == 0        ? "--length: it must be at least 1"
+           : j->how.temperature < 0.0f ? "--temperature: it must be at least 0"
+           : !(j->how.top_p > 0.0f && j->how.top_p <= 1.0f)
+               ? "--top-p: it must be above 0 and at most 1"
+               : NULL;
 }
 
 int cmd_generate(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
-    struct job j = { .use = { .devices = "auto" }, .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
+    struct job j = { .use = { .devices = "auto" },
+                     .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
                      .prompt = "" };
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "MODEL", "a model of texts: what `copse train --tokens` wrote" },
+        { "", OPTION_WORDS, &words, "MODEL",
+          "a model of texts: what `copse train --tokens` wrote" },
         { "prompt", OPTION_TEXT, &j.prompt, "TEXT", "the text to continue [a line end]" },
         { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
-        { "temperature", OPTION_FLOAT, &j.how.temperature, "T", "below 1: likelier tokens; 0: always the most likely one [1]" },
-        { "top-k", OPTION_COUNT, &j.how.top_k, "K", "draw from the K most likely tokens; 0: from all [0]" },
-        { "top-p", OPTION_FLOAT, &j.how.top_p, "P", "draw from the fewest tokens whose probabilities reach P [1]" },
+        { "temperature", OPTION_FLOAT, &j.how.temperature, "T",
+          "below 1: likelier tokens; 0: always the most likely one [1]" },
+        { "top-k", OPTION_COUNT, &j.how.top_k, "K",
+          "draw from the K most likely tokens; 0: from all [0]" },
+        { "top-p", OPTION_FLOAT, &j.how.top_p, "P",
+          "draw from the fewest tokens whose probabilities reach P [1]" },
         { "seed", OPTION_U64, &j.how.seed, "S", "another seed gives another text [1]" },
         { "json", OPTION_FLAG, &j.is_json, NULL, "print one JSON object: prompt, text, settings" },
-        { "devices", OPTION_TEXT, &j.use.devices, "WHICH", "the first of these devices is used [auto]" },
+        { "devices", OPTION_TEXT, &j.use.devices, "WHICH",
+          "the first of these devices is used [auto]" },
         { "no-cache", OPTION_FLAG, &j.use.how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &j.use.how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
         { "trust-device", OPTION_FLAG, &j.use.how.trusts_unreliable, NULL,
           "use devices whose faults come and go" },
         { "verbose", OPTION_FLAG, &j.use.how.is_verbose, NULL, "log what the library does" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse generate model.safetensors --prompt 'To be' --temperature 0.8 --top-k 20" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse generate model.safetensors --prompt 'To be' --temperature 0.8 --top-k 20" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows, "Prints the prompt and continues it, token by token, with a network that was "
-                                               "trained on a text.\nThe same seed on the same device gives the same text.");
+    int code =
+        options_parse(argc, argv, rows,
+                      "Prints the prompt and continues it, token by token, with a network that was "
+                      "trained on a text.\nThe same seed on the same device gives the same text.");
     if (code >= 0)
         return code;
     if (wrong(&j, &words)) {
@@ -167,7 +190,8 @@ int cmd_generate(int argc, char **argv)
     }
     j.use.model_path = words.at[0];
     const copse_status s = generate(&j);
-    code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s); /* main reports standard output */
+    /* main reports standard output */
+    code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s);
     use_close(&j.use);
     free(j.text);
     return code;

@@ -24,7 +24,8 @@ struct info {
     const char **names; /* sorted */
     struct info_model model;
     uint64_t bytes, parameters;
-    size_t others; /* arrays that are no parameters: slots of an optimizer, data of the application */
+    /* arrays that are no parameters: slots of an optimizer, data of the application */
+    size_t others;
 };
 
 static uint64_t elements(const struct copse_array_view *a)
@@ -40,7 +41,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* "application/..." and, where there is an array "dense1.weight", "dense1.weight/...", as in checkpoints. */
+/* "application/..." and, where there is an array "dense1.weight", "dense1.weight/...", as in
+   checkpoints. */
 static bool is_other(const struct info *in, const char *name)
 {
     char prefix[1025];
@@ -118,18 +120,20 @@ static copse_status print_text(const struct info *in)
         const int n = (int)strlen(in->lines[i].key);
         key_width = n > key_width ? n < 32 ? n : 32 : key_width;
     }
-    printf("%s: %" PRIu64 " parameters, %zu arrays, %" PRIu64 " bytes\n", session_plain(plain, sizeof plain, in->path),
-           in->parameters, in->count, in->bytes);
+    printf("%s: %" PRIu64 " parameters, %zu arrays, %" PRIu64 " bytes\n",
+           session_plain(plain, sizeof plain, in->path), in->parameters, in->count, in->bytes);
     if (in->others > 0)
-        printf("%zu of the arrays are slots of an optimizer or data of an application\n", in->others);
+        printf("%zu of the arrays are slots of an optimizer or data of an application\n",
+               in->others);
     COPSE_TRY(info_model_print(&in->model));
     if (in->count > 0)
         printf("\n  %-*s  type  %-18s %12s\n", width, "name", "shape", "elements");
     for (size_t i = 0; i < in->count; i++) {
         const struct copse_array_view *a = &in->arrays[i].array;
         shape_text(a, shape);
-        printf("  %-*s  %-4s  %-18s %12" PRIu64 "\n", width, session_plain(plain, sizeof plain, in->arrays[i].name),
-               copse_element_name(a->type), shape, elements(a));
+        printf("  %-*s  %-4s  %-18s %12" PRIu64 "\n", width,
+               session_plain(plain, sizeof plain, in->arrays[i].name), copse_element_name(a->type),
+               shape, elements(a));
     }
     if (in->line_count > 0)
         printf("\n");
@@ -164,13 +168,15 @@ static copse_status print_json(const struct info *in)
     json_add_text(o, "path", in->path);
     json_add_count(o, "bytes", in->bytes);
     json_add_count(o, "parameters", in->parameters);
-    cJSON *list = cJSON_AddArrayToObject(o, "arrays"), *lines = cJSON_AddObjectToObject(o, "metadata");
+    cJSON *list = cJSON_AddArrayToObject(o, "arrays"),
+          *lines = cJSON_AddObjectToObject(o, "metadata");
     bool ok = list && lines;
     for (size_t i = 0; ok && i < in->count; i++)
         ok = add_array(list, &in->arrays[i]);
     for (size_t i = 0; ok && i < in->line_count; i++)
         json_add_text(lines, in->lines[i].key, in->lines[i].value);
-    copse_status s = ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the arrays as JSON");
+    copse_status s =
+        ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the arrays as JSON");
     if (s == COPSE_OK)
         s = info_model_add(&in->model, o);
     if (s == COPSE_OK)
@@ -198,12 +204,14 @@ static int print_file(struct info *in, bool is_json)
 }
 
 /* Options that go together; an error text, or NULL. */
-static const char *check(const struct option_words *words, const struct info_memory *m, bool is_plan)
+static const char *check(const struct option_words *words, const struct info_memory *m,
+                         bool is_plan)
 {
     if (!is_plan)
         return words->count != 1 ? "which file? give one FILE"
-               : m->model || m->data || m->context > 0 || m->budget > 0 ? "--model, --data, --context and --budget belong to --memory"
-                                                                        : NULL;
+               : m->model || m->data || m->context > 0 || m->budget > 0
+                   ? "--model, --data, --context and --budget belong to --memory"
+                   : NULL;
     if (words->count + (m->model != NULL) != 1)
         return "--memory: give either one FILE or --model";
     if (words->count > 0 && (m->data || m->context > 0 || m->tokens.at->value != TEXT_NONE))
@@ -220,26 +228,36 @@ int cmd_info(int argc, char **argv)
     struct info_memory m = info_memory_defaults();
     bool is_json = false, is_plan = false;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "FILE", "a safetensors file: weights, a model or a checkpoint" },
-        { "memory", OPTION_FLAG, &is_plan, NULL, "the memory of a training step instead: memory.md" },
-        { "model", OPTION_TEXT, &m.model, "NET", "of this network instead of FILE, as for `copse train`" },
-        { "data", OPTION_TEXT, &m.data, "PATH", "its data [of gpt, gru, lstm: bytes; else the digits set]" },
-        { "tokens", OPTION_CHOICE, &m.tokens, "NAME", "--data is a text of characters or bytes [none]" },
+        { "", OPTION_WORDS, &words, "FILE",
+          "a safetensors file: weights, a model or a checkpoint" },
+        { "memory", OPTION_FLAG, &is_plan, NULL,
+          "the memory of a training step instead: memory.md" },
+        { "model", OPTION_TEXT, &m.model, "NET",
+          "of this network instead of FILE, as for `copse train`" },
+        { "data", OPTION_TEXT, &m.data, "PATH",
+          "its data [of gpt, gru, lstm: bytes; else the digits set]" },
+        { "tokens", OPTION_CHOICE, &m.tokens, "NAME",
+          "--data is a text of characters or bytes [none]" },
         { "context", OPTION_COUNT, &m.context, "N", "tokens in a window of a text [16]" },
         { "batch", OPTION_COUNT, &m.batch, "N", "examples of a step [64]" },
         { "optimizer", OPTION_CHOICE, &m.optimizer, "NAME", "as for `copse train` [adam]" },
         { "precision", OPTION_CHOICE, &m.precision, "NAME", "as for `copse train` [f32]" },
-        { "budget", OPTION_BYTES, &m.budget, "BYTES", "recompute to this budget of a device [as little memory as possible]" },
+        { "budget", OPTION_BYTES, &m.budget, "BYTES",
+          "recompute to this budget of a device [as little memory as possible]" },
         { "devices", OPTION_TEXT, &m.devices, "WHICH", "as for `copse train` [auto]" },
-        { "json", OPTION_FLAG, &is_json, NULL, "one JSON object; with --memory one for each device" },
+        { "json", OPTION_FLAG, &is_json, NULL,
+          "one JSON object; with --memory one for each device" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse info model.safetensors" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse info --memory --model gpt:12,64,2 --batch 8 --context 128" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse info --memory --model gpt:12,64,2 --batch 8 --context 128" },
         { 0 },
     };
-    const int code = options_parse(argc, argv, rows, "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
-                                                     "its data\n(columns with their scaling, classes, vocabulary) and the course of "
-                                                     "its training.\nWith --memory: the device memory of a training step, without and "
-                                                     "with recomputation.");
+    const int code = options_parse(
+        argc, argv, rows,
+        "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
+        "its data\n(columns with their scaling, classes, vocabulary) and the course of "
+        "its training.\nWith --memory: the device memory of a training step, without and "
+        "with recomputation.");
     if (code >= 0)
         return code;
     const char *wrong = check(&words, &m, is_plan);

@@ -30,10 +30,14 @@ struct planned {
 struct info_memory info_memory_defaults(void)
 {
     static const struct option_name precisions[] = {
-        { "f32", COPSE_F32 }, { "f16", COPSE_F16 }, { "bf16", COPSE_BF16 }, { NULL, 0 },
+        { "f32", COPSE_F32 },
+        { "f16", COPSE_F16 },
+        { "bf16", COPSE_BF16 },
+        { NULL, 0 },
     };
     return (struct info_memory){
-        .devices = "auto", .batch = DEFAULT_BATCH,
+        .devices = "auto",
+        .batch = DEFAULT_BATCH,
         .optimizer = { train_optimizers(), train_optimizers() },
         .precision = { precisions, precisions },
         .tokens = { text_tokens, text_tokens },
@@ -54,10 +58,12 @@ static copse_status open_strategy(struct planned *p)
 }
 
 /* Bytes, if no data is given: the values of a step depend on the shapes alone. */
-static copse_status make_text(struct planned *p, const struct copse_dataset_params *params, uint32_t context)
+static copse_status make_text(struct planned *p, const struct copse_dataset_params *params,
+                              uint32_t context)
 {
     char *text = calloc(1, context + (size_t)1);
-    copse_status s = text ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
+    copse_status s =
+        text ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
     if (s == COPSE_OK)
         s = copse_text_create(p->ctx, text, context + (size_t)1, params, &p->data);
     free(text);
@@ -69,14 +75,17 @@ static copse_status open_data(struct planned *p, bool is_text)
     const struct info_memory *how = p->how;
     const bool has_tokens = how->tokens.at->value != TEXT_NONE;
     const struct copse_text_params text = {
-        .tokens = has_tokens ? (copse_tokens)(how->tokens.at->value - 1) : how->data ? COPSE_TOKENS_CHARACTERS : COPSE_TOKENS_BYTES,
+        .tokens = has_tokens  ? (copse_tokens)(how->tokens.at->value - 1)
+                  : how->data ? COPSE_TOKENS_CHARACTERS
+                              : COPSE_TOKENS_BYTES,
         .context = how->context,
     };
     const struct copse_source_params source = { .text = &text };
     const struct copse_dataset_params params = { .source = is_text ? &source : NULL };
     if (is_text && !how->data)
         return make_text(p, &params, how->context > 0 ? how->context : COPSE_TEXT_CONTEXT);
-    return copse_dataset_open(p->ctx, how->data ? how->data : settings_default_data(), &params, &p->data);
+    return copse_dataset_open(p->ctx, how->data ? how->data : settings_default_data(), &params,
+                              &p->data);
 }
 
 static copse_status make_model(struct planned *p)
@@ -86,8 +95,10 @@ static copse_status make_model(struct planned *p)
     if (p->how->path)
         return copse_model_load(p->strategy, p->how->path, &p->model);
     COPSE_TRY(network_settle(p->how->model, 0.0f, &one_line, &text));
-    COPSE_TRY(open_data(p, network_is_text(p->how->model) || p->how->context > 0 || p->how->tokens.at->value != TEXT_NONE));
-    const copse_status s = network_create(&n, p->strategy, p->ctx, copse_dataset_schema(p->data), text, 0.0f, 1);
+    COPSE_TRY(open_data(p, network_is_text(p->how->model) || p->how->context > 0 ||
+                               p->how->tokens.at->value != TEXT_NONE));
+    const copse_status s =
+        network_create(&n, p->strategy, p->ctx, copse_dataset_schema(p->data), text, 0.0f, 1);
     p->model = n.model;
     return s;
 }
@@ -105,7 +116,9 @@ static copse_status describe_batch(struct planned *p)
         p->columns[1].type = COPSE_F32;
         p->columns[1].shape = COPSE_SHAPE(info.outputs);
     }
-    p->batch = (struct copse_host_batch){ .columns = p->columns, .column_count = 2, .count = p->how->batch };
+    p->batch = (struct copse_host_batch){ .columns = p->columns,
+                                          .column_count = 2,
+                                          .count = p->how->batch };
     return COPSE_OK;
 }
 
@@ -115,9 +128,14 @@ static copse_status open_job(struct planned *p)
     COPSE_TRY(open_strategy(p));
     COPSE_TRY(make_model(p));
     COPSE_TRY(describe_batch(p));
-    return copse_trainer_create(p->strategy, &(struct copse_trainer_params){
-        .loss = copse_model_loss, .user = p->model, .precision = (copse_type)p->how->precision.at->value,
-        .optimizer = { .kind = (copse_optimizer_kind)p->how->optimizer.at->value } }, &p->trainer);
+    return copse_trainer_create(
+        p->strategy,
+        &(struct copse_trainer_params){
+            .loss = copse_model_loss,
+            .user = p->model,
+            .precision = (copse_type)p->how->precision.at->value,
+            .optimizer = { .kind = (copse_optimizer_kind)p->how->optimizer.at->value } },
+        &p->trainer);
 }
 
 static void close_job(struct planned *p)
@@ -134,8 +152,8 @@ static void close_job(struct planned *p)
 static const char *number(uint64_t bytes, char text[24])
 {
     const bool is_large = bytes >= (uint64_t)10 << 30;
-    snprintf(text, 24, "%.*f %s", bytes >= (uint64_t)1 << 20 ? 1 : 3, (double)bytes / (is_large ? 1 << 30 : 1 << 20),
-             is_large ? "GiB" : "MiB");
+    snprintf(text, 24, "%.*f %s", bytes >= (uint64_t)1 << 20 ? 1 : 3,
+             (double)bytes / (is_large ? 1 << 30 : 1 << 20), is_large ? "GiB" : "MiB");
     return text;
 }
 
@@ -159,21 +177,23 @@ static void print_replica(const struct planned *p, uint32_t r, const struct cops
     printf("%s %s\n", d->id, d->name);
     print_one("variables", m->variables);
     print_one("gradients", m->gradients);
-    printf("  %-34s %12s   %s\n", "slots of the optimizer", number(m->slots, text), p->how->optimizer.at->name);
+    printf("  %-34s %12s   %s\n", "slots of the optimizer", number(m->slots, text),
+           p->how->optimizer.at->name);
     print_one("batches, reports, others", m->others);
     printf("  %-34s %12s %12s\n", "", "as it is", "recomputed");
     print_two("values of a step", m->plain.bytes, m->recomputed.bytes);
     print_two("  kept for the gradient", m->plain.kept, m->recomputed.kept);
     print_two("  most at once", m->plain.peak, m->recomputed.peak);
-    printf("  %-34s %12u %12u\n", "  ops computed again", m->plain.recomputed, m->recomputed.recomputed);
+    printf("  %-34s %12u %12u\n", "  ops computed again", m->plain.recomputed,
+           m->recomputed.recomputed);
     print_two("together", all + m->plain.bytes, all + m->recomputed.bytes);
     if (m->available > 0)
         print_one("free for values", m->available);
     printf("  most at once: %s\n", m->plain.op);
     printf("  recomputed:   %s\n", m->recomputed.op);
     if (!m->fits)
-        printf("  a budget of %s is too small: %" PRIu64 " bytes are the least\n", number(p->how->budget, text),
-               all + m->recomputed.bytes);
+        printf("  a budget of %s is too small: %" PRIu64 " bytes are the least\n",
+               number(p->how->budget, text), all + m->recomputed.bytes);
 }
 
 static cJSON *values_json(const struct copse_value_memory *v)
@@ -187,7 +207,8 @@ static cJSON *values_json(const struct copse_value_memory *v)
     return o;
 }
 
-static copse_status print_json(const struct planned *p, uint32_t r, const struct copse_step_memory *m)
+static copse_status print_json(const struct planned *p, uint32_t r,
+                               const struct copse_step_memory *m)
 {
     const struct info_memory *how = p->how;
     cJSON *o = cJSON_CreateObject();
@@ -202,7 +223,8 @@ static copse_status print_json(const struct planned *p, uint32_t r, const struct
     json_add_count(o, "available", m->available);
     json_add_count(o, "budget", how->budget);
     cJSON_AddBoolToObject(o, "fits", m->fits);
-    if (cJSON_AddItemToObject(o, "plain", values_json(&m->plain)) && cJSON_AddItemToObject(o, "recomputed", values_json(&m->recomputed)))
+    if (cJSON_AddItemToObject(o, "plain", values_json(&m->plain)) &&
+        cJSON_AddItemToObject(o, "recomputed", values_json(&m->recomputed)))
         return json_print(o);
     cJSON_Delete(o);
     return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the plan as JSON");

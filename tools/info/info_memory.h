@@ -6,7 +6,7 @@
 #include "tools/tool.h"
 
 struct info_memory {
-    const char *path;    /* a model file; NULL: `model` */
+    const char *path; /* a model file; NULL: `model` */
     const char *model, *data, *devices;
     uint32_t batch, context;
     uint64_t budget;

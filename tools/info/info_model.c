@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The model in a safetensors file: its layers, the data it was trained with, and the course of the training. */
+/* The model in a safetensors file: its layers, the data it was trained with, and the course of the
+   training. */
 #include "tools/info/info_model.h"
 
 #include <stdlib.h>
@@ -39,7 +40,8 @@ copse_status info_model_open(copse_context *ctx, copse_checkpoint *file, struct 
     *m = (struct info_model){ .file = file, .training = line_of(file, "training") };
     if (!m->training)
         m->training = line_of(file, "settings");
-    if (epochs && epochs->type == COPSE_ELEMENT_F64 && epochs->rank == 2 && (epochs->shape[1] == 3 || epochs->shape[1] == 4)) {
+    if (epochs && epochs->type == COPSE_ELEMENT_F64 && epochs->rank == 2 &&
+        (epochs->shape[1] == 3 || epochs->shape[1] == 4)) {
         COPSE_TRY(copse_checkpoint_fetch(file, "application/epochs"));
         m->epochs = epochs->data;
         m->epoch_count = epochs->shape[0];
@@ -67,7 +69,8 @@ static void print_names(const char *const *names, uint32_t count)
 {
     char plain[200];
     for (uint32_t i = 0; i < count && i < NAMES_SHOWN; i++)
-        printf("%s %s", i > 0 ? "," : "", names[i][0] ? session_plain(plain, sizeof plain, names[i]) : "(missing)");
+        printf("%s %s", i > 0 ? "," : "",
+               names[i][0] ? session_plain(plain, sizeof plain, names[i]) : "(missing)");
     printf("%s\n", count > NAMES_SHOWN ? ", ..." : "");
 }
 
@@ -76,7 +79,8 @@ static void print_column(const struct copse_schema_column *c, uint32_t i)
     static const char *const roles[] = { "number", "category", "label", "left out" };
     char plain[200], position[24];
     snprintf(position, sizeof position, "column %u", i + 1);
-    printf("  %-24.60s %-9s", c->name[0] ? session_plain(plain, sizeof plain, c->name) : position, roles[c->role]);
+    printf("  %-24.60s %-9s", c->name[0] ? session_plain(plain, sizeof plain, c->name) : position,
+           roles[c->role]);
     if (c->role == COPSE_COLUMN_NUMBER)
         printf(" (x - %.6g) / %.6g", c->mean, c->scale);
     if (c->role == COPSE_COLUMN_CATEGORY)
@@ -89,7 +93,9 @@ static void print_table(const copse_schema *schema, const struct copse_schema_in
 {
     struct copse_schema_column c;
     printf("\n  %-24s use\n", "column");
-    for (uint32_t i = 0; i < info->columns && i < COLUMNS_SHOWN && copse_schema_column(schema, i, &c) == COPSE_OK; i++)
+    for (uint32_t i = 0;
+         i < info->columns && i < COLUMNS_SHOWN && copse_schema_column(schema, i, &c) == COPSE_OK;
+         i++)
         print_column(&c, i);
     if (info->columns > COLUMNS_SHOWN)
         printf("  ... (%u columns)\n", info->columns);
@@ -125,7 +131,8 @@ static void print_outputs(const copse_schema *schema, const struct copse_schema_
     char plain[200];
     if (info->kind == COPSE_DATA_TEXT) {
         struct copse_text_info text;
-        const bool has_pairs = copse_text_describe(schema, &text) == COPSE_OK && text.tokens == COPSE_TOKENS_BPE;
+        const bool has_pairs =
+            copse_text_describe(schema, &text) == COPSE_OK && text.tokens == COPSE_TOKENS_BPE;
         (has_pairs ? print_byte_pairs : print_tokens)(schema, info->outputs);
         if (text.unseen > 0)
             printf("         %u of them not in the training text\n", text.unseen);
@@ -133,13 +140,18 @@ static void print_outputs(const copse_schema *schema, const struct copse_schema_
     }
     if (info->task != COPSE_TASK_REGRESSION) {
         printf("classes ");
-        for (uint32_t i = 0; i < info->outputs && i < NAMES_SHOWN && copse_schema_class(schema, i); i++)
-            printf("%s %s", i > 0 ? "," : "", session_plain(plain, sizeof plain, copse_schema_class(schema, i)));
+        for (uint32_t i = 0; i < info->outputs && i < NAMES_SHOWN && copse_schema_class(schema, i);
+             i++)
+            printf("%s %s", i > 0 ? "," : "",
+                   session_plain(plain, sizeof plain, copse_schema_class(schema, i)));
         printf("%s (%u)\n", info->outputs > NAMES_SHOWN ? ", ..." : "", info->outputs);
         return;
     }
-    for (uint32_t i = 0; i < info->outputs && i < NAMES_SHOWN && copse_schema_target(schema, i, &name, &mean, &scale) == COPSE_OK; i++)
-        printf("target   %s = output * %.6g + %.6g\n", name[0] ? session_plain(plain, sizeof plain, name) : "value", scale, mean);
+    for (uint32_t i = 0; i < info->outputs && i < NAMES_SHOWN &&
+                         copse_schema_target(schema, i, &name, &mean, &scale) == COPSE_OK;
+         i++)
+        printf("target   %s = output * %.6g + %.6g\n",
+               name[0] ? session_plain(plain, sizeof plain, name) : "value", scale, mean);
 }
 
 static void print_data(const copse_schema *schema)
@@ -155,7 +167,10 @@ static void print_data(const copse_schema *schema)
     printf("input    ");
     for (uint32_t i = 0; i < info.shape.rank; i++)
         printf("%s%u", i > 0 ? " x " : "", info.shape.dims[i]);
-    printf("%s %s", info.shape.rank > 0 ? "" : "1", info.type == COPSE_F32 ? "numbers" : info.type == COPSE_U8 ? "bytes" : "whole numbers");
+    printf("%s %s", info.shape.rank > 0 ? "" : "1",
+           info.type == COPSE_F32  ? "numbers"
+           : info.type == COPSE_U8 ? "bytes"
+                                   : "whole numbers");
     if (info.input_offset != 0.0f || info.input_scale != 1.0f)
         printf(", (x - %.6g) * %.6g", (double)info.input_offset, (double)info.input_scale);
     if (copse_text_describe(schema, &text) == COPSE_OK)
@@ -173,9 +188,11 @@ static bool setting(const struct info_model *m, const char *name, char *text, si
 {
     const size_t length = strlen(name);
     for (const char *at = m->training; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
-        if (strncmp(at, "--", 2) == 0 && strncmp(at + 2, name, length) == 0 && at[2 + length] == '=') {
+        if (strncmp(at, "--", 2) == 0 && strncmp(at + 2, name, length) == 0 &&
+            at[2 + length] == '=') {
             char value[200];
-            snprintf(value, sizeof value, "%.*s", (int)strcspn(at + 3 + length, "\n"), at + 3 + length);
+            snprintf(value, sizeof value, "%.*s", (int)strcspn(at + 3 + length, "\n"),
+                     at + 3 + length);
             char *end;
             const double number = strtod(value, &end);
             if (*value && !*end) /* 0.00200000009 */
@@ -188,8 +205,10 @@ static bool setting(const struct info_model *m, const char *name, char *text, si
 
 static void print_settings(const struct info_model *m)
 {
-    static const char *const names[] = { "data", "optimizer", "optimizer-settings", "lr", "schedule", "momentum", "weight-decay", "dropout", "batch",
-                                         "epochs", "seed" };
+    static const char *const names[] = { "data",         "optimizer", "optimizer-settings",
+                                         "lr",           "schedule",  "momentum",
+                                         "weight-decay", "dropout",   "batch",
+                                         "epochs",       "seed" };
     char text[200];
     int count = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -201,10 +220,12 @@ static void print_settings(const struct info_model *m)
 
 static void print_history(const struct info_model *m)
 {
-    const size_t every = (m->epoch_count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN, columns = m->epoch_columns;
+    const size_t every = (m->epoch_count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN,
+                 columns = m->epoch_columns;
     if (m->epoch_count == 0)
         return;
-    printf("\n  epoch %10s %15s %12s%s\n", "step", "held-out loss", columns > 3 ? "R2" : "accuracy", columns > 3 ? "   mean error" : "");
+    printf("\n  epoch %10s %15s %12s%s\n", "step", "held-out loss", columns > 3 ? "R2" : "accuracy",
+           columns > 3 ? "   mean error" : "");
     for (size_t i = 0; i < m->epoch_count; i++) {
         const double *row = m->epochs + i * columns;
         if ((i + 1) % every != 0 && i + 1 != m->epoch_count && i > 0)
@@ -224,7 +245,8 @@ static copse_status summary(const struct info_model *m, char **out)
     *out = NULL;
     COPSE_TRY(copse_layer_summary(m->layer, NULL, 0, &needed));
     *out = malloc(needed);
-    return *out ? copse_layer_summary(m->layer, *out, needed, &needed) : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table");
+    return *out ? copse_layer_summary(m->layer, *out, needed, &needed)
+                : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table");
 }
 
 copse_status info_model_print(const struct info_model *m)
@@ -301,5 +323,6 @@ copse_status info_model_add(const struct info_model *m, cJSON *o)
     ok = ok && add_training(m, o) && add_history(m, o);
     free(table);
     free(network);
-    return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the model as JSON");
+    return ok ? COPSE_OK
+              : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the model as JSON");
 }

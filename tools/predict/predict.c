@@ -85,8 +85,9 @@ static copse_status predict(struct use *u, bool is_json, const char *path)
     struct output o;
     COPSE_TRY(use_open(u));
     float *values = malloc(u->rows.rows * u->info.outputs * sizeof *values);
-    copse_status s = values ? copse_model_predict(u->model, u->data, values)
-                            : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu rows", u->rows.rows);
+    copse_status s =
+        values ? copse_model_predict(u->model, u->data, values)
+               : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu rows", u->rows.rows);
     if (s == COPSE_OK && path) {
         s = output_open(&o, path);
         if (s == COPSE_OK)
@@ -107,29 +108,38 @@ int cmd_predict(int argc, char **argv)
     const char *path = NULL;
     bool is_json = false, is_csv = false, is_by_line = false;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "MODEL DATA", "what `copse train --save` wrote; rows of the same kind of data" },
-        { "csv", OPTION_FLAG, &is_csv, NULL, "a line for each row: class and probabilities, or values [default]" },
+        { "", OPTION_WORDS, &words, "MODEL DATA",
+          "what `copse train --save` wrote; rows of the same kind of data" },
+        { "csv", OPTION_FLAG, &is_csv, NULL,
+          "a line for each row: class and probabilities, or values [default]" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object per row" },
-        { "lines", OPTION_FLAG, &is_by_line, NULL, "texts: the token behind each line [behind the whole text]" },
+        { "lines", OPTION_FLAG, &is_by_line, NULL,
+          "texts: the token behind each line [behind the whole text]" },
         { "output", OPTION_TEXT, &path, "FILE", "write to this file [standard output]" },
-        { "devices", OPTION_TEXT, &u.devices, "WHICH", "the first of these devices is used [auto]" },
+        { "devices", OPTION_TEXT, &u.devices, "WHICH",
+          "the first of these devices is used [auto]" },
         { "no-cache", OPTION_FLAG, &u.how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &u.how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
         { "trust-device", OPTION_FLAG, &u.how.trusts_unreliable, NULL,
           "use devices whose faults come and go" },
         { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors new.csv --output predictions.csv" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse predict model.safetensors new.csv --output predictions.csv" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors photo.jpg" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows, "Prints the class and the probability of each class for each row of the data, or "
-                                               "the values of a\nregression in the unit of the target. The data needs no "
-                                               "labels; columns are found by name.\nDATA may be a picture or a folder of them. "
-                                               "For a text: the most likely next character or byte.");
+    int code = options_parse(
+        argc, argv, rows,
+        "Prints the class and the probability of each class for each row of the data, or "
+        "the values of a\nregression in the unit of the target. The data needs no "
+        "labels; columns are found by name.\nDATA may be a picture or a folder of them. "
+        "For a text: the most likely next character or byte.");
     if (code >= 0)
         return code;
-    const char *wrong = words.count != 2 ? "give MODEL and DATA" : is_csv && is_json ? "--csv or --json, not both" : NULL;
+    const char *wrong = words.count != 2    ? "give MODEL and DATA"
+                        : is_csv && is_json ? "--csv or --json, not both"
+                                            : NULL;
     if (wrong) {
         fprintf(stderr, "copse predict: %s\n", wrong);
         return EXIT_BAD_INPUT;
@@ -138,8 +148,11 @@ int cmd_predict(int argc, char **argv)
     u.data_path = words.at[1];
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
-    if (s == COPSE_OK && path && (output_overwrites(path, u.model_path) || output_overwrites(path, u.data_path)))
-        s = session_set_error(COPSE_ERR_ARGUMENT, "--output would replace '%s', which this command reads; name another file", path);
+    if (s == COPSE_OK && path &&
+        (output_overwrites(path, u.model_path) || output_overwrites(path, u.data_path)))
+        s = session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--output would replace '%s', which this command reads; name another file", path);
     if (s == COPSE_OK)
         s = predict(&u, is_json, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);

@@ -22,7 +22,8 @@ static const char *name_of(const struct use *u, uint32_t i, char text[TOKEN_TEXT
     return text;
 }
 
-static copse_status write_object(FILE *to, const struct use *u, size_t r, const float *values, uint64_t line, uint64_t column)
+static copse_status write_object(FILE *to, const struct use *u, size_t r, const float *values,
+                                 uint64_t line, uint64_t column)
 {
     char text[TOKEN_TEXT];
     const uint32_t best = largest(values, u->info.outputs);

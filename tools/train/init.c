@@ -37,7 +37,8 @@ static const char *why(const struct init_choice *c, const struct copse_load_repo
     return l->skipped_count > 0 ? init_choice_why(c, l->skipped[0]) : "";
 }
 
-static copse_status print_event(const char *path, const struct copse_load_report *l, const struct init_choice *c)
+static copse_status print_event(const char *path, const struct copse_load_report *l,
+                                const struct init_choice *c)
 {
     cJSON *o = cJSON_CreateObject();
     json_add_text(o, "event", "init");
@@ -70,9 +71,11 @@ static void print_skipped(const struct init_choice *c, const char *const *names,
     }
 }
 
-static void print_report(const char *path, const struct copse_load_report *l, const struct init_choice *c)
+static void print_report(const char *path, const struct copse_load_report *l,
+                         const struct init_choice *c)
 {
-    printf("init     %s: %zu of %zu variables", path, l->matched_count, l->matched_count + l->missing_count + l->skipped_count);
+    printf("init     %s: %zu of %zu variables", path, l->matched_count,
+           l->matched_count + l->missing_count + l->skipped_count);
     if (l->converted > 0)
         printf(", %zu converted to F32", l->converted);
     printf("\n");
@@ -89,17 +92,22 @@ copse_status run_init(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     struct init_choice choice;
-    const struct copse_load_params params = { .layout = (copse_weight_layout)s->init_layout.at->value,
-                                              .choose = init_choice, .user = &choice };
+    const struct copse_load_params params = { .layout =
+                                                  (copse_weight_layout)s->init_layout.at->value,
+                                              .choose = init_choice,
+                                              .user = &choice };
     struct copse_load_report report;
     if (!s->init)
         return COPSE_OK;
     if (s->is_resume && run_has_servers(r)) /* the other workers wait for one of the two only */
-        return session_set_error(COPSE_ERR_UNSUPPORTED, "--init and --resume: with parameter servers give one of the two");
+        return session_set_error(COPSE_ERR_UNSUPPORTED,
+                                 "--init and --resume: with parameter servers give one of the two");
     init_choice_begin(&choice, r->ctx, r->strategy, copse_dataset_schema(r->all));
     const copse_status status = copse_trainer_load(r->trainer, s->init, &params, &report);
-    if (status == COPSE_ERR_ARGUMENT && choice.skips_head && choice.head_count == choice.variable_count)
-        return session_set_error(status, "--init: nothing of '%s' fits: %s", s->init, choice.why_head);
+    if (status == COPSE_ERR_ARGUMENT && choice.skips_head &&
+        choice.head_count == choice.variable_count)
+        return session_set_error(status, "--init: nothing of '%s' fits: %s", s->init,
+                                 choice.why_head);
     if (status != COPSE_OK) {
         char text[1000];
         session_plain(text, sizeof text, copse_last_error());

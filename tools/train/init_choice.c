@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What `copse train --init` takes of a file. The head of a network, its last layer with weights, is for the classes or targets
-   that it was trained with; the first layer with weights is for the columns of a table, or for the tokens of a text. Where the
-   file's schema has others, the layer keeps its initial values. */
+/* What `copse train --init` takes of a file. The head of a network, its last layer with weights, is
+   for the classes or targets that it was trained with; the first layer with weights is for the
+   columns of a table, or for the tokens of a text. Where the file's schema has others, the layer
+   keeps its initial values. */
 #include "tools/train/init_choice.h"
 
 #include <string.h>
@@ -16,15 +17,18 @@ struct pair {
     struct copse_schema_info file_is, data_is;
 };
 
-static bool differ(char *why, size_t room, const char *what, uint32_t i, const char *in_file, const char *in_data)
+static bool differ(char *why, size_t room, const char *what, uint32_t i, const char *in_file,
+                   const char *in_data)
 {
     char first[200], second[200];
-    snprintf(why, room, "%s %u is '%.80s' in the file, '%.80s' in the data", what, i + 1, session_plain(first, sizeof first, in_file),
+    snprintf(why, room, "%s %u is '%.80s' in the file, '%.80s' in the data", what, i + 1,
+             session_plain(first, sizeof first, in_file),
              session_plain(second, sizeof second, in_data));
     return true;
 }
 
-static bool count_differs(char *why, size_t room, const char *what, uint32_t in_file, uint32_t in_data)
+static bool count_differs(char *why, size_t room, const char *what, uint32_t in_file,
+                          uint32_t in_data)
 {
     if (in_file != in_data)
         snprintf(why, room, "the file has %u %s, the data %u", in_file, what, in_data);
@@ -33,7 +37,9 @@ static bool count_differs(char *why, size_t room, const char *what, uint32_t in_
 
 static const char *task_name(copse_task task)
 {
-    return task == COPSE_TASK_REGRESSION ? "a regression" : task == COPSE_TASK_SEQUENCE ? "a text" : "a classification";
+    return task == COPSE_TASK_REGRESSION ? "a regression"
+           : task == COPSE_TASK_SEQUENCE ? "a text"
+                                         : "a classification";
 }
 
 static bool classes_differ(const struct pair *p, char *why, size_t room)
@@ -56,7 +62,8 @@ static bool targets_differ(const struct pair *p, char *why, size_t room)
         const char *a = "", *b = "";
         double mean, scale;
         if (copse_schema_target(p->file, i, &a, &mean, &scale) == COPSE_OK &&
-            copse_schema_target(p->data, i, &b, &mean, &scale) == COPSE_OK && *a && *b && strcmp(a, b) != 0)
+            copse_schema_target(p->data, i, &b, &mean, &scale) == COPSE_OK && *a && *b &&
+            strcmp(a, b) != 0)
             return differ(why, room, "target", i, a, b);
     }
     return false;
@@ -66,10 +73,12 @@ static bool tokens_differ(const struct pair *p, char *why, size_t room)
 {
     struct copse_text_info a, b;
     static const char *const kinds[] = { "characters", "bytes", "byte pairs" };
-    if (copse_text_describe(p->file, &a) != COPSE_OK || copse_text_describe(p->data, &b) != COPSE_OK)
+    if (copse_text_describe(p->file, &a) != COPSE_OK ||
+        copse_text_describe(p->data, &b) != COPSE_OK)
         return false;
     if (a.tokens != b.tokens) {
-        snprintf(why, room, "the tokens of the file are %s, of the data %s", kinds[a.tokens], kinds[b.tokens]);
+        snprintf(why, room, "the tokens of the file are %s, of the data %s", kinds[a.tokens],
+                 kinds[b.tokens]);
         return true;
     }
     if (count_differs(why, room, "tokens", a.vocabulary, b.vocabulary))
@@ -87,7 +96,8 @@ static bool tokens_differ(const struct pair *p, char *why, size_t room)
 static bool outputs_differ(const struct pair *p, char *why, size_t room)
 {
     if (p->file_is.task != p->data_is.task) {
-        snprintf(why, room, "the file is of %s, the data of %s", task_name(p->file_is.task), task_name(p->data_is.task));
+        snprintf(why, room, "the file is of %s, the data of %s", task_name(p->file_is.task),
+                 task_name(p->data_is.task));
         return true;
     }
     return p->data_is.task == COPSE_TASK_SEQUENCE     ? tokens_differ(p, why, room)
@@ -96,7 +106,8 @@ static bool outputs_differ(const struct pair *p, char *why, size_t room)
 }
 
 /* The next column that is an input, from *i on; *i is then the place after it. */
-static bool next_input(const copse_schema *s, uint32_t columns, uint32_t *i, struct copse_schema_column *out)
+static bool next_input(const copse_schema *s, uint32_t columns, uint32_t *i,
+                       struct copse_schema_column *out)
 {
     while (*i < columns)
         if (copse_schema_column(s, (*i)++, out) == COPSE_OK &&
@@ -110,7 +121,8 @@ static bool columns_differ(const struct pair *p, char *why, size_t room)
     struct copse_schema_column a, b;
     uint32_t i = 0, k = 0, count = 0;
     for (;; count++) {
-        const bool is_a = next_input(p->file, p->file_is.columns, &i, &a), is_b = next_input(p->data, p->data_is.columns, &k, &b);
+        const bool is_a = next_input(p->file, p->file_is.columns, &i, &a),
+                   is_b = next_input(p->data, p->data_is.columns, &k, &b);
         if (!is_a && !is_b)
             return false;
         if (is_a != is_b) {
@@ -120,12 +132,14 @@ static bool columns_differ(const struct pair *p, char *why, size_t room)
         if (*a.name && *b.name && strcmp(a.name, b.name) != 0)
             return differ(why, room, "column", count, a.name, b.name);
         if (a.role != b.role || a.width != b.width) {
-            snprintf(why, room, "column %u, '%.80s', has %u numbers in the file, %u in the data", count + 1, b.name, a.width, b.width);
+            snprintf(why, room, "column %u, '%.80s', has %u numbers in the file, %u in the data",
+                     count + 1, b.name, a.width, b.width);
             return true;
         }
         for (uint32_t c = 0; b.role == COPSE_COLUMN_CATEGORY && c < b.width; c++)
             if (strcmp(a.categories[c], b.categories[c]) != 0)
-                return differ(why, room, "a category of column", count, a.categories[c], b.categories[c]);
+                return differ(why, room, "a category of column", count, a.categories[c],
+                              b.categories[c]);
     }
 }
 
@@ -152,8 +166,8 @@ static bool is_same_layer(copse_variable *a, copse_variable *b)
     return n == layer_of(b) && strncmp(copse_variable_name(a), copse_variable_name(b), n) == 0;
 }
 
-/* The variables from one end up to the first layer with a matrix, all of it: norms before or after it depend on the same. The
-   first `count` are of the first layer, or the last of the head. */
+/* The variables from one end up to the first layer with a matrix, all of it: norms before or after
+   it depend on the same. The first `count` are of the first layer, or the last of the head. */
 static size_t count_layer(copse_variable *const *list, size_t all, bool is_head)
 {
     size_t count = 0;
@@ -191,7 +205,8 @@ static bool has_shape(const struct copse_array_view *a, copse_variable *v, bool 
 static bool head_has_other_shape(const struct init_choice *c, const copse_checkpoint *file)
 {
     for (size_t i = c->variable_count - c->head_count; i < c->variable_count; i++) {
-        const struct copse_array_view *a = copse_checkpoint_find(file, copse_variable_name(c->variables[i]));
+        const struct copse_array_view *a =
+            copse_checkpoint_find(file, copse_variable_name(c->variables[i]));
         if (a && !has_shape(a, c->variables[i], false) && !has_shape(a, c->variables[i], true))
             return true;
     }
@@ -206,7 +221,8 @@ static void decide(struct init_choice *c, const copse_checkpoint *file)
     c->is_decided = true;
     c->has_schema = text && copse_schema_parse(c->ctx, text, &schema) == COPSE_OK;
     struct pair p = { .file = schema, .data = c->schema };
-    if (!c->has_schema || copse_schema_describe(p.file, &p.file_is) || copse_schema_describe(p.data, &p.data_is)) {
+    if (!c->has_schema || copse_schema_describe(p.file, &p.file_is) ||
+        copse_schema_describe(p.data, &p.data_is)) {
         c->skips_head = head_has_other_shape(c, file);
         if (c->skips_head)
             snprintf(c->why_head, sizeof c->why_head, "they have another shape in the file");
@@ -217,7 +233,8 @@ static void decide(struct init_choice *c, const copse_checkpoint *file)
     copse_schema_release(&schema);
 }
 
-void init_choice_begin(struct init_choice *c, copse_context *ctx, copse_strategy *st, const copse_schema *schema)
+void init_choice_begin(struct init_choice *c, copse_context *ctx, copse_strategy *st,
+                       const copse_schema *schema)
 {
     *c = (struct init_choice){ .ctx = ctx, .schema = schema };
     copse_strategy_variables(st, &c->variables, &c->variable_count);

@@ -20,20 +20,25 @@ bool network_is_mlp(const char *text)
 
 /* ---- networks with a name ---- */
 
-#define BLOCK(channels) \
-    "residual { conv " channels " 3x3 bias=no; batch_norm; relu; conv " channels " 3x3 bias=no; batch_norm }; relu; "
-#define HALVING(channels)                                                                                         \
-    "residual { conv " channels " 3x3 stride=2 bias=no; batch_norm; relu; conv " channels " 3x3 bias=no; batch_norm; " \
+#define BLOCK(channels)                                                          \
+    "residual { conv " channels " 3x3 bias=no; batch_norm; relu; conv " channels \
+    " 3x3 bias=no; batch_norm }; relu; "
+#define HALVING(channels)                                                                 \
+    "residual { conv " channels " 3x3 stride=2 bias=no; batch_norm; relu; conv " channels \
+    " 3x3 bias=no; batch_norm; "                                                          \
     "shortcut { conv " channels " 1x1 stride=2 bias=no; batch_norm } }; relu; "
 
 static const struct named_network {
     const char *name, *text;
 } named_networks[] = {
-    { "cnn", "conv 32 3x3 relu; conv 32 3x3 relu; max_pool 2; conv 64 3x3 relu; conv 64 3x3 relu; max_pool 2; flatten; "
+    { "cnn", "conv 32 3x3 relu; conv 32 3x3 relu; max_pool 2; conv 64 3x3 relu; conv 64 3x3 relu; "
+             "max_pool 2; flatten; "
              "dropout 0.25; dense 128 relu; dropout 0.5; dense out" },
-    /* He et al., "Deep residual learning for image recognition", 2016, section 4.2, with projections as shortcuts */
-    { "resnet20", "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32") BLOCK("32")
-                  BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
+    /* He et al., "Deep residual learning for image recognition", 2016, section 4.2, with
+       projections as shortcuts */
+    { "resnet20",
+      "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32")
+          BLOCK("32") BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
 };
 
 #define MOST_LAYERS 24 /* of a network for texts */
@@ -48,33 +53,38 @@ static bool sizes_of(const char *spec, const char *name, struct sizes *s)
 {
     const size_t begin = strlen(name) + 1;
     int end = 0;
-    if (sscanf(spec + begin, "%4u,%6u,%4u%n", &s->layers, &s->width, &s->heads, &end) != 3 || spec[begin + (size_t)end] ||
-        s->layers < 1 || s->layers > MOST_LAYERS)
+    if (sscanf(spec + begin, "%4u,%6u,%4u%n", &s->layers, &s->width, &s->heads, &end) != 3 ||
+        spec[begin + (size_t)end] || s->layers < 1 || s->layers > MOST_LAYERS)
         return false;
     s->scale = (unsigned)(0.02e6 / sqrt(2.0 * s->layers));
     return true;
 }
 
-/* A transformer for texts with norms before each part, learned positions and an output layer of its own (Radford et al.,
-   "Language models are unsupervised multitask learners", 2019): gpt:layers,width,heads. NULL: `spec` is none. */
+/* A transformer for texts with norms before each part, learned positions and an output layer of its
+   own (Radford et al., "Language models are unsupervised multitask learners", 2019):
+   gpt:layers,width,heads. NULL: `spec` is none. */
 static const char *gpt_text(const char *spec)
 {
     static char text[NETWORK_BYTES];
     struct sizes of;
     if (!sizes_of(spec, "gpt", &of))
         return NULL;
-    size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; positions scale=0.02; ", of.width);
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "embedding in %u scale=0.02; positions scale=0.02; ", of.width);
     for (unsigned i = 0; i < of.layers; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at,
-                               "residual { layer_norm; attention %u causal=yes init=normal scale=0.02 }; residual { layer_norm; "
-                               "dense %u gelu init=normal scale=0.02; dense %u init=normal scale=0.%06u }; ", of.heads, 4 * of.width,
-                               of.width, of.scale);
+        at += (size_t)snprintf(
+            text + at, sizeof text - at,
+            "residual { layer_norm; attention %u causal=yes init=normal scale=0.02 }; residual { "
+            "layer_norm; "
+            "dense %u gelu init=normal scale=0.02; dense %u init=normal scale=0.%06u }; ",
+            of.heads, 4 * of.width, of.width, of.scale);
     snprintf(text + at, sizeof text - at, "layer_norm; dense out init=normal scale=0.02");
     return text;
 }
 
-/* The same without learned positions and biases: RMS norms, rotary positions, and gated units of about 8/3 widths with SiLU (Touvron
-   et al., "LLaMA: open and efficient foundation language models", 2023): decoder:layers,width,heads. */
+/* The same without learned positions and biases: RMS norms, rotary positions, and gated units of
+   about 8/3 widths with SiLU (Touvron et al., "LLaMA: open and efficient foundation language
+   models", 2023): decoder:layers,width,heads. */
 static const char *decoder_text(const char *spec)
 {
     static char text[NETWORK_BYTES];
@@ -85,8 +95,10 @@ static const char *decoder_text(const char *spec)
     size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u scale=0.02; ", of.width);
     for (unsigned i = 0; i < of.layers; i++)
         at += (size_t)snprintf(text + at, sizeof text - at,
-                               "residual { rms_norm; attention %u causal=yes rotary=yes bias=no init=normal scale=0.02 }; residual { "
-                               "rms_norm; glu %u silu bias=no init=normal scale=0.02; dense %u bias=no init=normal scale=0.%06u }; ",
+                               "residual { rms_norm; attention %u causal=yes rotary=yes bias=no "
+                               "init=normal scale=0.02 }; residual { "
+                               "rms_norm; glu %u silu bias=no init=normal scale=0.02; dense %u "
+                               "bias=no init=normal scale=0.%06u }; ",
                                of.heads, units, of.width, of.scale);
     snprintf(text + at, sizeof text - at, "rms_norm; dense out bias=no init=normal scale=0.02");
     return text;
@@ -98,7 +110,8 @@ static const char *recurrent_text(const char *spec)
     static char text[NETWORK_BYTES];
     unsigned layers, width;
     int begin = 0, end = 0;
-    if (sscanf(spec, "%*[^:]:%n%4u,%6u%n", &begin, &layers, &width, &end) != 2 || spec[end] || layers < 1 || layers > MOST_LAYERS)
+    if (sscanf(spec, "%*[^:]:%n%4u,%6u%n", &begin, &layers, &width, &end) != 2 || spec[end] ||
+        layers < 1 || layers > MOST_LAYERS)
         return NULL;
     size_t at = (size_t)snprintf(text, sizeof text, "embedding in %u; ", width);
     for (unsigned i = 0; i < layers; i++)
@@ -158,7 +171,8 @@ static char *file_text(const char *path)
     return text;
 }
 
-/* Perceptrons get --dropout behind each hidden layer; other descriptions have dropout layers of their own. */
+/* Perceptrons get --dropout behind each hidden layer; other descriptions have dropout layers of
+   their own. */
 static copse_status parse(copse_context *ctx, const char *text, float dropout, copse_layer **out)
 {
     char with[NETWORK_BYTES + 40];
@@ -166,14 +180,17 @@ static copse_status parse(copse_context *ctx, const char *text, float dropout, c
     if (dropout == 0.0f)
         return copse_nn_parse(ctx, text, out);
     if (!network_is_mlp(text))
-        return session_set_error(COPSE_ERR_ARGUMENT, "--dropout is for --model mlp:...; write dropout %g between the "
-                                                     "layers of the description", (double)dropout);
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--dropout is for --model mlp:...; write dropout %g between the "
+                                 "layers of the description",
+                                 (double)dropout);
     snprintf(with, sizeof with, "%.*s dropout=%.9g", NETWORK_BYTES, text, (double)dropout);
     return copse_nn_parse(ctx, with, out);
 }
 
 /* The description on one line; mlp:... stays as it is. */
-static copse_status settle(copse_context *ctx, const char *spec, const char *text, float dropout, const char **out)
+static copse_status settle(copse_context *ctx, const char *spec, const char *text, float dropout,
+                           const char **out)
 {
     static char kept[NETWORK_BYTES];
     copse_layer *l;
@@ -192,7 +209,8 @@ static copse_status settle(copse_context *ctx, const char *spec, const char *tex
 copse_status network_settle(const char *spec, float dropout, const char **out, const char **source)
 {
     static char *kept;
-    const struct copse_context_params params = { .disable = "opencl,vulkan" }; /* descriptions need no device */
+    /* descriptions need no device */
+    const struct copse_context_params params = { .disable = "opencl,vulkan" };
     copse_context *ctx;
     char plain[900];
     COPSE_TRY(copse_context_create(&params, &ctx));
@@ -200,8 +218,9 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     if (!named && numbered(spec)) {
         const struct numbered_network *n = numbered(spec);
         copse_context_release(&ctx);
-        return session_set_error(COPSE_ERR_ARGUMENT, "--model: '%.40s': write %s%s with 1 to %d layers, such as %s%s", spec, n->name,
-                                 n->numbers, MOST_LAYERS, n->name, n->example);
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--model: '%.40s': write %s%s with 1 to %d layers, such as %s%s",
+                                 spec, n->name, n->numbers, MOST_LAYERS, n->name, n->example);
     }
     char *text = named || network_is_mlp(spec) ? NULL : file_text(spec);
     free(kept);
@@ -216,15 +235,17 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     return s;
 }
 
-copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const copse_schema *schema,
-                            const char *text, float dropout, uint64_t seed)
+copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx,
+                            const copse_schema *schema, const char *text, float dropout,
+                            uint64_t seed)
 {
     char plain[900];
     copse_layer *layers = NULL;
     copse_model_release(&n->model);
     copse_status s = parse(ctx, text, dropout, &layers);
     if (!s)
-        s = copse_model_create(st, schema, &(struct copse_model_params){ .layer = layers, .seed = seed }, &n->model);
+        s = copse_model_create(
+            st, schema, &(struct copse_model_params){ .layer = layers, .seed = seed }, &n->model);
     copse_layer_release(&layers);
     if (s) {
         session_plain(plain, sizeof plain, session_error());

@@ -60,13 +60,15 @@ double score_bits(const struct score *s)
 void score_print(const struct score *s, size_t examples)
 {
     if (s->is_regression)
-        printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n", s->accuracy, s->mae,
-               examples, s->loss);
+        printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n",
+               s->accuracy, s->mae, examples, s->loss);
     else if (s->is_sequence)
-        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f, %.4f bits per byte)\n",
+        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f, %.4f "
+               "bits per byte)\n",
                100.0 * s->accuracy, examples, s->loss, score_perplexity(s), score_bits(s));
     else
-        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy, examples, s->loss);
+        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy,
+               examples, s->loss);
 }
 
 bool terminal_is(unsigned *columns)
@@ -93,14 +95,16 @@ void bar_draw(const struct progress *p)
     if (!terminal_is(&columns) || p->step <= p->resumed_step)
         return;
     const double rate = p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0;
-    const double left = p->seconds / (double)(p->step - p->resumed_step) *
-                        (double)(p->steps - p->step);
+    const double left =
+        p->seconds / (double)(p->step - p->resumed_step) * (double)(p->steps - p->step);
     char text[200], score[100] = "";
     if (p->examples > 0)
-        snprintf(score, sizeof score, "  loss %.4f  %s %.*f%s", p->loss, p->is_regression ? "error" : "accuracy",
-                 p->is_regression ? 4 : 1, p->is_regression ? p->accuracy : 100.0 * p->accuracy, p->is_regression ? "" : " %");
-    const int length = snprintf(text, sizeof text, " epoch %u/%u%s  %.0f samples/s  %.0f s left", p->epoch, p->epochs, score,
-                                rate, left);
+        snprintf(score, sizeof score, "  loss %.4f  %s %.*f%s", p->loss,
+                 p->is_regression ? "error" : "accuracy", p->is_regression ? 4 : 1,
+                 p->is_regression ? p->accuracy : 100.0 * p->accuracy,
+                 p->is_regression ? "" : " %");
+    const int length = snprintf(text, sizeof text, " epoch %u/%u%s  %.0f samples/s  %.0f s left",
+                                p->epoch, p->epochs, score, rate, left);
     const unsigned width = columns > (unsigned)length + 14 ? columns - (unsigned)length - 4 : 0;
     const unsigned shown = width > 30 ? 30 : width;
     const unsigned filled = (unsigned)((double)shown * (double)p->step / (double)p->steps);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copse train: creates a run from data, devices, model and optimizer, and prints progress and result. */
+/* copse train: creates a run from data, devices, model and optimizer, and prints progress and
+   result. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,25 +41,29 @@ static copse_status open_cluster(struct run *r)
                                  "no job is described: set COPSE_CONFIG, give --cluster, or start "
                                  "this under mpirun");
     if (!r->job && s->servers > 0)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--servers: there are no ranks to be parameter servers: start this under "
-                                 "mpirun, or leave it out");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--servers: there are no ranks to be parameter servers: start this under "
+            "mpirun, or leave it out");
     if (s->patience > 0 && (!r->job || copse_cluster_spec_is_launched(r->job)))
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
-                                 "describes; here it is an option of `copse evaluate --watch`");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
+            "describes; here it is an option of `copse evaluate --watch`");
     COPSE_TRY(run_set_servers(r));
     if (!run_has_servers(r) && settings_want_windows(s))
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--one-sided on, --one-sided-bytes and --window-bytes: there is no job with "
-                                 "parameter servers, which alone have windows: name some with --servers under "
-                                 "mpirun, or leave it out");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--one-sided on, --one-sided-bytes and --window-bytes: there is no job with "
+            "parameter servers, which alone have windows: name some with --servers under "
+            "mpirun, or leave it out");
     if (!r->job)
         return COPSE_OK;
     if (strategy == STRATEGY_PARAMETER_SERVER && !run_has_servers(r))
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--strategy parameter_server: the job has no parameter server: name tasks of the "
-                                 "role ps, or give --servers N under mpirun");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--strategy parameter_server: the job has no parameter server: name tasks of the "
+            "role ps, or give --servers N under mpirun");
     const struct copse_cluster_params params = {
         .engine = (copse_engine)s->engine.at->value,
         .deadline_ms = 1000 * s->worker_deadline,
@@ -68,10 +73,11 @@ static copse_status open_cluster(struct run *r)
     };
     COPSE_TRY(copse_cluster_open(r->ctx, r->job, &params, &r->cluster));
     if (s->on_loss.at->value == COPSE_LOSS_CONTINUES && !copse_cluster_can_regroup(r->cluster))
-        return session_set_error(COPSE_ERR_UNSUPPORTED,
-                                 "--on-loss continue: over %s the whole job ends with a worker that is "
-                                 "lost; use --engine gloo, or start it again with --resume",
-                                 copse_cluster_engine(r->cluster));
+        return session_set_error(
+            COPSE_ERR_UNSUPPORTED,
+            "--on-loss continue: over %s the whole job ends with a worker that is "
+            "lost; use --engine gloo, or start it again with --resume",
+            copse_cluster_engine(r->cluster));
     if (is_talking(r))
         printf("workers  %u over %s, this is the chief\n", copse_cluster_size(r->cluster),
                copse_cluster_engine(r->cluster));
@@ -94,7 +100,8 @@ static copse_status open_devices(struct run *r)
         if (!r->is_evaluator && strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
             return session_set_error(COPSE_ERR_ARGUMENT,
                                      "--strategy one_device takes one device, --devices %s names "
-                                     "%zu", s->devices, count);
+                                     "%zu",
+                                     s->devices, count);
         count = 1;
     }
     const struct copse_strategy_params params = {
@@ -104,18 +111,20 @@ static copse_status open_devices(struct run *r)
         .kernels = s->kernels,
     };
     const struct copse_accelerator_params accelerator = {
-        .strategy = params, .steps_per_run = run_steps_per_run(r), .cores = s->cores,
+        .strategy = params,
+        .steps_per_run = run_steps_per_run(r),
+        .cores = s->cores,
     };
-    COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
-              : run_is_served(r)
-                  ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
+    COPSE_TRY(is_one             ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
+              : run_is_served(r) ? copse_parameter_server_create(r->ctx, r->cluster, names, count,
+                                                                 &params, &r->strategy)
               : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
                   ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
               : run_is_accelerator(r)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
                   : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
-    for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
-         i++) {
+    for (uint32_t i = 0;
+         is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy); i++) {
         const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
         printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
                d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
@@ -130,11 +139,13 @@ static copse_status make_schedule(struct run *r)
     if (strcmp(s->schedule, "constant") == 0)
         return COPSE_OK;
     if (run_is_apart(r) && strstr(s->schedule, "plateau"))
-        return session_set_error(COPSE_ERR_ARGUMENT, "--schedule plateau: only the first worker of a job with parameter "
-                                                     "servers evaluates; choose another schedule");
-    return copse_schedule_create(
-        r->ctx, &(struct copse_schedule_params){ .text = s->schedule, .rate = s->lr, .steps = run_updates(r) },
-        &r->schedule);
+        return session_set_error(
+            COPSE_ERR_ARGUMENT, "--schedule plateau: only the first worker of a job with parameter "
+                                "servers evaluates; choose another schedule");
+    return copse_schedule_create(r->ctx,
+                                 &(struct copse_schedule_params){
+                                     .text = s->schedule, .rate = s->lr, .steps = run_updates(r) },
+                                 &r->schedule);
 }
 
 static copse_status make_trainer(struct run *r)
@@ -149,8 +160,10 @@ static copse_status make_trainer(struct run *r)
         COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
     COPSE_TRY(make_schedule(r));
     if (s->average > 0.0f && run_is_served(r))
-        return session_set_error(COPSE_ERR_ARGUMENT, "--average: parameter servers have the variables, and other workers would "
-                                                     "read the averages; choose another strategy");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--average: parameter servers have the variables, and other workers would "
+            "read the averages; choose another strategy");
     struct copse_trainer_params params = {
         .loss = copse_model_loss,
         .user = r->model.model,
@@ -165,13 +178,16 @@ static copse_status make_trainer(struct run *r)
     };
     train_optimizer_fill(s, &params.optimizer);
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
-    const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0, .is_cross_check_off = s->has_no_cross_check };
+    const struct copse_audit_params audit = { .every = s->audit,
+                                              .is_off = s->audit == 0,
+                                              .is_cross_check_off = s->has_no_cross_check };
     COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
     if (is_talking(r) && !r->is_recovering) {
         const bool is_half = s->precision.at->value != COPSE_F32;
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u%s%s\n", s->model,
-               (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
-               s->schedule, s->batch, is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
+               (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)),
+               s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
+               is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
         COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
@@ -228,11 +244,11 @@ static void show_score(const struct progress *p, const struct score *test)
 {
     printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
     if (test->is_regression)
-        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
-               test->accuracy);
+        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy,
+               test->loss, test->mae, test->accuracy);
     else
-        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy, test->loss,
-               100.0 * test->accuracy);
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy,
+               test->loss, 100.0 * test->accuracy);
     if (test->is_sequence)
         printf("  perplexity %.2f  bits/byte %.3f", score_perplexity(test), score_bits(test));
     if (!test->is_regression)
@@ -291,8 +307,7 @@ static copse_status run_step(void *user)
         return COPSE_ERR_CANCELLED;
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
-    while (r->epoch < r->settings.epochs &&
-           (s = run_next(r, &batch)) == COPSE_ERR_END)
+    while (r->epoch < r->settings.epochs && (s = run_next(r, &batch)) == COPSE_ERR_END)
         COPSE_TRY(end_epoch(r));
     if (r->epoch == r->settings.epochs)
         return COPSE_ERR_END;
@@ -312,7 +327,8 @@ static copse_status run_step(void *user)
     return COPSE_OK;
 }
 
-/* A device failed or workers are lost: recreate all objects on devices; the values come from the checkpoint. */
+/* A device failed or workers are lost: recreate all objects on devices; the values come from the
+   checkpoint. */
 static copse_status recover(void *user)
 {
     struct run *r = user;
@@ -339,7 +355,10 @@ static uint64_t count_steps(void *user)
 static copse_status make_monitor(struct run *r)
 {
     static const struct copse_step_functions functions = {
-        .run = run_step, .save = run_save, .restore = run_restore, .progress = count_steps,
+        .run = run_step,
+        .save = run_save,
+        .restore = run_restore,
+        .progress = count_steps,
         .recover = recover,
     };
     const struct train_settings *s = &r->settings;
@@ -378,9 +397,11 @@ static copse_status finish(struct run *r)
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model, s->epochs,
-                 r->test.is_regression ? "R2" : "accuracy", r->test.is_regression ? 4 : 2,
-                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy, r->test.is_regression ? "" : " %");
+        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model,
+                 s->epochs, r->test.is_regression ? "R2" : "accuracy",
+                 r->test.is_regression ? 4 : 2,
+                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy,
+                 r->test.is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
@@ -391,9 +412,8 @@ static copse_status finish(struct run *r)
     score_print(&r->test, test.rows * r->model.positions);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
-    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s",
-           (unsigned long long)p->step, p->seconds,
-           p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
+    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
+           p->seconds, p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
@@ -420,7 +440,8 @@ static copse_status run(struct run *r)
     COPSE_TRY(session_open(&r->settings.how, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
-    if (r->settings.checkpoint || r->settings.save) /* a server that gets a signal lets its workers end first */
+    /* a server that gets a signal lets its workers end first */
+    if (r->settings.checkpoint || r->settings.save)
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -439,7 +460,8 @@ static copse_status run(struct run *r)
     r->is_training = true;
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += run_now() - r->clock;
-    const bool is_unwritten = s == COPSE_ERR_IO && r->epoch == r->settings.epochs && (!r->cluster || run_is_served(r));
+    const bool is_unwritten =
+        s == COPSE_ERR_IO && r->epoch == r->settings.epochs && (!r->cluster || run_is_served(r));
     if (is_unwritten)
         snprintf(r->unwritten, sizeof r->unwritten, "%s", session_error());
     else
@@ -455,7 +477,8 @@ static copse_status stop(struct run *r)
 {
     const uint64_t steps = r->trainer ? copse_trainer_steps(r->trainer) : 0;
     struct copse_monitor_info info = { 0 };
-    copse_status s = r->monitor && r->settings.checkpoint ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    copse_status s =
+        r->monitor && r->settings.checkpoint ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
     bar_clear();
     COPSE_TRY(s);
     if (r->monitor)
@@ -467,13 +490,14 @@ static copse_status stop(struct run *r)
         s = event_stopped(steps);
     else if (!is_silent(r) && (info.newest || r->stopped_text[0]))
         fprintf(stderr, "copse train: stopped after step %llu%s%s%s%s\n", (unsigned long long)steps,
-                r->stopped_text, info.newest ? "; the checkpoint is '" : "", info.newest ? info.newest : "",
+                r->stopped_text, info.newest ? "; the checkpoint is '" : "",
+                info.newest ? info.newest : "",
                 info.newest ? "'; resume with the same command and --resume" : "");
     return s;
 }
 
-/* The shell's exit code for the signal. A worker that stops because another one got the signal returns the same
-   code. */
+/* The shell's exit code for the signal. A worker that stops because another one got the signal
+   returns the same code. */
 static int stopped_code(void)
 {
     return 128 + (signals_caught() ? signals_caught() : SIGTERM);
@@ -510,7 +534,8 @@ static int fail(const struct run *r, copse_status s)
         if (r->monitor)
             copse_monitor_describe(r->monitor, &info);
         fprintf(stderr, "copse: %s; %s%s\n", session_error(),
-                info.newest ? "the last checkpoint is " : "there is no checkpoint", info.newest ? info.newest : "");
+                info.newest ? "the last checkpoint is " : "there is no checkpoint",
+                info.newest ? info.newest : "");
         return EXIT_FAILED;
     }
     if (s == COPSE_ERR_NONFINITE && r->is_training)

@@ -9,8 +9,14 @@
 #include "tools/tool.h"
 
 /* Values of `strategy`; the other choices use the library's enums. */
-enum { STRATEGY_AUTO, STRATEGY_MIRRORED, STRATEGY_ONE_DEVICE, STRATEGY_COLLECTIVE,
-       STRATEGY_PARAMETER_SERVER, STRATEGY_ACCELERATOR };
+enum {
+    STRATEGY_AUTO,
+    STRATEGY_MIRRORED,
+    STRATEGY_ONE_DEVICE,
+    STRATEGY_COLLECTIVE,
+    STRATEGY_PARAMETER_SERVER,
+    STRATEGY_ACCELERATOR
+};
 
 /* Exit code after the loss of other workers; tool.h has the others. */
 enum { EXIT_LOST = 3 };
@@ -18,14 +24,14 @@ enum { EXIT_LOST = 3 };
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *cluster;
-    const char *init;       /* file of weights to start from, or NULL */
+    const char *init; /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
     uint64_t every_steps;
     double every_seconds;
     uint32_t keep;
-    uint32_t patience; /* of an evaluator, in seconds; 0 = default */
-    const char *label, *ignore; /* label: name or position; NULL: the last column, none */
+    uint32_t patience;            /* of an evaluator, in seconds; 0 = default */
+    const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
     struct option_choice tokens; /* of a text */
@@ -34,8 +40,8 @@ struct train_settings {
         precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
-    const char *loss; /* its description; NULL: the model's own */
-    const char *rule; /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
+    const char *loss;     /* its description; NULL: the model's own */
+    const char *rule;     /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
     float average;      /* decay of the averages of the variables that evaluations use; 0: none */
     bool saves_average; /* --save writes the averages */
@@ -45,15 +51,15 @@ struct train_settings {
     bool has_no_cross_check;       /* the first step is not compared with the host */
     uint32_t batch, epochs, classes, worker_deadline; /* worker_deadline in seconds, 0 = default */
     uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
-    uint64_t memory; /* budget of each device, bytes; 0: none */
+    uint64_t memory;      /* budget of each device, bytes; 0: none */
     bool is_default_data; /* `data` is the digits set */
     bool is_one_file, is_resume;
     bool is_json, is_quiet;
     struct session_how how;
-    uint32_t servers; /* under mpirun: the last ranks are parameter servers */
+    uint32_t servers;          /* under mpirun: the last ranks are parameter servers */
     struct option_words words; /* of `copse evaluate`: MODEL DATA */
-    bool is_watching; /* `copse evaluate --watch` */
-    bool is_worker; /* `copse worker`: always part of a job */
+    bool is_watching;          /* `copse evaluate --watch` */
+    bool is_worker;            /* `copse worker`: always part of a job */
 };
 
 /* The values of `tokens`: TEXT_NONE, else 1 + enum copse_tokens. */
@@ -67,11 +73,12 @@ static inline bool settings_are_text(const struct train_settings *s)
 /* Whether an option was given that only applies to a job with parameter servers. */
 static inline bool settings_want_windows(const struct train_settings *s)
 {
-    return s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0 || s->one_sided_bytes > 0;
+    return s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0 ||
+           s->one_sided_bytes > 0;
 }
 
-/* Set the defaults, parse the command line and check everything that needs no data, including the paths of output
-   files; -1 to continue, else the exit code. */
+/* Set the defaults, parse the command line and check everything that needs no data, including the
+   paths of output files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
 /* The digits set, which is the data if none is named. Static. */
@@ -98,7 +105,8 @@ void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer
 
 /* Check the options of texts, and choose the default of --model; an error text, or NULL. */
 const char *text_check(struct train_settings *s);
-/* Decide --context and --stride. A network that predicts the token behind the window alone gets windows at every token. */
+/* Decide --context and --stride. A network that predicts the token behind the window alone gets
+   windows at every token. */
 copse_status text_settle(struct train_settings *s, const char *network);
 /* "bytes", or "bpe:1024". Lifetime: until the next call. */
 const char *text_tokens_name(const struct train_settings *s);
@@ -107,14 +115,15 @@ bool text_take(struct train_settings *s, const char *name, const char *value);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
-/* Apply settings stored in a checkpoint, "--name=value" lines. They are modified and must stay valid. False if one is
-   not a setting of this version. */
+/* Apply settings stored in a checkpoint, "--name=value" lines. They are modified and must stay
+   valid. False if one is not a setting of this version. */
 bool train_settings_take(struct train_settings *s, char *text);
 
 /* ---- the model (model.c) ---- */
 
-/* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints keep, static:
-   mlp:... as it is, else the description on one line. `source` is the text as it was written, until the next call. */
+/* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints
+   keep, static: mlp:... as it is, else the description on one line. `source` is the text as it was
+   written, until the next call. */
 copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
 /* Whether a description is mlp:..., which --dropout is for. */
 bool network_is_mlp(const char *text);
@@ -123,26 +132,28 @@ bool network_is_text(const char *spec);
 
 /* The network and what it is trained for. */
 struct network {
-    copse_type type;                 /* of input "x" */
-    copse_shape shape;               /* of one example of it */
-    float input_offset, input_scale; /* see copse_schema_info; 0 and 1: the network gets "x" as it is */
-    uint32_t outputs;                /* classes, or targets of a regression */
+    copse_type type;   /* of input "x" */
+    copse_shape shape; /* of one example of it */
+    /* see copse_schema_info; 0 and 1: the network gets "x" as it is */
+    float input_offset, input_scale;
+    uint32_t outputs; /* classes, or targets of a regression */
     bool is_regression;
-    double target_scale;             /* unit of "mae" */
-    uint32_t positions;              /* tokens that are predicted for a window; else 1 */
+    double target_scale; /* unit of "mae" */
+    uint32_t positions;  /* tokens that are predicted for a window; else 1 */
     copse_model *model;
 };
 /* Make the model of such a text, which must end with the outputs, for data of this schema. */
-copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const copse_schema *schema,
-                            const char *text, float dropout, uint64_t seed);
+copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx,
+                            const copse_schema *schema, const char *text, float dropout,
+                            uint64_t seed);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 
 /* How good a network is on the held-out part. */
 struct score {
     double loss;
-    double accuracy; /* of a regression the coefficient of determination, R2 */
-    double mae;      /* of a regression: mean absolute error in the unit of the target */
+    double accuracy;    /* of a regression the coefficient of determination, R2 */
+    double mae;         /* of a regression: mean absolute error in the unit of the target */
     double token_bytes; /* of a text: mean size of the tokens that are predicted */
     bool is_regression, is_sequence;
 };
@@ -150,16 +161,22 @@ struct score {
 double score_perplexity(const struct score *s);
 /* The loss in bits for each byte of the text. */
 double score_bits(const struct score *s);
-/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. `examples`: of a text the
-   tokens that were predicted. */
+/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error.
+   `examples`: of a text the tokens that were predicted. */
 void score_print(const struct score *s, size_t examples);
 
 /* The losses of a run, for the curves. */
 struct history {
     bool is_regression;
-    struct { double loss, accuracy; } *steps; /* training, by step; the mean absolute error of a regression */
+    /* training, by step; the mean absolute error of a regression */
+    struct {
+        double loss, accuracy;
+    } *steps;
     size_t step_count, step_room;
-    struct { struct score score; uint64_t step; } *epochs;
+    struct {
+        struct score score;
+        uint64_t step;
+    } *epochs;
     size_t epoch_count, epoch_room;
 };
 bool history_step(struct history *h, double loss, double accuracy);
@@ -174,8 +191,8 @@ struct progress {
     uint64_t samples;
     double seconds;
     double waited; /* of `seconds`: until a batch was there */
-    /* Means over the examples of the epoch that have results, as the steps computed them: while the weights change, and with
-       dropout. `accuracy`: the mean absolute error of a regression. */
+    /* Means over the examples of the epoch that have results, as the steps computed them: while the
+       weights change, and with dropout. `accuracy`: the mean absolute error of a regression. */
     double loss, accuracy;
     double loss_sum, accuracy_sum; /* over these examples */
     uint64_t examples;             /* their number; of a text the tokens that are predicted */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Synchronous workers compare their options. The library compares the options that it knows. Differences in the
-   others (a schedule, a split, which worker saves) would stay undetected, or appear only as a different order of
-   calls. */
+/* Synchronous workers compare their options. The library compares the options that it knows.
+   Differences in the others (a schedule, a split, which worker saves) would stay undetected, or
+   appear only as a different order of calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +53,8 @@ static void name_worker(const struct run *r, uint32_t rank, char *text, size_t r
     const copse_role role = has_chief && rank == 0 ? COPSE_ROLE_CHIEF : COPSE_ROLE_WORKER;
     const uint32_t index = has_chief && rank > 0 ? rank - 1 : rank;
     const char *address = copse_cluster_spec_address(r->job, role, index);
-    snprintf(text, room, "%s %u%s%s%s", copse_role_name(role), index, address ? " (" : "", address ? address : "",
-             address ? ")" : "");
+    snprintf(text, room, "%s %u%s%s%s", copse_role_name(role), index, address ? " (" : "",
+             address ? address : "", address ? ")" : "");
 }
 
 copse_status run_compare(const struct run *r)
@@ -67,7 +67,8 @@ copse_status run_compare(const struct run *r)
     if (!r->cluster || run_is_served(r) || copse_cluster_size(r->cluster) == 1)
         return COPSE_OK;
     COPSE_TRY(run_describe(r, text, sizeof text));
-    for (const char *at = text; *at && lines < LINES_MAX; at += at[strcspn(at, "\n")] ? strcspn(at, "\n") + 1 : 0) {
+    for (const char *at = text; *at && lines < LINES_MAX;
+         at += at[strcspn(at, "\n")] ? strcspn(at, "\n") + 1 : 0) {
         line[lines] = at;
         mine[lines++] = digest(at, strcspn(at, "\n"));
     }
@@ -76,11 +77,11 @@ copse_status run_compare(const struct run *r)
         for (uint32_t v = 1; v < copse_cluster_size(r->cluster); v++)
             if (all[v * lines + i] != all[i]) {
                 name_worker(r, v, who, sizeof who);
-                return session_set_error(COPSE_ERR_ARGUMENT,
-                                         "%s has another %.*s than the first worker (here it is '%.*s'): give all "
-                                         "tasks of a job the same options",
-                                         who, (int)strcspn(line[i], "="), line[i], (int)strcspn(line[i], "\n"),
-                                         line[i]);
+                return session_set_error(
+                    COPSE_ERR_ARGUMENT,
+                    "%s has another %.*s than the first worker (here it is '%.*s'): give all "
+                    "tasks of a job the same options",
+                    who, (int)strcspn(line[i], "="), line[i], (int)strcspn(line[i], "\n"), line[i]);
             }
     return COPSE_OK;
 }

@@ -13,7 +13,8 @@
 #define CLASSES_SHOWN 5
 
 /* `source`: filled in, for the result. */
-static struct copse_dataset_params params_of(const struct train_settings *s, struct copse_source_params *source)
+static struct copse_dataset_params params_of(const struct train_settings *s,
+                                             struct copse_source_params *source)
 {
     *source = (struct copse_source_params){ .resize = s->resize };
     const bool is_position = s->label && s->label[strspn(s->label, "0123456789")] == '\0';
@@ -47,7 +48,10 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
         has_mean |= c.mean != 0.0;
     }
     printf("         columns: %u of numbers%s", numbers,
-           numbers == 0 ? "" : has_mean ? ", each with mean 0 and deviation 1" : is_scaled ? ", divided by the largest" : "");
+           numbers == 0 ? ""
+           : has_mean   ? ", each with mean 0 and deviation 1"
+           : is_scaled  ? ", divided by the largest"
+                        : "");
     if (categories > 0)
         printf("; %u of text, with %u categories", categories, values);
     if (ignored > 0)
@@ -66,14 +70,19 @@ static void show_pictures(const struct train_settings *s, const struct copse_sch
     printf("\n");
 }
 
-static void show_task(const struct train_settings *s, const copse_schema *schema, const struct copse_schema_info *info)
+static void show_task(const struct train_settings *s, const copse_schema *schema,
+                      const struct copse_schema_info *info)
 {
-    const char *how = info->kind == COPSE_DATA_PICTURES ? ", by folder" : s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
+    const char *how = info->kind == COPSE_DATA_PICTURES ? ", by folder"
+                      : s->task.at->value == COPSE_TASK_AUTO
+                          ? ", found from the labels (--task sets it)"
+                          : "";
     const char *name;
     double mean, scale;
     if (info->task != COPSE_TASK_REGRESSION) {
         printf("         task: classification%s; classes", how);
-        for (uint32_t i = 0; i < info->outputs && i < CLASSES_SHOWN && copse_schema_class(schema, i); i++)
+        for (uint32_t i = 0;
+             i < info->outputs && i < CLASSES_SHOWN && copse_schema_class(schema, i); i++)
             printf("%s %s", i > 0 ? "," : "", session_shown(copse_schema_class(schema, i)));
         printf("%s\n", info->outputs > CLASSES_SHOWN ? ", ..." : "");
         return;
@@ -103,8 +112,9 @@ static void show(const struct run *r, const copse_schema *schema)
         return;
     }
     printf("data     %s: %zu examples of %zu numbers, %u %s%s\n",
-           s->is_default_data ? "hand-written digits" : s->data, all.rows, all.row_size, info.outputs,
-           info.task != COPSE_TASK_REGRESSION ? "classes" : "target", info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
+           s->is_default_data ? "hand-written digits" : s->data, all.rows, all.row_size,
+           info.outputs, info.task != COPSE_TASK_REGRESSION ? "classes" : "target",
+           info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
     if (info.kind == COPSE_DATA_TABLE)
         show_columns(schema, &info);
     const bool has_files = copse_dataset_file(r->all, 0) != NULL;
@@ -112,13 +122,14 @@ static void show(const struct run *r, const copse_schema *schema)
         show_pictures(s, &info);
     if (info.kind == COPSE_DATA_TABLE || has_files || info.task == COPSE_TASK_REGRESSION)
         show_task(s, schema, &info);
-    printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows, test.rows,
-           (unsigned long long)s->seed);
+    printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows,
+           test.rows, (unsigned long long)s->seed);
 }
 
 /* ---- the data ---- */
 
-/* The squared differences of held-out targets from their mean, over all targets: what R2 compares with. */
+/* The squared differences of held-out targets from their mean, over all targets: what R2 compares
+   with. */
 static copse_status measure_spread(struct run *r, uint32_t targets)
 {
     struct copse_dataset_info test;
@@ -153,7 +164,8 @@ static copse_status sum_labels(struct run *r)
     for (uint32_t i = 0; i < y.shape.rank; i++)
         words *= y.shape.dims[i];
     uint32_t *labels = malloc(ROWS * words * sizeof *labels);
-    copse_status s = labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
+    copse_status s =
+        labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
     r->label_sum = 2166136261u;
     for (size_t at = 0, n; s == COPSE_OK && at < info.rows; at += n) {
         n = info.rows - at < ROWS ? info.rows - at : ROWS;
@@ -184,12 +196,15 @@ static copse_status take_schema(struct run *r, const copse_schema *schema)
     r->test.is_regression = r->progress.is_regression = r->history.is_regression = m->is_regression;
     r->test.is_sequence = info.task == COPSE_TASK_SEQUENCE;
     if (r->test.is_sequence && info.outputs < 2)
-        return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all characters are \"%s\", so there is nothing to learn",
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s': all characters are \"%s\", so there is nothing to learn",
                                  r->settings.data, copse_schema_class(schema, 0));
     if (!m->is_regression && info.outputs < 2)
-        return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
-                                 "right column (--label)?", r->settings.data,
-                                 info.outputs == 1 ? copse_schema_class(schema, 0) : "");
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
+            "right column (--label)?",
+            r->settings.data, info.outputs == 1 ? copse_schema_class(schema, 0) : "");
     if (!m->is_regression)
         return COPSE_OK;
     if (info.outputs == 1)
@@ -207,12 +222,13 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(text_open(r, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 copse_dataset_file(r->all, 0)
-                                     ? "'%s': the pictures have no classes: give a folder with one sub-folder per class"
-                                     : "'%s' has no labels: name their file with --labels, or give a CSV "
-                                       "with a label column or a folder with an IDX pair",
-                                 s->data);
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            copse_dataset_file(r->all, 0)
+                ? "'%s': the pictures have no classes: give a folder with one sub-folder per class"
+                : "'%s' has no labels: name their file with --labels, or give a CSV "
+                  "with a label column or a folder with an IDX pair",
+            s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
                                   &r->train, &r->held_out));
     copse_dataset_describe(r->train, &train);
@@ -220,17 +236,21 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &described));
     train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE);
     if (r->is_evaluator && s->batch > train.rows)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
-                                 "--data of the run", s->data, train.rows, s->batch);
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "'%s' has %zu examples for training, and the run has batches of %u: give the "
+            "--data of the run",
+            s->data, train.rows, s->batch);
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
     COPSE_TRY(sum_labels(r));
     if (is_talking(r))
         show(r, copse_dataset_schema(r->all));
-    const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000, .no_shuffle = true };
+    const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000,
+                                               .no_shuffle = true };
     COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
-    return copse_batches_create(r->train,
-                                &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
-                                &r->batches);
+    return copse_batches_create(
+        r->train,
+        &(struct copse_batches_params){
+            .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
+        &r->batches);
 }

@@ -1,39 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a run that is complete has learned nothing because it diverged, and the lines for losses that are not finite. */
+/* Whether a run that is complete has learned nothing because it diverged, and the lines for losses
+   that are not finite. */
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "tools/train/train_run.h"
 
-/* How much larger than without training a loss may be. The training loss of a network that overfits is small, its held-out loss
-   is not. Errors of a regression are squared. */
+/* How much larger than without training a loss may be. The training loss of a network that overfits
+   is small, its held-out loss is not. Errors of a regression are squared. */
 enum { TRAIN_FACTOR = 10, HELD_OUT_FACTOR = 100, REGRESSION_FACTOR = 1000 };
 #define BELOW_ZERO (-1e-3) /* rounding alone gives less */
 
-/* The loss of a constant prediction: of equal probabilities, or of the mean of the held-out targets. */
+/* The loss of a constant prediction: of equal probabilities, or of the mean of the held-out
+   targets. */
 static double constant_loss(const struct run *r)
 {
     struct copse_dataset_info held;
     copse_dataset_describe(r->held_out, &held);
-    return r->model.is_regression ? r->spread / (double)held.rows / r->model.outputs : log(r->model.outputs);
+    return r->model.is_regression ? r->spread / (double)held.rows / r->model.outputs
+                                  : log(r->model.outputs);
 }
 
 bool run_has_diverged(const struct run *r)
 {
     const struct history *h = &r->history;
-    const bool is_complete = r->epoch == r->settings.epochs && h->step_count > 0 && h->epoch_count > 0;
+    const bool is_complete =
+        r->epoch == r->settings.epochs && h->step_count > 0 && h->epoch_count > 0;
     if (!is_complete || run_is_apart(r)) /* such a worker does not evaluate */
         return false;
-    const double base = fmax(constant_loss(r), h->steps[0].loss), train = r->progress.loss, held = r->test.loss;
+    const double base = fmax(constant_loss(r), h->steps[0].loss), train = r->progress.loss,
+                 held = r->test.loss;
     return train > base * (r->model.is_regression ? REGRESSION_FACTOR : TRAIN_FACTOR) ||
-           held > base * (r->model.is_regression ? REGRESSION_FACTOR : HELD_OUT_FACTOR) || train < BELOW_ZERO || held < BELOW_ZERO;
+           held > base * (r->model.is_regression ? REGRESSION_FACTOR : HELD_OUT_FACTOR) ||
+           train < BELOW_ZERO || held < BELOW_ZERO;
 }
 
 /* What is left of --save. */
 static void print_saved(const struct run *r, const char *path)
 {
-    fprintf(stderr, access(path, F_OK) == 0 ? "; '%s' is unchanged" : "; '%s' was not written", path);
+    fprintf(stderr, access(path, F_OK) == 0 ? "; '%s' is unchanged" : "; '%s' was not written",
+            path);
     fprintf(stderr, ", '%s' has the parameters", run_save_path(r));
 }
 
@@ -43,11 +50,17 @@ void run_show_diverged(const struct run *r)
     if (is_silent(r))
         return;
     if (train < BELOW_ZERO || held < BELOW_ZERO)
-        fprintf(stderr, "copse train: a loss is below zero, which is impossible: training %.5g, held-out %.5g; check the devices "
-                        "with `copse conformance`", train, held);
+        fprintf(stderr,
+                "copse train: a loss is below zero, which is impossible: training %.5g, held-out "
+                "%.5g; check the devices "
+                "with `copse conformance`",
+                train, held);
     else
-        fprintf(stderr, "copse train: training diverged: the training loss of the last epoch is %.5g, of the first step %.5g; "
-                        "lower --lr (it is %g)", train, r->history.steps[0].loss, (double)r->settings.lr);
+        fprintf(stderr,
+                "copse train: training diverged: the training loss of the last epoch is %.5g, of "
+                "the first step %.5g; "
+                "lower --lr (it is %g)",
+                train, r->history.steps[0].loss, (double)r->settings.lr);
     if (r->settings.save)
         print_saved(r, r->settings.save);
     fprintf(stderr, "\n");
@@ -55,13 +68,15 @@ void run_show_diverged(const struct run *r)
 
 int run_fail_nonfinite(const struct run *r)
 {
-    fprintf(stderr, "copse train: %s in epoch %u; training stopped: ", session_error(), r->progress.epoch);
+    fprintf(stderr, "copse train: %s in epoch %u; training stopped: ", session_error(),
+            r->progress.epoch);
     if (r->history.step_count > 0)
         fprintf(stderr, "lower --lr (it is %g)", (double)r->settings.lr);
     else
         fprintf(stderr, "no update was made: look at the data, --init and --loss");
     if (r->saved_epoch > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r), r->saved_epoch);
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r),
+                r->saved_epoch);
     else if (r->settings.save)
         fprintf(stderr, "; '%s' was not written", r->settings.save);
     struct copse_monitor_info info = { 0 };

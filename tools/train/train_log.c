@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The event file of --logdir: losses of steps, scores of epochs, the distribution of each variable, filters as pictures. */
+/* The event file of --logdir: losses of steps, scores of epochs, the distribution of each variable,
+   filters as pictures. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ copse_status run_log_open(struct run *r)
 {
     if (!r->settings.logdir || is_silent(r) || r->log)
         return COPSE_OK;
-    r->logged_steps = r->history.step_count; /* earlier ones are in the files of the process that did them */
+    /* earlier ones are in the files of the process that did them */
+    r->logged_steps = r->history.step_count;
     return copse_event_file_create(r->ctx, r->settings.logdir, &r->log);
 }
 
@@ -47,27 +49,33 @@ static copse_status log_score(const struct run *r, uint64_t step)
 {
     const struct score *s = &r->test;
     COPSE_TRY(copse_event_file_scalar(r->log, "loss/held out", step, s->loss));
-    COPSE_TRY(copse_event_file_scalar(r->log, s->is_regression ? "R2/held out" : "accuracy/held out", step, s->accuracy));
+    COPSE_TRY(copse_event_file_scalar(
+        r->log, s->is_regression ? "R2/held out" : "accuracy/held out", step, s->accuracy));
     if (s->is_regression)
         COPSE_TRY(copse_event_file_scalar(r->log, "mean absolute error/held out", step, s->mae));
     if (s->is_sequence)
-        COPSE_TRY(copse_event_file_scalar(r->log, "perplexity/held out", step, score_perplexity(s)));
+        COPSE_TRY(
+            copse_event_file_scalar(r->log, "perplexity/held out", step, score_perplexity(s)));
     if (s->is_sequence)
         COPSE_TRY(copse_event_file_scalar(r->log, "bits per byte/held out", step, score_bits(s)));
     return r->progress.seconds > 0
-               ? copse_event_file_scalar(r->log, "samples per second", step, (double)r->progress.samples / r->progress.seconds)
+               ? copse_event_file_scalar(r->log, "samples per second", step,
+                                         (double)r->progress.samples / r->progress.seconds)
                : COPSE_OK;
 }
 
 /* ---- variables ---- */
 
-/* Filters of a convolution, [height, width, channels, count], side by side with a line of grey around each: 128 is 0, and the
-   largest magnitude of a filter is 1 or 255. */
-static copse_status log_filters(const struct run *r, const char *tag, uint64_t step, const float *values, const copse_shape *of)
+/* Filters of a convolution, [height, width, channels, count], side by side with a line of grey
+   around each: 128 is 0, and the largest magnitude of a filter is 1 or 255. */
+static copse_status log_filters(const struct run *r, const char *tag, uint64_t step,
+                                const float *values, const copse_shape *of)
 {
     const uint32_t h = of->dims[0], w = of->dims[1], channels = of->dims[2], all = of->dims[3];
-    const uint32_t count = all < FILTERS_SHOWN ? all : FILTERS_SHOWN, columns = (uint32_t)ceil(sqrt(count));
-    const uint32_t lines = (count + columns - 1) / columns, width = columns * (w + 1) + 1, height = lines * (h + 1) + 1;
+    const uint32_t count = all < FILTERS_SHOWN ? all : FILTERS_SHOWN,
+                   columns = (uint32_t)ceil(sqrt(count));
+    const uint32_t lines = (count + columns - 1) / columns, width = columns * (w + 1) + 1,
+                   height = lines * (h + 1) + 1;
     uint8_t *pixels = malloc((size_t)width * height * channels);
     if (!pixels)
         return no_memory();
@@ -80,10 +88,12 @@ static copse_status log_filters(const struct run *r, const char *tag, uint64_t s
         for (size_t i = 0; i < (size_t)h * w * channels && largest > 0 && isfinite(largest); i++) {
             const size_t y = top + i / (w * channels), x = left * channels + i % (w * channels);
             const float value = values[i * all + f] / largest;
-            pixels[y * width * channels + x] = isnan(value) ? 128 : (uint8_t)lrintf(128 + 127 * value);
+            pixels[y * width * channels + x] =
+                isnan(value) ? 128 : (uint8_t)lrintf(128 + 127 * value);
         }
     }
-    const copse_status s = copse_event_file_picture(r->log, tag, step, pixels, height, width, channels);
+    const copse_status s =
+        copse_event_file_picture(r->log, tag, step, pixels, height, width, channels);
     free(pixels);
     return s;
 }
@@ -96,7 +106,8 @@ static size_t elements(const copse_shape *shape)
     return n;
 }
 
-static copse_status log_variable(const struct run *r, copse_variable *v, uint64_t step, float *values)
+static copse_status log_variable(const struct run *r, copse_variable *v, uint64_t step,
+                                 float *values)
 {
     const copse_shape shape = copse_variable_shape(v);
     const char *name = copse_variable_name(v);

@@ -30,19 +30,23 @@ void train_optimizer_settle(struct train_settings *s, const float *rate)
     const struct copse_optimizer_rule *rule = copse_optimizer_rule_at((size_t)kind);
     if (s->momentum == UNSET_MOMENTUM)
         s->momentum = kind == COPSE_RMSPROP ? 0.0f : 0.9f;
-    s->lr = rate                                                                            ? *rate
-            : kind == COPSE_ADAM || kind == COPSE_ADAMW || kind == COPSE_ADAM8              ? 0.002f
-            : kind == COPSE_SGD || kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV ? 0.05f
-                                                                                            : rule->learning_rate;
+    s->lr = rate                                                               ? *rate
+            : kind == COPSE_ADAM || kind == COPSE_ADAMW || kind == COPSE_ADAM8 ? 0.002f
+            : kind == COPSE_SGD || kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV
+                ? 0.05f
+                : rule->learning_rate;
 }
 
 static const struct {
     const char *name;
     size_t at; /* in the parameters */
 } numbers[] = {
-#define NUMBER(name) { #name, offsetof(struct copse_optimizer_params, name) }
-    NUMBER(beta1), NUMBER(beta2), NUMBER(epsilon), NUMBER(initial), NUMBER(l1), NUMBER(l2), NUMBER(momentum_decay),
-    NUMBER(trust), NUMBER(average), NUMBER(loss_scale),
+#define NUMBER(name)                                         \
+    {                                                        \
+#        name, offsetof(struct copse_optimizer_params, name) \
+    }
+    NUMBER(beta1), NUMBER(beta2),          NUMBER(epsilon), NUMBER(initial), NUMBER(l1),
+    NUMBER(l2),    NUMBER(momentum_decay), NUMBER(trust),   NUMBER(average), NUMBER(loss_scale),
 };
 
 /* "beta2" and a number; false if there is no such setting. */
@@ -68,7 +72,8 @@ static bool take_all(const char *at, struct copse_optimizer_params *p)
         if (at[length] != '=')
             return false;
         const float value = strtof(at + length + 1, &end);
-        if (end == at + length + 1 || (*end != ',' && *end != '\0') || !isfinite(value) || !take(at, length, value, p))
+        if (end == at + length + 1 || (*end != ',' && *end != '\0') || !isfinite(value) ||
+            !take(at, length, value, p))
             return false;
         at = end + (*end == ',');
     }
@@ -84,12 +89,13 @@ const char *train_optimizer_check(const struct train_settings *s)
         return "--save-average belongs to --average and --save";
     if (s->loss && copse_model_check_loss(s->loss) != COPSE_OK)
         return session_error();
-    if ((s->groups && copse_parameter_groups_check(s->groups) != COPSE_OK) || copse_schedule_check(s->schedule) != COPSE_OK)
+    if ((s->groups && copse_parameter_groups_check(s->groups) != COPSE_OK) ||
+        copse_schedule_check(s->schedule) != COPSE_OK)
         return session_error();
-    return s->rule && !take_all(s->rule, &p)
-               ? "--optimizer-settings: write NAME=NUMBER,...; the names are beta1, beta2, epsilon, initial, l1, l2, "
-                 "momentum_decay, trust, average and centred"
-               : NULL;
+    return s->rule && !take_all(s->rule, &p) ? "--optimizer-settings: write NAME=NUMBER,...; the "
+                                               "names are beta1, beta2, epsilon, initial, l1, l2, "
+                                               "momentum_decay, trust, average and centred"
+                                             : NULL;
 }
 
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p)

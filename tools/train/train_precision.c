@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What --precision costs on each device: kernels that do not read 16 bits get operands that were converted and widened again. */
+/* What --precision costs on each device: kernels that do not read 16 bits get operands that were
+   converted and widened again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,16 +29,19 @@ static bool is_forced(const char *kernels, copse_type type)
     return reads(variant, type);
 }
 
-/* Whether such a variant was measured as the fastest for some size. bf16 has no sizes of its own. */
+/* Whether such a variant was measured as the fastest for some size. bf16 has no sizes of its
+   own. */
 static bool is_measured(const struct copse_tuning_entry *list, size_t count, copse_type type)
 {
     for (size_t i = 0; type == COPSE_F16 && i < count; i++) {
         const struct copse_tuning_entry *e = &list[i];
         bool is_fastest = false; /* there is another one to compare with */
-        if (strcmp(e->family, "matmul") != 0 || !ends_with(e->size_class, "_f16") || !reads(e->variant, type))
+        if (strcmp(e->family, "matmul") != 0 || !ends_with(e->size_class, "_f16") ||
+            !reads(e->variant, type))
             continue;
         for (size_t k = 0; k < count; k++) {
-            if (k == i || strcmp(list[k].family, "matmul") != 0 || strcmp(list[k].size_class, e->size_class) != 0)
+            if (k == i || strcmp(list[k].family, "matmul") != 0 ||
+                strcmp(list[k].size_class, e->size_class) != 0)
                 continue;
             is_fastest = list[k].rate <= e->rate || reads(list[k].variant, type);
             if (!is_fastest)
@@ -52,7 +56,8 @@ static bool is_measured(const struct copse_tuning_entry *list, size_t count, cop
 static bool was_shown(const struct run *r, uint32_t replica)
 {
     for (uint32_t i = 0; i < replica; i++)
-        if (strcmp(copse_strategy_device(r->strategy, i)->id, copse_strategy_device(r->strategy, replica)->id) == 0)
+        if (strcmp(copse_strategy_device(r->strategy, i)->id,
+                   copse_strategy_device(r->strategy, replica)->id) == 0)
             return true;
     return false;
 }
@@ -70,9 +75,11 @@ copse_status run_show_precision(const struct run *r)
             continue;
         COPSE_TRY(copse_device_tuning(r->ctx, id, &list, &count));
         if (!is_measured(list, count, type))
-            printf("         %s on %s: no chosen kernel reads 16 bits, so products widen their operands again: slower than f32; %s\n",
+            printf("         %s on %s: no chosen kernel reads 16 bits, so products widen their "
+                   "operands again: slower than f32; %s\n",
                    r->settings.precision.at->name, id,
-                   type == COPSE_F16 ? "on a GPU `copse tune` may find one" : "--kernel matmul=half forces one");
+                   type == COPSE_F16 ? "on a GPU `copse tune` may find one"
+                                     : "--kernel matmul=half forces one");
     }
     return COPSE_OK;
 }

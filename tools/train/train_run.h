@@ -18,7 +18,7 @@ struct run {
     copse_context *ctx;
     copse_dataset *all, *train, *held_out;
     copse_batches *batches;
-    copse_batches *held; /* the held-out part */
+    copse_batches *held;     /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
     copse_strategy *strategy;
@@ -30,21 +30,22 @@ struct run {
     copse_event_file *log; /* of --logdir, or NULL */
     size_t logged_steps;   /* of `history`: in `log`, or in earlier files */
     struct progress progress;
-    uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
-    struct score test; /* on the held-out part */
-    uint32_t label_sum; /* identifies the data */
-    double spread;     /* sum of squared differences of held-out targets from their mean */
-    double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
-    uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
+    uint32_t epoch;          /* current epoch, from 0; settings.epochs: all are complete */
+    struct score test;       /* on the held-out part */
+    uint32_t label_sum;      /* identifies the data */
+    double spread;           /* sum of squared differences of held-out targets from their mean */
+    double clock, drawn;     /* when progress.seconds was updated, when the bar was drawn */
+    uint32_t saved_epoch;    /* by --save; counts from 1; 0: nothing was saved */
     char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
-    bool is_training;   /* steps are made */
-    bool has_write_error; /* the file of --save: the disk failed */
-    char unsaved[700], unwritten[700]; /* why FILE of --save, or the last checkpoint, was not written; "": it was */
+    bool is_training;                     /* steps are made */
+    bool has_write_error;                 /* the file of --save: the disk failed */
+    /* why FILE of --save, or the last checkpoint, was not written; "": it was */
+    char unsaved[700], unwritten[700];
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
-    bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
-                           writes */
+    /* the first remaining worker after the loss of the previous chief: it now prints and writes */
+    bool is_successor;
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
 
@@ -73,12 +74,13 @@ copse_status text_open(const struct run *r, struct copse_dataset_params *p, cops
 copse_status text_measure(struct run *r);
 /* Print how a text is used. */
 void text_show(const struct run *r, const copse_schema *schema);
-/* Open data and devices and create the trainer from the settings; and release everything of a run. */
+/* Open data and devices and create the trainer from the settings; and release everything of a
+   run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);
 
-/* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer drops results that
-   were not taken. */
+/* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer
+   drops results that were not taken. */
 copse_status run_results(struct run *r, uint64_t most);
 
 /* Set the variables from the file of --init, and print which (init.c). */
@@ -103,12 +105,14 @@ copse_status run_add_result(struct run *r, double loss, double accuracy);
 
 /* ---- the file of --save (train_save.c) ---- */
 
-/* FILE once all epochs are complete and the run has not diverged, else FILE.partial. Lifetime: until the next call. */
+/* FILE once all epochs are complete and the run has not diverged, else FILE.partial. Lifetime:
+   until the next call. */
 const char *run_save_path(const struct run *r);
-/* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
-   call it; the chief writes. */
+/* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial.
+   All synchronous workers call it; the chief writes. */
 copse_status run_save_parameters(struct run *r);
-/* The same; a process that no other works with in step goes on if the disk fails, and says so: after the last epoch in `unsaved`. */
+/* The same; a process that no other works with in step goes on if the disk fails, and says so:
+   after the last epoch in `unsaved`. */
 copse_status run_save_epoch(struct run *r);
 /* Print what could not be written, and where the state is. */
 void run_show_unwritten(const struct run *r);
@@ -119,8 +123,8 @@ copse_status run_save_stopped(struct run *r);
 
 /* ---- runs that diverge (train_diverged.c) ---- */
 
-/* Whether all epochs are complete, and a loss is far above the loss without training, or below zero. Such a run writes no
-   FILE of --save, only FILE.partial. */
+/* Whether all epochs are complete, and a loss is far above the loss without training, or below
+   zero. Such a run writes no FILE of --save, only FILE.partial. */
 bool run_has_diverged(const struct run *r);
 /* Print it in one line, with what to do. */
 void run_show_diverged(const struct run *r);
@@ -139,25 +143,27 @@ copse_status run_log_close(struct run *r);
 
 /* The score on the held-out examples, into `test`. */
 copse_status run_evaluate(struct run *r);
-/* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one. COPSE_ERR_TIMEOUT if
-   none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */
+/* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one.
+   COPSE_ERR_TIMEOUT if none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */
 copse_status run_evaluator(struct run *r);
 /* Print one line with the reason for the end, and return the exit code. */
 int evaluation_fail(const struct run *r, copse_status s);
 
 /* ---- workers in step (train_across.c) ---- */
 
-/* COPSE_ERR_ARGUMENT on all workers if the options of one differ. All workers call it; otherwise it does nothing. */
+/* COPSE_ERR_ARGUMENT on all workers if the options of one differ. All workers call it; otherwise it
+   does nothing. */
 copse_status run_compare(const struct run *r);
 
 /* ---- parameter servers (train_server.c) ---- */
 
-/* Whether servers hold the variables of this process or of the job; whether the job has servers; whether this process
-   is one. */
+/* Whether servers hold the variables of this process or of the job; whether the job has servers;
+   whether this process is one. */
 bool run_is_served(const struct run *r);
 bool run_has_servers(const struct run *r);
 bool run_is_server(const struct run *r);
-/* A worker other than the chief, in a job with servers: no other task waits for its evaluations and saves. */
+/* A worker other than the chief, in a job with servers: no other task waits for its evaluations and
+   saves. */
 bool run_is_apart(const struct run *r);
 /* The effect of --servers on the job description. */
 copse_status run_set_servers(struct run *r);
@@ -167,7 +173,8 @@ void run_show_access(const struct run *r);
 copse_status run_serve(struct run *r);
 /* The next batch of this worker. */
 copse_status run_next(struct run *r, struct copse_host_batch *out);
-/* Examples of a step of this worker, counted from 0 in its epoch. The last batch of an epoch may be smaller. */
+/* Examples of a step of this worker, counted from 0 in its epoch. The last batch of an epoch may be
+   smaller. */
 size_t run_examples(const struct run *r, uint64_t step);
 /* Steps of this worker in the whole run, and updates of all workers. */
 uint64_t run_steps(const struct run *r);
@@ -181,7 +188,8 @@ copse_status run_restore(void *user, const char *path);
 /* Write the model to a file, with the history. */
 copse_status run_save_model(struct run *r, const char *path);
 /* Restore the trainer from the file, which must be of a run with these settings. */
-copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file);
+copse_status run_take(struct run *r, const char *path, struct copse_position *at,
+                      copse_checkpoint **file);
 /* The metadata under a key, or NULL. Lifetime: that of the file. */
 const char *run_find(const copse_checkpoint *file, const char *key);
 /* The settings stored in a checkpoint, "--name=value" lines, in `text`. */

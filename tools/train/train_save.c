@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The file of --save. It is replaced only by the parameters of a complete run. Until then they are in FILE.partial,
-   which a complete run removes. */
+/* The file of --save. It is replaced only by the parameters of a complete run. Until then they are
+   in FILE.partial, which a complete run removes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,11 +83,13 @@ void run_show_unwritten(const struct run *r)
     if (is_silent(r))
         return;
     if (r->unwritten[0])
-        fprintf(stderr, "copse train: the last checkpoint was not written: %s; the newest is %s\n", r->unwritten,
-                info.newest ? info.newest : "missing");
+        fprintf(stderr, "copse train: the last checkpoint was not written: %s; the newest is %s\n",
+                r->unwritten, info.newest ? info.newest : "missing");
     if (r->unsaved[0] && r->saved_epoch > 0)
-        fprintf(stderr, "copse train: '%s' was not written: %s; '%s.partial' has the parameters of epoch %u\n", r->settings.save,
-                r->unsaved, r->settings.save, r->saved_epoch);
+        fprintf(
+            stderr,
+            "copse train: '%s' was not written: %s; '%s.partial' has the parameters of epoch %u\n",
+            r->settings.save, r->unsaved, r->settings.save, r->saved_epoch);
     else if (r->unsaved[0])
         fprintf(stderr, "copse train: '%s' was not written: %s\n", r->settings.save, r->unsaved);
 }
@@ -103,7 +105,8 @@ copse_status run_save_stopped(struct run *r)
         return COPSE_OK;
     }
     COPSE_TRY(run_save_parameters(r));
-    snprintf(r->stopped_text, sizeof r->stopped_text, "; '%.1000s.partial' has its parameters, '%.1000s' %s", path, path,
+    snprintf(r->stopped_text, sizeof r->stopped_text,
+             "; '%.1000s.partial' has its parameters, '%.1000s' %s", path, path,
              is_there ? "is unchanged" : "was not written");
     return is_json(r) ? event_partial(run_save_path(r), copse_trainer_steps(r->trainer)) : COPSE_OK;
 }

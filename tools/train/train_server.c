@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `copse train` and `copse worker` with parameter servers: which tasks serve, and which worker takes which batch. */
+/* `copse train` and `copse worker` with parameter servers: which tasks serve, and which worker
+   takes which batch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +31,9 @@ bool run_is_apart(const struct run *r)
 
 copse_status run_set_servers(struct run *r)
 {
-    return r->job && r->settings.servers > 0 ? copse_cluster_spec_set_servers(r->job, r->settings.servers)
-                                   : COPSE_OK;
+    return r->job && r->settings.servers > 0
+               ? copse_cluster_spec_set_servers(r->job, r->settings.servers)
+               : COPSE_OK;
 }
 
 void run_show_access(const struct run *r)
@@ -56,7 +58,8 @@ copse_status run_serve(struct run *r)
     if (r->settings.is_json)
         return event_served(copse_cluster_spec_index(r->job), ids[0], &did, how.pushes);
     printf("parameter server %u on %s: %u variables, %llu updates; all workers are done",
-           copse_cluster_spec_index(r->job), ids[0], did.variables, (unsigned long long)did.updates);
+           copse_cluster_spec_index(r->job), ids[0], did.variables,
+           (unsigned long long)did.updates);
     if (did.lost > 0)
         printf(", %u of them lost", did.lost);
     if (how.pushes > 0)

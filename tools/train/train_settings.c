@@ -29,7 +29,10 @@ static const struct option_name reductions[] = {
     { NULL, 0 },
 };
 static const struct option_name precisions[] = {
-    { "f32", COPSE_F32 }, { "f16", COPSE_F16 }, { "bf16", COPSE_BF16 }, { NULL, 0 },
+    { "f32", COPSE_F32 },
+    { "f16", COPSE_F16 },
+    { "bf16", COPSE_BF16 },
+    { NULL, 0 },
 };
 static const struct option_name transfers[] = {
     { "auto", COPSE_TRANSFER_AUTO },
@@ -95,19 +98,22 @@ static const struct option_name headers[] = {
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
 enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
-/* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has larger batches. */
+/* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has
+   larger batches. */
 enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
-#define TOKENS ((struct option_choice){ .names = text_tokens, .at = text_tokens, .numbered = "bpe" })
+#define TOKENS \
+    ((struct option_choice){ .names = text_tokens, .at = text_tokens, .numbered = "bpe" })
 
 /* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
 const char *settings_default_data(void)
 {
     static char room[4096 + sizeof COPSE_DIGITS_BESIDE];
-    return installed_place(room, sizeof room, COPSE_DIGITS_BESIDE, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED);
+    return installed_place(room, sizeof room, COPSE_DIGITS_BESIDE, COPSE_DIGITS_SOURCE,
+                           COPSE_DIGITS_INSTALLED);
 }
 
 /* Check that output files can be written, and that none is an input file or another output file. */
@@ -135,12 +141,15 @@ static int check_files(const struct train_settings *s)
             return EXIT_BAD_INPUT;
         }
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-            const bool is_read = files[k].path && !files[k].is_written, is_first = files[k].path && k < i;
-            const char *is = is_read    ? output_overwrites(files[i].path, files[k].path)
-                             : is_first && output_is_same(files[i].path, files[k].path) ? "is the file of"
-                                                                                        : NULL;
+            const bool is_read = files[k].path && !files[k].is_written,
+                       is_first = files[k].path && k < i;
+            const char *is = is_read ? output_overwrites(files[i].path, files[k].path)
+                             : is_first && output_is_same(files[i].path, files[k].path)
+                                 ? "is the file of"
+                                 : NULL;
             if (is) {
-                fprintf(stderr, "copse train: --%s: '%s' %s --%s\n", files[i].option, files[i].path, is, files[k].option);
+                fprintf(stderr, "copse train: --%s: '%s' %s --%s\n", files[i].option, files[i].path,
+                        is, files[k].option);
                 return EXIT_BAD_INPUT;
             }
         }
@@ -176,7 +185,8 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
     if (!s->checkpoint && (s->is_resume || s->keep || every))
         return "--resume, --keep and --checkpoint-every need --checkpoint PATH";
     if (!s->checkpoint && s->patience > 0)
-        return "--patience belongs to a job with an evaluator, which waits for checkpoints: it needs --checkpoint PATH";
+        return "--patience belongs to a job with an evaluator, which waits for checkpoints: it "
+               "needs --checkpoint PATH";
     if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
         return "--on-loss continue resumes from a checkpoint: it needs --checkpoint PATH";
     if (s->checkpoint && !*s->checkpoint)
@@ -200,21 +210,26 @@ static const char *check_strategy(struct train_settings *s)
     if ((s->steps_per_run != UNSET || s->cores != UNSET) && strategy != STRATEGY_ACCELERATOR)
         return "--steps-per-run and --cores belong to --strategy accelerator";
     if (is_alone && (s->is_worker || s->cluster || s->servers > 0))
-        return s->is_worker ? "--strategy one_device, mirrored and accelerator are for one process, not for "
-                              "a job of several workers: leave --strategy out"
-               : s->cluster ? "--cluster: --strategy one_device, mirrored and accelerator are for one process; "
+        return s->is_worker
+                   ? "--strategy one_device, mirrored and accelerator are for one process, not for "
+                     "a job of several workers: leave --strategy out"
+               : s->cluster ? "--cluster: --strategy one_device, mirrored and accelerator are for "
+                              "one process; "
                               "leave one of the two out"
                             : "--servers: belongs to --strategy parameter_server";
     if (settings_want_windows(s) && (is_alone || strategy == STRATEGY_COLLECTIVE))
-        return "--one-sided on, --one-sided-bytes and --window-bytes: belong to --strategy parameter_server";
+        return "--one-sided on, --one-sided-bytes and --window-bytes: belong to --strategy "
+               "parameter_server";
     if (s->one_sided_bytes > 0 && s->one_sided.at->value != COPSE_ONE_SIDED_AUTO)
-        return "--one-sided-bytes: belongs to --one-sided auto, which chooses by it; leave one of the two out";
+        return "--one-sided-bytes: belongs to --one-sided auto, which chooses by it; leave one of "
+               "the two out";
     if (s->servers > 0 && strategy == STRATEGY_COLLECTIVE)
         return "--servers: belongs to --strategy parameter_server";
     if (s->window_bytes > 0 && (s->window_bytes < 4096 || s->window_bytes > 1u << 30))
         return "--window-bytes: 4096 to 1073741824 (1 GiB)";
     if (s->prefetch > 0 && strategy == STRATEGY_ACCELERATOR)
-        return "--prefetch: an accelerator already uploads whole runs of batches ahead; omit --prefetch";
+        return "--prefetch: an accelerator already uploads whole runs of batches ahead; omit "
+               "--prefetch";
     if (s->prefetch > COPSE_PREFETCH_MAX)
         return "--prefetch: at most 64 batches";
     s->steps_per_run = s->steps_per_run == UNSET ? 0 : s->steps_per_run;
@@ -259,7 +274,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
-    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK ||
+    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model,
+                            &s->network) != COPSE_OK ||
              text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
     if (wrong)
@@ -286,14 +302,31 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .devices = "auto", .strategy = CHOICE(strategies), .tokens = TOKENS,
-        .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
-        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
+        .devices = "auto",
+        .strategy = CHOICE(strategies),
+        .tokens = TOKENS,
+        .optimizer = CHOICE(train_optimizers()),
+        .schedule = "cosine",
+        .reduction = CHOICE(reductions),
+        .transfer = CHOICE(transfers),
+        .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
-        .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .audit = 128, .engine = CHOICE(engines),
-        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
-        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
-        .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
+        .dropout = UNSET_RATE,
+        .batch = UNSET,
+        .epochs = UNSET,
+        .seed = 1,
+        .audit = 128,
+        .engine = CHOICE(engines),
+        .scale = CHOICE(scales),
+        .task = CHOICE(tasks),
+        .missing = CHOICE(missings),
+        .header = CHOICE(headers),
+        .on_loss = CHOICE(answers),
+        .one_sided = CHOICE(accesses),
+        .init_layout = CHOICE(layouts),
+        .is_worker = is_worker,
+        .steps_per_run = UNSET,
+        .cores = UNSET,
     };
     float lr = UNSET_RATE;
     const char *every = NULL;
@@ -303,43 +336,63 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "CSV, IDX or .npy; a folder: IDX pair, or pictures by class [digits]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
-        { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
+        { "label", OPTION_TEXT, &s->label, "NAME|N",
+          "CSV: label column, by name or position from 1 [last]" },
         { "task", OPTION_CHOICE, &s->task, "NAME",
           "classification or regression [text or few whole numbers: classes]" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME",
           "CSV, empty cells: refuse, or the mean of the column [refuse]" },
         { "scale", OPTION_CHOICE, &s->scale, "NAME",
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
-        { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
-        { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
-        { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
-        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
-        { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text: characters, bytes, bpe:VOCABULARY [none]" },
-        { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [16]" },
-        { "stride", OPTION_COUNT, &s->stride, "N", "text: tokens between two windows [each token is predicted once]" },
+        { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS",
+          "CSV: leave out, names or positions: id,3 [none]" },
+        { "header", OPTION_CHOICE, &s->header, "NAME",
+          "CSV: whether the first line has names: yes, no [auto]" },
+        { "resize", OPTION_TEXT, &s->resize, "WxH",
+          "pictures: stretch all to this size [they must have one size]" },
+        { "classes", OPTION_COUNT, &s->classes, "N",
+          "labels are 0..N-1 [CSV: those found; else largest + 1]" },
+        { "tokens", OPTION_CHOICE, &s->tokens, "NAME",
+          "--data is a text: characters, bytes, bpe:VOCABULARY [none]" },
+        { "context", OPTION_COUNT, &s->context, "N",
+          "text: tokens from which the next one is predicted [16]" },
+        { "stride", OPTION_COUNT, &s->stride, "N",
+          "text: tokens between two windows [each token is predicted once]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
           "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
-        { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X",
+          "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
+        { "init", OPTION_TEXT, &s->init, "FILE",
+          "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
-        { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
-        { "loss", OPTION_TEXT, &s->loss, "SPEC", "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
+        { "batch", OPTION_COUNT, &s->batch, "N",
+          "examples per step, over all devices [64, or all; long text: 256]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N",
+          "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+        { "augment", OPTION_TEXT, &s->augment, "STEPS",
+          "change pictures: \"flip; shift 2; brightness 20\" [none]" },
+        { "loss", OPTION_TEXT, &s->loss, "SPEC",
+          "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
-        { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST", "as beta2=0.99,l1=0.01: optimizers.md" },
-        { "group", OPTION_TEXT, &s->groups, "LIST", "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
-        { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
+        { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST",
+          "as beta2=0.99,l1=0.01: optimizers.md" },
+        { "group", OPTION_TEXT, &s->groups, "LIST",
+          "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
+        { "lr", OPTION_FLOAT, &lr, "RATE",
+          "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
-        { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]; rmsprop [0]" },
-        { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "decay of the weights per step; adamw: decoupled [0]" },
-        { "precision", OPTION_CHOICE, &s->precision, "NAME", "operands of products: f32, f16, bf16: half-precision.md [f32]" },
+        { "momentum", OPTION_FLOAT, &s->momentum, "X",
+          "of momentum and nesterov [0.9]; rmsprop [0]" },
+        { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X",
+          "decay of the weights per step; adamw: decoupled [0]" },
+        { "precision", OPTION_CHOICE, &s->precision, "NAME",
+          "operands of products: f32, f16, bf16: half-precision.md [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
           "evaluate moving averages of the weights, as 0.999 [0: off]" },
         { "save-average", OPTION_FLAG, &s->saves_average, NULL, "--save writes these averages" },
@@ -356,7 +409,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "upload up to N batches while earlier ones are computed; same bits [0]" },
         { "memory", OPTION_BYTES, &s->memory, "BYTES",
           "budget of each device, as 6GiB: memory.md; same bits [0: none]" },
-        { "audit", OPTION_COUNT, &s->audit, "N", "steps between audits of the devices; 0: none; same bits [128]" },
+        { "audit", OPTION_COUNT, &s->audit, "N",
+          "steps between audits of the devices; 0: none; same bits [128]" },
         { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
           "do not compare the first step on a new device with the host; same bits" },
         { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
@@ -364,22 +418,26 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "transfer", OPTION_CHOICE, &s->transfer, "NAME",
           "how gradients are transferred: shared or staged; same bits [auto]" },
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
-        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST",
+          "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
         { "trust-device", OPTION_FLAG, &s->how.trusts_unreliable, NULL,
           "use devices whose faults come and go" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
-        { "save", OPTION_TEXT, &s->save, "FILE", "write the model, for `copse predict`; until the end to FILE.partial" },
+        { "save", OPTION_TEXT, &s->save, "FILE",
+          "write the model, for `copse predict`; until the end to FILE.partial" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
-        { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps or seconds between checkpoints [600s]" },
+        { "checkpoint-every", OPTION_TEXT, &every, "N|Ns",
+          "steps or seconds between checkpoints [600s]" },
         { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
           "resume from the newest checkpoint, or start; --epochs may be larger" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
-        { "logdir", OPTION_TEXT, &s->logdir, "DIR", "write losses, variables and filters for TensorBoard" },
+        { "logdir", OPTION_TEXT, &s->logdir, "DIR",
+          "write losses, variables and filters for TensorBoard" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
@@ -398,34 +456,40 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "windows between workers and servers: on or off; same bits [auto]" },
         { "one-sided-bytes", OPTION_U64, &s->one_sided_bytes, "N",
           "with auto: larger variables use messages [512 KiB]" },
-        { "window-bytes", OPTION_U64, &s->window_bytes, "N", "window size of each server [16 MiB]" },
+        { "window-bytes", OPTION_U64, &s->window_bytes, "N",
+          "window size of each server [16 MiB]" },
         { "patience", OPTION_SECONDS, &s->patience, "SECONDS", /* without a job it is nothing */
           is_worker ? "evaluator: exit if no new checkpoint arrives for so long [1800]" : NULL },
         { "", OPTION_NOTE, NULL, NULL, train_note_strategies },
         { "", OPTION_NOTE, NULL, NULL, train_note_lines },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --epochs 5" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data table.csv --model mlp:64 --save model.safetensors" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data tale.txt --tokens characters --save tale.safetensors" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --devices opencl:0,vulkan:0 --plot run.svg" },
-        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse train --data table.csv --model mlp:64 --save model.safetensors" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse train --data tale.txt --tokens characters --save tale.safetensors" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse train --devices opencl:0,vulkan:0 --plot run.svg" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
-        { "", OPTION_EXAMPLE, NULL, "distributed", "mpirun -n 4 --bind-to none copse train --epochs 10" },
+        { "", OPTION_EXAMPLE, NULL, "distributed",
+          "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
           "COPSE_CONFIG='{\"cluster\":{\"worker\":[\"a:7000\",\"b:7000\"]},\n"
           "                 \"task\":{\"type\":\"worker\",\"index\":0}}' copse worker" },
         { 0 },
     };
-    const int code = options_parse(argc, argv, rows,
-                                   is_worker
-                                       ? "Runs one task of a job of several workers. The environment "
-                                         "or --cluster describes the job;\nall workers need the same "
-                                         "options of `copse train`. Without errors it prints nothing.\n"
-                                         "A ps task serves variables until the workers exit, and "
-                                         "prints a summary line;\nan evaluator prints the loss and "
-                                         "accuracy of each checkpoint."
-                                       : "Trains a network on labelled data, with one replica on "
-                                         "each device, and prints the accuracy\non held-out data (a "
-                                         "fifth of the examples).");
+    const int code =
+        options_parse(argc, argv, rows,
+                      is_worker ? "Runs one task of a job of several workers. The environment "
+                                  "or --cluster describes the job;\nall workers need the same "
+                                  "options of `copse train`. Without errors it prints nothing.\n"
+                                  "A ps task serves variables until the workers exit, and "
+                                  "prints a summary line;\nan evaluator prints the loss and "
+                                  "accuracy of each checkpoint."
+                                : "Trains a network on labelled data, with one replica on "
+                                  "each device, and prints the accuracy\non held-out data (a "
+                                  "fifth of the examples).");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
@@ -440,29 +504,43 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
-        .optimizer = CHOICE(train_optimizers()), .schedule = "cosine",
-        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .precision = CHOICE(precisions),
-        .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = TOKENS,
-        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
+        .model = "mlp:128,64",
+        .devices = "auto",
+        .strategy = CHOICE(strategies),
+        .optimizer = CHOICE(train_optimizers()),
+        .schedule = "cosine",
+        .reduction = CHOICE(reductions),
+        .transfer = CHOICE(transfers),
+        .precision = CHOICE(precisions),
+        .engine = CHOICE(engines),
+        .on_loss = CHOICE(answers),
+        .tokens = TOKENS,
+        .scale = CHOICE(scales),
+        .task = CHOICE(tasks),
+        .missing = CHOICE(missings),
+        .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &s->words, "[MODEL DATA]", "what `copse train --save` wrote; labelled data" },
+        { "", OPTION_WORDS, &s->words, "[MODEL DATA]",
+          "what `copse train --save` wrote; labelled data" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
-        { "logdir", OPTION_TEXT, &s->logdir, "DIR", "MODEL: write the pictures with the largest losses for TensorBoard" },
+        { "logdir", OPTION_TEXT, &s->logdir, "DIR",
+          "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
-        { "devices", OPTION_TEXT, &s->devices, "WHICH", "the first of these devices is used [auto]" },
+        { "devices", OPTION_TEXT, &s->devices, "WHICH",
+          "the first of these devices is used [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
           "evaluate each checkpoint that the run writes, until its last one" },
         { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
           "with --watch: exit if no new checkpoint arrives for so long [1800]" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
-        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST",
+          "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
@@ -471,22 +549,27 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
         { 0 },
     };
-    const int code = options_parse(argc, argv, rows,
-                                   "Compares a model with labels: loss, accuracy, each class, the rows with the largest "
-                                   "loss; or R2 and\nthe mean absolute error. With --checkpoint: loss and accuracy of a run "
-                                   "on its held-out data, of the\nnewest checkpoint in the folder, or with --watch of each.");
+    const int code = options_parse(
+        argc, argv, rows,
+        "Compares a model with labels: loss, accuracy, each class, the rows with the largest "
+        "loss; or R2 and\nthe mean absolute error. With --checkpoint: loss and accuracy of a run "
+        "on its held-out data, of the\nnewest checkpoint in the folder, or with --watch of each.");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
-    const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
-                        : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
-                        : s->logdir && !is_model ? "--logdir belongs to MODEL and DATA"
+    const char *wrong = s->words.count > 0 && !is_model
+                            ? "give MODEL and DATA, or --checkpoint PATH"
+                        : s->plot && !is_model     ? "--plot belongs to MODEL and DATA"
+                        : s->logdir && !is_model   ? "--logdir belongs to MODEL and DATA"
                         : s->logdir && !*s->logdir ? "--logdir: the path is empty"
-                        : is_model ? s->is_watching || s->patience > 0 ? "--watch and --patience belong to --checkpoint" : NULL
-                        : !s->checkpoint || !*s->checkpoint ? "which model? give MODEL and DATA, or --checkpoint PATH"
+                        : is_model                 ? s->is_watching || s->patience > 0
+                                                         ? "--watch and --patience belong to --checkpoint"
+                                                         : NULL
+                        : !s->checkpoint || !*s->checkpoint
+                            ? "which model? give MODEL and DATA, or --checkpoint PATH"
                         : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
                         : (s->data && !*s->data) || (s->labels && !*s->labels)
                             ? "--data and --labels: a path is empty"
@@ -503,8 +586,11 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         const char *name;
         float *to;
     } numbers[] = {
-        { "--lr", &s->lr }, { "--momentum", &s->momentum },
-        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout }, { "--average", &s->average },
+        { "--lr", &s->lr },
+        { "--momentum", &s->momentum },
+        { "--weight-decay", &s->weight_decay },
+        { "--dropout", &s->dropout },
+        { "--average", &s->average },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -546,7 +632,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     else if (strcmp(name, "--augment") == 0)
         s->augment = *value ? value : NULL;
     else
-        return strcmp(name, "--data") == 0 /* the content of the data, not its path */ || text_take(s, name, value);
+        return strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
+               text_take(s, name, value);
     return *s->model != '\0';
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of `copse train`: the trainer's state, the history, and the settings that must stay the same. */
+/* Checkpoints of `copse train`: the trainer's state, the history, and the settings that must stay
+   the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,13 @@
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
-#define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
-#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
-                                       step, held-out loss, R2, mean absolute error */
+#define STEPS "application/steps" /* f64 [steps, 2]: loss, accuracy */
+/* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]: step, held-out loss,
+   R2, mean absolute error */
+#define EPOCHS       "application/epochs"
 #define HISTORY_ROWS 10000
-#define SETTINGS "application.settings" /* a run continues only with them */
-#define TRAINING "application.training" /* the same in a model file, for people */
+#define SETTINGS     "application.settings" /* a run continues only with them */
+#define TRAINING     "application.training" /* the same in a model file, for people */
 
 /* ---- settings: "--name=value" lines ---- */
 
@@ -26,8 +28,8 @@ struct text {
 static void add(struct text *t, const char *name, const char *value)
 {
     if (t->used < sizeof t->bytes)
-        t->used += (size_t)snprintf(t->bytes + t->used, sizeof t->bytes - t->used, "%s=%s\n", name,
-                                    value);
+        t->used +=
+            (size_t)snprintf(t->bytes + t->used, sizeof t->bytes - t->used, "%s=%s\n", name, value);
 }
 
 static void add_number(struct text *t, const char *name, double value)
@@ -50,13 +52,14 @@ static void add_data(struct text *t, const struct run *r)
     struct copse_dataset_info info;
     char text[160];
     copse_dataset_describe(r->all, &info);
-    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
-             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)r->label_sum);
+    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows,
+             info.row_size, r->model.outputs, r->model.is_regression ? "targets" : "classes",
+             (unsigned)r->label_sum);
     add(t, "--data", text);
 }
 
-/* The settings that must stay the same and, only for the file, the planned length of the run: a run may be made
-   longer. */
+/* The settings that must stay the same and, only for the file, the planned length of the run: a run
+   may be made longer. */
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
@@ -97,7 +100,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
                ? COPSE_OK
-               : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long for a checkpoint");
+               : session_set_error(COPSE_ERR_ARGUMENT,
+                                   "the settings are too long for a checkpoint");
 }
 
 copse_status run_describe(const struct run *r, char *text, size_t room)
@@ -105,9 +109,12 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
     const struct train_settings *s = &r->settings;
     struct text t = { .used = 0 };
     COPSE_TRY(describe(r, true, &t));
-    const int used = snprintf(text, room, "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--save-average=%d\n--checkpoint=%s\n", t.bytes,
-                              s->on_loss.at->name, s->init ? "FILE" : "(none)", s->init_layout.at->name,
-                              s->save ? "FILE" : "(none)", s->saves_average, s->checkpoint ? "PATH" : "(none)");
+    const int used =
+        snprintf(text, room,
+                 "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--save-average=%d\n--"
+                 "checkpoint=%s\n",
+                 t.bytes, s->on_loss.at->name, s->init ? "FILE" : "(none)", s->init_layout.at->name,
+                 s->save ? "FILE" : "(none)", s->saves_average, s->checkpoint ? "PATH" : "(none)");
     return used >= 0 && (size_t)used < room
                ? COPSE_OK
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
@@ -130,9 +137,11 @@ static copse_status fail_setting(const char *path, const char *then, const char 
     const char *name = *then ? then : now;
     const int length = (int)strcspn(name, "=");
     return session_set_error(COPSE_ERR_ARGUMENT,
-                             "'%s' was made with%s%.*s, now it is %s%.*s: give the same settings, or another --checkpoint",
-                             path, *then ? " " : "out ", *then ? (int)strcspn(then, "\n") : length, name,
-                             *now ? "" : "without ", *now ? (int)strcspn(now, "\n") : length, *now ? now : name);
+                             "'%s' was made with%s%.*s, now it is %s%.*s: give the same settings, "
+                             "or another --checkpoint",
+                             path, *then ? " " : "out ", *then ? (int)strcspn(then, "\n") : length,
+                             name, *now ? "" : "without ", *now ? (int)strcspn(now, "\n") : length,
+                             *now ? now : name);
 }
 
 /* The first setting that differs, or that only one of the two has. */
@@ -160,10 +169,12 @@ const char *run_find(const copse_checkpoint *file, const char *key)
     return NULL;
 }
 
-static copse_status check_settings(const struct run *r, const copse_checkpoint *file, const char *path)
+static copse_status check_settings(const struct run *r, const copse_checkpoint *file,
+                                   const char *path)
 {
     /* of versions without these options */
-    static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
+    static const char before[] =
+        "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
     static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n";
     char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss];
@@ -185,8 +196,9 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
     if (ok)
         strcpy(text, found);
     copse_checkpoint_release(&file);
-    return ok ? COPSE_OK : session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train --checkpoint",
-                                           path);
+    return ok ? COPSE_OK
+              : session_set_error(COPSE_ERR_ARGUMENT,
+                                  "'%s' was not made by copse train --checkpoint", path);
 }
 
 /* ---- saving ---- */
@@ -196,8 +208,8 @@ static size_t epoch_columns(const struct run *r)
     return r->test.is_regression ? 4 : 3;
 }
 
-/* What checkpoints and model files hold beside the variables: settings, the split, the model's description in a checkpoint,
-   and the history. */
+/* What checkpoints and model files hold beside the variables: settings, the split, the model's
+   description in a checkpoint, and the history. */
 struct extras {
     struct text settings;
     char seed[24];
@@ -207,7 +219,8 @@ struct extras {
     double *steps, *epochs; /* owned */
 };
 
-/* Rows of a history. Model files have at most HISTORY_ROWS: each is the mean of as many steps, or the last of as many epochs. */
+/* Rows of a history. Model files have at most HISTORY_ROWS: each is the mean of as many steps, or
+   the last of as many epochs. */
 static size_t group_of(size_t rows, bool is_checkpoint)
 {
     return is_checkpoint || rows <= HISTORY_ROWS ? 1 : (rows + HISTORY_ROWS - 1) / HISTORY_ROWS;
@@ -215,12 +228,14 @@ static size_t group_of(size_t rows, bool is_checkpoint)
 
 static copse_status collect_steps(const struct history *h, bool is_checkpoint, struct extras *e)
 {
-    const size_t group = group_of(h->step_count, is_checkpoint), rows = (h->step_count + group - 1) / group;
+    const size_t group = group_of(h->step_count, is_checkpoint),
+                 rows = (h->step_count + group - 1) / group;
     e->steps = malloc((rows + 1) * 2 * sizeof *e->steps);
     if (!e->steps)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < rows; i++) {
-        const size_t first = i * group, end = first + group < h->step_count ? first + group : h->step_count;
+        const size_t first = i * group,
+                     end = first + group < h->step_count ? first + group : h->step_count;
         double loss = 0.0, accuracy = 0.0;
         for (size_t k = first; k < end; k++) {
             loss += h->steps[k].loss;
@@ -229,21 +244,24 @@ static copse_status collect_steps(const struct history *h, bool is_checkpoint, s
         e->steps[2 * i] = loss / (double)(end - first);
         e->steps[2 * i + 1] = accuracy / (double)(end - first);
     }
-    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, 2 },
-                                                        .data = e->steps } };
+    e->arrays[0] = (struct copse_named_array){
+        STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, 2 }, .data = e->steps }
+    };
     return COPSE_OK;
 }
 
 static copse_status collect_epochs(const struct run *r, bool is_checkpoint, struct extras *e)
 {
     const struct history *h = &r->history;
-    const size_t group = group_of(h->epoch_count, is_checkpoint), rows = (h->epoch_count + group - 1) / group;
+    const size_t group = group_of(h->epoch_count, is_checkpoint),
+                 rows = (h->epoch_count + group - 1) / group;
     const size_t columns = epoch_columns(r);
     e->epochs = malloc((rows + 1) * columns * sizeof *e->epochs);
     if (!e->epochs)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < rows; i++) {
-        const size_t last = (i + 1) * group < h->epoch_count ? (i + 1) * group - 1 : h->epoch_count - 1;
+        const size_t last =
+            (i + 1) * group < h->epoch_count ? (i + 1) * group - 1 : h->epoch_count - 1;
         double *to = e->epochs + columns * i;
         to[0] = (double)h->epochs[last].step;
         to[1] = h->epochs[last].score.loss;
@@ -251,8 +269,10 @@ static copse_status collect_epochs(const struct run *r, bool is_checkpoint, stru
         if (columns > 3)
             to[3] = h->epochs[last].score.mae;
     }
-    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, columns },
-                                                         .data = e->epochs } };
+    e->arrays[1] = (struct copse_named_array){
+        EPOCHS,
+        { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
+    };
     return COPSE_OK;
 }
 
@@ -268,11 +288,13 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     *e = (struct extras){ .line_count = 0 };
     COPSE_TRY(describe(r, true, &e->settings));
     snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
-    e->lines[e->line_count++] = (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
+    e->lines[e->line_count++] =
+        (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
-    for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
+    for (size_t i = 0;
+         is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
         e->lines[e->line_count++] = model[i];
     COPSE_TRY(collect_steps(&r->history, is_checkpoint, e));
     return collect_epochs(r, is_checkpoint, e);
@@ -284,7 +306,9 @@ copse_status run_save_model(struct run *r, const char *path)
     copse_status s = collect(r, false, &e);
     if (s == COPSE_OK)
         s = copse_model_save(r->model.model, path,
-                             &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2, .metadata = e.lines,
+                             &(struct copse_model_save_params){ .arrays = e.arrays,
+                                                                .array_count = 2,
+                                                                .metadata = e.lines,
                                                                 .metadata_count = e.line_count });
     extras_free(&e);
     return s;
@@ -304,13 +328,19 @@ copse_status run_save(void *user, const char *path)
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
     if (s == COPSE_OK)
-        s = copse_trainer_checkpoint(r->trainer, path,
-                                     &(struct copse_state_params){ .position = position, .arrays = e.arrays, .array_count = 2,
-                                                                   .metadata = e.lines, .metadata_count = e.line_count });
+        s = copse_trainer_checkpoint(
+            r->trainer, path,
+            &(struct copse_state_params){ .position = position,
+                                          .arrays = e.arrays,
+                                          .array_count = 2,
+                                          .metadata = e.lines,
+                                          .metadata_count = e.line_count });
     extras_free(&e);
     COPSE_TRY(s);
     r->saved_position = position;
-    return is_json(r) ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position) : COPSE_OK;
+    return is_json(r)
+               ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position)
+               : COPSE_OK;
 }
 
 /* ---- restoring ---- */
@@ -355,8 +385,8 @@ static copse_status take_position(struct run *r, const char *path, const struct 
     const uint32_t epochs = r->settings.epochs;
     const bool is_over = at->epoch == epochs && at->batch == 0;
     if (!is_over && (at->epoch >= epochs || at->batch > copse_batches_count(r->batches)))
-        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is of epoch %u already, --epochs is %u", path,
-                                 at->epoch, epochs);
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is of epoch %u already, --epochs is %u",
+                                 path, at->epoch, epochs);
     r->epoch = at->epoch;
     r->progress.epoch = is_over ? epochs : at->epoch + 1;
     r->saved_position = *at;
@@ -378,10 +408,14 @@ static void show_length(const struct run *r, uint32_t before)
     if (is_talking(r) && before > 0 && before != epochs)
         printf("         %u epochs instead of %u%s%s%s\n", epochs, before,
                r->schedule ? "; the learning rate follows the " : "",
-               !r->schedule ? "" : strcmp(schedule, "cosine") == 0 ? "cosine" : "schedule", r->schedule ? " of the new length" : "");
+               !r->schedule                      ? ""
+               : strcmp(schedule, "cosine") == 0 ? "cosine"
+                                                 : "schedule",
+               r->schedule ? " of the new length" : "");
 }
 
-static copse_status show(struct run *r, const char *path, const struct copse_position *at, uint32_t epochs)
+static copse_status show(struct run *r, const char *path, const struct copse_position *at,
+                         uint32_t epochs)
 {
     const uint64_t step = copse_trainer_steps(r->trainer);
     if (!r->is_recovering)
@@ -397,8 +431,8 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     return COPSE_OK;
 }
 
-/* Compare the settings before anything is restored, and before the warnings of a restore. Several workers read the file
-   once, in the restore. */
+/* Compare the settings before anything is restored, and before the warnings of a restore. Several
+   workers read the file once, in the restore. */
 static copse_status check_alone(const struct run *r, const char *path)
 {
     copse_checkpoint *file;
@@ -409,12 +443,14 @@ static copse_status check_alone(const struct run *r, const char *path)
     return s;
 }
 
-copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file)
+copse_status run_take(struct run *r, const char *path, struct copse_position *at,
+                      copse_checkpoint **file)
 {
     *file = NULL;
     COPSE_TRY(check_alone(r, path));
     copse_status s = copse_trainer_restore(r->trainer, path, at, file);
-    if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* naming a setting helps more than naming an array */
+    /* naming a setting helps more than naming an array */
+    if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) {
         char text[600];
         session_plain(text, sizeof text, copse_last_error());
         /* the first worker wrote the file */

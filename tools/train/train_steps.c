@@ -3,8 +3,8 @@
 #include <math.h>
 #include <time.h>
 
-#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 
 #include "tools/train/train_run.h"
 
@@ -33,8 +33,8 @@ uint32_t run_steps_per_run(const struct run *r)
     return !run_is_accelerator(r) ? 1 : r->settings.steps_per_run ? r->settings.steps_per_run : 16;
 }
 
-/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
-   has. The rest of an epoch is a smaller batch: a step by itself. */
+/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run
+   takes and the epoch has. The rest of an epoch is a smaller batch: a step by itself. */
 static copse_status train_on(struct run *r, const struct copse_host_batch *first)
 {
     const uint32_t most = run_steps_per_run(r), full = r->settings.batch;
@@ -60,7 +60,8 @@ static copse_status train_on(struct run *r, const struct copse_host_batch *first
     return copse_trainer_run(r->trainer);
 }
 
-/* Speed is measured without the steps during which drivers compile kernels: they are part of the first run only. */
+/* Speed is measured without the steps during which drivers compile kernels: they are part of the
+   first run only. */
 copse_status run_train(struct run *r, const struct copse_host_batch *first)
 {
     struct progress *p = &r->progress;
@@ -102,7 +103,8 @@ copse_status run_add_result(struct run *r, double loss, double accuracy)
     const double sum = accuracy * (double)examples;
     p->examples += examples;
     p->loss_sum += loss * (double)examples;
-    p->accuracy_sum += p->is_regression ? sum : round(sum); /* so many are right; devices round the mean */
+    /* so many are right; devices round the mean */
+    p->accuracy_sum += p->is_regression ? sum : round(sum);
     p->loss = p->loss_sum / (double)p->examples;
     p->accuracy = p->accuracy_sum / (double)p->examples;
     return COPSE_OK;

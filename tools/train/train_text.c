@@ -24,13 +24,13 @@ const struct option_name text_tokens[] = {
 /* The name of an option that is for other data, or NULL. */
 static const char *other_option(const struct train_settings *s)
 {
-    return s->labels                                     ? "--labels"
-           : s->label                                    ? "--label"
-           : s->ignore                                   ? "--ignore"
-           : s->classes > 0                              ? "--classes"
-           : s->resize                                   ? "--resize"
-           : s->augment                                  ? "--augment"
-           : s->task.at->value != COPSE_TASK_AUTO        ? "--task"
+    return s->labels                                      ? "--labels"
+           : s->label                                     ? "--label"
+           : s->ignore                                    ? "--ignore"
+           : s->classes > 0                               ? "--classes"
+           : s->resize                                    ? "--resize"
+           : s->augment                                   ? "--augment"
+           : s->task.at->value != COPSE_TASK_AUTO         ? "--task"
            : s->missing.at->value != COPSE_MISSING_REFUSE ? "--missing"
            : s->header.at->value != COPSE_CSV_HEADER_AUTO ? "--header"
            : s->scale.at->value != COPSE_SCALE_AUTO       ? "--scale"
@@ -51,13 +51,15 @@ const char *text_check(struct train_settings *s)
     if (s->is_default_data)
         return "--tokens reads a text: name it with --data";
     const char *other = other_option(s);
-    snprintf(text, sizeof text, "%s belongs to other data than texts (--tokens)", other ? other : "");
+    snprintf(text, sizeof text, "%s belongs to other data than texts (--tokens)",
+             other ? other : "");
     return other ? text : NULL;
 }
 
 copse_status text_settle(struct train_settings *s, const char *network)
 {
-    const struct copse_context_params params = { .disable = "opencl,vulkan" }; /* descriptions need no device */
+    /* descriptions need no device */
+    const struct copse_context_params params = { .disable = "opencl,vulkan" };
     copse_context *ctx;
     copse_layer *l = NULL;
     copse_shape shape = COPSE_SCALAR;
@@ -68,8 +70,11 @@ copse_status text_settle(struct train_settings *s, const char *network)
     COPSE_TRY(copse_context_create(&params, &ctx));
     copse_status status = copse_nn_parse(ctx, network, &l);
     if (status == COPSE_OK)
-        status = copse_layer_shape(l, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(s->context),
-                                                                    .outputs = 2, .tokens = 2 }, &shape, NULL);
+        status = copse_layer_shape(
+            l,
+            &(struct copse_build_params){
+                .type = COPSE_I32, .shape = COPSE_SHAPE(s->context), .outputs = 2, .tokens = 2 },
+            &shape, NULL);
     copse_layer_release(&l);
     copse_context_release(&ctx);
     if (status != COPSE_OK) {
@@ -83,7 +88,9 @@ copse_status text_settle(struct train_settings *s, const char *network)
 
 bool text_take(struct train_settings *s, const char *name, const char *value)
 {
-    uint32_t *to = strcmp(name, "--context") == 0 ? &s->context : strcmp(name, "--stride") == 0 ? &s->stride : NULL;
+    uint32_t *to = strcmp(name, "--context") == 0  ? &s->context
+                   : strcmp(name, "--stride") == 0 ? &s->stride
+                                                   : NULL;
     if (to) {
         *to = (uint32_t)strtoul(value, NULL, 10);
         return *to > 0;
@@ -94,7 +101,8 @@ bool text_take(struct train_settings *s, const char *name, const char *value)
 const char *text_tokens_name(const struct train_settings *s)
 {
     static char text[32];
-    snprintf(text, sizeof text, "%s:%u", s->tokens.at->name, s->tokens.number > 0 ? s->tokens.number : COPSE_TEXT_VOCABULARY);
+    snprintf(text, sizeof text, "%s:%u", s->tokens.at->name,
+             s->tokens.number > 0 ? s->tokens.number : COPSE_TEXT_VOCABULARY);
     return s->tokens.at->value == 1 + COPSE_TOKENS_BPE ? text : s->tokens.at->name;
 }
 
@@ -109,7 +117,8 @@ static bool ends_with(const char *text, const char *end)
 /* A file that was read as a table, and whose name is not that of one. */
 static copse_status hint(const struct train_settings *s, copse_status status)
 {
-    static const char *const tables[] = { ".csv", ".csv.gz", ".tsv", ".npy", ".npy.gz", "ubyte", "ubyte.gz", "/" };
+    static const char *const tables[] = { ".csv",    ".csv.gz", ".tsv",     ".npy",
+                                          ".npy.gz", "ubyte",   "ubyte.gz", "/" };
     char plain[900];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (ends_with(s->data, tables[i]))
@@ -117,15 +126,20 @@ static copse_status hint(const struct train_settings *s, copse_status status)
     if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: "))
         return status;
     session_plain(plain, sizeof plain, session_error());
-    return session_set_error(status, "%s; to read it as a text give --tokens characters, or bytes", plain);
+    return session_set_error(status, "%s; to read it as a text give --tokens characters, or bytes",
+                             plain);
 }
 
 copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out)
 {
     const struct train_settings *s = &r->settings;
     const bool is_text = settings_are_text(s);
-    const struct copse_text_params text = { .tokens = is_text ? (copse_tokens)(s->tokens.at->value - 1) : COPSE_TOKENS_CHARACTERS,
-                                            .context = s->context, .stride = s->stride, .vocabulary = s->tokens.number };
+    const struct copse_text_params text = { .tokens = is_text
+                                                          ? (copse_tokens)(s->tokens.at->value - 1)
+                                                          : COPSE_TOKENS_CHARACTERS,
+                                            .context = s->context,
+                                            .stride = s->stride,
+                                            .vocabulary = s->tokens.number };
     struct copse_source_params source = { .text = &text };
     if (is_text)
         p->source = &source;
@@ -135,11 +149,13 @@ copse_status text_open(const struct run *r, struct copse_dataset_params *p, cops
 }
 
 /* Bytes of the tokens that a batch predicts, `positions` for each window. */
-static double predicted_bytes(const copse_schema *schema, const struct copse_host_batch *batch, uint32_t positions)
+static double predicted_bytes(const copse_schema *schema, const struct copse_host_batch *batch,
+                              uint32_t positions)
 {
     const struct copse_column *y = copse_batch_column(batch, "y");
     const int32_t *labels = y->data;
-    const size_t length = y->shape.dims[0]; /* of a window: the last `positions` of it are predicted */
+    /* of a window: the last `positions` of it are predicted */
+    const size_t length = y->shape.dims[0];
     double bytes = 0.0;
     for (size_t r = 0; r < batch->count; r++)
         for (size_t i = length - positions; i < length; i++)
@@ -173,8 +189,8 @@ void text_show(const struct run *r, const copse_schema *schema)
     if (copse_text_describe(schema, &info) != COPSE_OK)
         return;
     const char *noun = info.tokens == COPSE_TOKENS_BPE ? "byte pairs" : r->settings.tokens.at->name;
-    printf("data     %s: %zu windows of %u %s, one every %u; %u different %s\n", r->settings.data, all.rows, info.context,
-           noun, info.stride, info.vocabulary, noun);
+    printf("data     %s: %zu windows of %u %s, one every %u; %u different %s\n", r->settings.data,
+           all.rows, info.context, noun, info.stride, info.vocabulary, noun);
     if (info.tokens == COPSE_TOKENS_BPE)
         printf("         the byte pairs were learned from the training part\n");
     printf("         %zu for training, %zu held out: the end of the text\n", train.rows, test.rows);

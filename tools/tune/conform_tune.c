@@ -36,11 +36,13 @@ static void find_variants(struct table *t)
 }
 
 /* The case of the same sizes and another variant; NULL if it was not measured. */
-static const struct copse_case_result *case_of(const struct table *t, size_t like, const char *variant)
+static const struct copse_case_result *case_of(const struct table *t, size_t like,
+                                               const char *variant)
 {
     const struct copse_case_result *c, *size = copse_conformance_case(t->all, like);
     for (size_t i = 0; (c = copse_conformance_case(t->all, i)) != NULL; i++)
-        if (is_measured(t, i) && strcmp(c->name, size->name) == 0 && strcmp(c->variant, variant) == 0)
+        if (is_measured(t, i) && strcmp(c->name, size->name) == 0 &&
+            strcmp(c->variant, variant) == 0)
             return c;
     return NULL;
 }
@@ -48,8 +50,8 @@ static const struct copse_case_result *case_of(const struct table *t, size_t lik
 static bool is_first(const struct table *t, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (is_measured(t, i) &&
-            strcmp(copse_conformance_case(t->all, i)->name, copse_conformance_case(t->all, at)->name) == 0)
+        if (is_measured(t, i) && strcmp(copse_conformance_case(t->all, i)->name,
+                                        copse_conformance_case(t->all, at)->name) == 0)
             return false;
     return is_measured(t, at);
 }
@@ -99,9 +101,11 @@ void table_tune(const copse_conformance_results *all)
 }
 
 static const char summary[] =
-    "Measures which variant of each kernel is fastest on each device, by problem size, and stores the\n"
+    "Measures which variant of each kernel is fastest on each device, by problem size, and stores "
+    "the\n"
     "result for the device, its driver and this version. `copse train` and programs with the same\n"
-    "kernel cache use it. A variant is measured only if it is not blocked and its result was right.\n"
+    "kernel cache use it. A variant is measured only if it is not blocked and its result was "
+    "right.\n"
     "Each device is measured in its own process.\n\n"
     "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
@@ -132,7 +136,8 @@ int cmd_tune(int argc, char **argv)
           "time for each device, 0 = no limit; other sizes stay as measured [10]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each measurement before it counts as hung [60]" },
-        { "forget", OPTION_TEXT, &forgotten, "ID", "delete the measurements of this device, and exit" },
+        { "forget", OPTION_TEXT, &forgotten, "ID",
+          "delete the measurements of this device, and exit" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL,
           "every measurement, and the log of the library" },
@@ -142,7 +147,8 @@ int cmd_tune(int argc, char **argv)
     if (code >= 0)
         return code;
     if (seconds < 0.0f || deadline <= 0.0f) {
-        fprintf(stderr, "copse tune: --%s must be above 0\n", seconds < 0.0f ? "seconds" : "deadline");
+        fprintf(stderr, "copse tune: --%s must be above 0\n",
+                seconds < 0.0f ? "seconds" : "deadline");
         return EXIT_BAD_INPUT;
     }
     if (forgotten)

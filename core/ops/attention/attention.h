@@ -13,11 +13,12 @@ struct copse_attention_attr {
     uint32_t heads, kv_heads; /* 0: from the shapes */
     uint32_t window;          /* UINT32_MAX: none */
     int32_t is_causal, has_mask, lengths;
-    bool is_packed;           /* one tensor for q, k and v */
+    bool is_packed; /* one tensor for q, k and v */
     float scale;
 };
 
-/* Sizes, and places in the operands: first words and strides of a position, so that q, k and v can be parts of one tensor. */
+/* Sizes, and places in the operands: first words and strides of a position, so that q, k and v can
+   be parts of one tensor. */
 struct copse_attention_sizes {
     uint32_t items, queries, keys, heads, kv_heads, width;
     uint32_t q_first, k_first, v_first, q_stride, k_stride;
@@ -32,8 +33,8 @@ struct copse_attention_targets {
 struct copse_attention_launch {
     struct copse_attention_sizes at;
     struct copse_attention_attr attr;
-    /* All are f32 except the lengths. Only the gradient has dy and dx. Without a mask or lengths, words that no kernel
-       reads are bound. */
+    /* All are f32 except the lengths. Only the gradient has dy and dx. Without a mask or lengths,
+       words that no kernel reads are bound. */
     struct copse_operand q, k, v, mask, lengths, state, y, dy, dx;
     struct copse_attention_targets to;
 };

@@ -16,8 +16,8 @@ static bool sees_a_key(const struct copse_attention_map *m, size_t i, size_t key
     return keys > 0 && (i < keys || i - (keys - 1) < m->window);
 }
 
-static double score_of(const struct copse_attention_map *m, const struct copse_host_arg *args, size_t item, size_t h, size_t i,
-                       size_t j)
+static double score_of(const struct copse_attention_map *m, const struct copse_host_arg *args,
+                       size_t item, size_t h, size_t i, size_t j)
 {
     return m->scale * copse__attention_dot(&args[0], copse__attention_q(m, item, h, i), &args[1],
                                            copse__attention_k(m, item, h, j), m->width) +
@@ -33,9 +33,11 @@ static void attention_host(const void *params, const int32_t *spec,
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     const bool is_last = end == m.keys, has_values = spec[1] != 0;
     for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                     item = row / m.queries / m.heads;
         const size_t to = copse__attention_y(&m, item, h, i);
-        const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
+        const size_t keys =
+            copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
         const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
         double sums[WIDEST] = { 0 }, top = before;
         for (size_t j = p->first; j < end; j++) {
@@ -77,10 +79,12 @@ static void attention_grad_query_host(const void *params, const int32_t *spec,
 {
     const struct copse_params_attention_grad_query *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
-    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5], *state = &args[6], *to = &args[7];
+    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5],
+                                *state = &args[6], *to = &args[7];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                     item = row / m.queries / m.heads;
         const size_t of_y = copse__attention_y(&m, item, h, i);
         const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
         const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
@@ -89,9 +93,11 @@ static void attention_grad_query_host(const void *params, const int32_t *spec,
         for (size_t j = p->first; j < end; j++) {
             if (!copse__attention_sees(&m, i, j, keys))
                 continue;
-            const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+            const size_t of_k = copse__attention_k(&m, item, h, j),
+                         of_v = copse__attention_v(&m, item, h, j);
             const double share = share_of(state, row, score_of(&m, args, item, h, i, j));
-            const double slope = share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
+            const double slope =
+                share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
             for (size_t c = 0; c < m.width; c++)
                 sums[c] += slope * copse__load(k, of_k + c);
         }
@@ -106,11 +112,14 @@ static void attention_grad_key_host(const void *params, const int32_t *spec,
 {
     const struct copse_params_attention_grad_key *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
-    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5], *to = &args[6];
-    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries), kv_heads = m.heads / m.share;
+    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5],
+                                *to = &args[6];
+    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries),
+                 kv_heads = m.heads / m.share;
     for (size_t row = 0; row < p->rows; row++) {
         const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
-        const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
+        const size_t h = kv * m.share + p->head,
+                     at = (item * m.keys + j) * p->to_stride + kv * m.width;
         const size_t of_v = copse__attention_v(&m, item, h, j);
         const size_t length = copse__attention_state_length(&m, state, item, h);
         const bool adds = p->first + p->head > 0;
@@ -118,19 +127,23 @@ static void attention_grad_key_host(const void *params, const int32_t *spec,
         for (size_t i = p->first; i < end; i++) {
             if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)))
                 continue;
-            const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+            const size_t of_q = copse__attention_q(&m, item, h, i),
+                         of_y = copse__attention_y(&m, item, h, i);
             const size_t line = (item * m.heads + h) * m.queries + i;
             const double share = share_of(state, line, score_of(&m, args, item, h, i, j));
             const double slope = share * m.scale *
-                                 (copse__attention_dot(dy, of_y, v, of_v, m.width) - copse__load(state, STATE * line + 2));
+                                 (copse__attention_dot(dy, of_y, v, of_v, m.width) -
+                                  copse__load(state, STATE * line + 2));
             for (size_t c = 0; c < m.width; c++) {
                 sums_k[c] += slope * copse__load(q, of_q + c);
                 sums_v[c] += share * copse__load(dy, of_y + c);
             }
         }
         for (size_t c = 0; c < m.width; c++) {
-            copse__store(to, p->to_k + at + c, sums_k[c] + (adds ? copse__load(to, p->to_k + at + c) : 0));
-            copse__store(to, p->to_v + at + c, sums_v[c] + (adds ? copse__load(to, p->to_v + at + c) : 0));
+            copse__store(to, p->to_k + at + c,
+                         sums_k[c] + (adds ? copse__load(to, p->to_k + at + c) : 0));
+            copse__store(to, p->to_v + at + c,
+                         sums_v[c] + (adds ? copse__load(to, p->to_v + at + c) : 0));
         }
     }
 }
@@ -184,17 +197,17 @@ static void attention_grad_key_texel_host(const void *params, const int32_t *spe
 
 /* ---- self-tests ---- */
 
-#define QUERIES 5u
-#define KEYS    7u
-#define HEADS   2u
-#define ROWS    (HEADS * QUERIES)
-#define WIDTH   9u
+#define QUERIES    5u
+#define KEYS       7u
+#define HEADS      2u
+#define ROWS       (HEADS * QUERIES)
+#define WIDTH      9u
 #define MASK_WORDS (ROWS * KEYS)
 
 /* Two heads with one key head; windows of 4. */
-#define PARAMS_OF                                                                                           \
-    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4,          \
-    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .mask_head = QUERIES * KEYS, .mask_query = KEYS,           \
+#define PARAMS_OF                                                                                  \
+    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4, \
+    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .mask_head = QUERIES * KEYS, .mask_query = KEYS, \
     .scale = 0.0625f / WIDTH
 
 /* In the tests with lengths the item has three keys, or three keys and queries. */
@@ -212,25 +225,27 @@ static void set_state(struct copse_self_test *t, uint32_t buffer)
 static void attention_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_attention p = { PARAMS_OF, .rows = ROWS, .count = 64 };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS, 1,
-                    STATE * ROWS, ROWS * WIDTH);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
+                    MASK_WORDS, 1, STATE * ROWS, ROWS * WIDTH);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 static void attention_grad_query_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64, .to_stride = HEADS * WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
-                    ROWS * WIDTH, ROWS * WIDTH, STATE * ROWS, ROWS * WIDTH);
+    const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64,
+                                                         .to_stride = HEADS * WIDTH };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
+                    MASK_WORDS, ROWS * WIDTH, ROWS * WIDTH, STATE * ROWS, ROWS * WIDTH);
     set_state(t, 6);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 static void attention_grad_key_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH, MASK_WORDS,
-                    ROWS * WIDTH, STATE * ROWS, 2 * KEYS * WIDTH);
+    const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64,
+                                                       .to_v = KEYS * WIDTH, .to_stride = WIDTH };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
+                    MASK_WORDS, ROWS * WIDTH, STATE * ROWS, 2 * KEYS * WIDTH);
     set_state(t, 5);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
@@ -246,7 +261,8 @@ static void attention_wide_test(const struct copse_kernel *k, struct copse_self_
 
 static void attention_grad_query_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_query_wide p = { PARAMS_OF, .blocks = HEADS, .to_stride = HEADS * WIDTH };
+    const struct copse_params_attention_grad_query_wide p = { PARAMS_OF, .blocks = HEADS,
+                                                              .to_stride = HEADS * WIDTH };
     attention_grad_query_test(k, t);
     memset(t->params, 0, sizeof t->params);
     memcpy(t->params, &p, sizeof p);
@@ -255,7 +271,9 @@ static void attention_grad_query_wide_test(const struct copse_kernel *k, struct 
 
 static void attention_grad_key_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_attention_grad_key_wide p = { PARAMS_OF, .blocks = 1, .to_v = KEYS * WIDTH, .to_stride = WIDTH };
+    const struct copse_params_attention_grad_key_wide p = { PARAMS_OF, .blocks = 1,
+                                                            .to_v = KEYS * WIDTH,
+                                                            .to_stride = WIDTH };
     attention_grad_key_test(k, t);
     memset(t->params, 0, sizeof t->params);
     memcpy(t->params, &p, sizeof p);
@@ -263,10 +281,10 @@ static void attention_grad_key_wide_test(const struct copse_kernel *k, struct co
 }
 
 /* Their heads are whole texels, as many as the kernel was made for. */
-#define TEXEL_PARAMS_OF(width_)                                                                             \
-    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_, .window = 4,         \
-    .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, .mask_query = KEYS,      \
-    .count = 64, .scale = 0.0625f / (float)(width_)
+#define TEXEL_PARAMS_OF(width_)                                                                 \
+    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
+    .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
+    .mask_query = KEYS, .count = 64, .scale = 0.0625f / (float)(width_)
 
 static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
 {
@@ -277,17 +295,20 @@ static void attention_texel_test(const struct copse_kernel *k, struct copse_self
 {
     const uint32_t width = texel_width(k, 4);
     const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
-                    STATE * ROWS, ROWS * width);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
+                    KEYS * width, MASK_WORDS, 1, STATE * ROWS, ROWS * width);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 static void attention_grad_query_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = texel_width(k, 3);
-    const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS, .to_stride = HEADS * width };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, ROWS * width,
-                    ROWS * width, STATE * ROWS, ROWS * width);
+    const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width),
+                                                               .lines = HEADS,
+                                                               .to_stride = HEADS * width };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
+                    KEYS * width, MASK_WORDS, ROWS * width, ROWS * width, STATE * ROWS,
+                    ROWS * width);
     set_state(t, 6);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
@@ -295,16 +316,19 @@ static void attention_grad_query_texel_test(const struct copse_kernel *k, struct
 static void attention_grad_key_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = texel_width(k, 3);
-    const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1, .to_v = KEYS * width, .to_stride = width };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, ROWS * width,
-                    STATE * ROWS, 2 * KEYS * width);
+    const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1,
+                                                             .to_v = KEYS * width,
+                                                             .to_stride = width };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
+                    KEYS * width, MASK_WORDS, ROWS * width, STATE * ROWS, 2 * KEYS * width);
     set_state(t, 5);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 /* ---- laws ---- */
 
-/* Scores and sums: products of each query and key that the launch takes, as often as it reads both. */
+/* Scores and sums: products of each query and key that the launch takes, as often as it reads
+   both. */
 static uint64_t work_of(uint32_t rows, uint32_t others, uint32_t width, uint64_t times)
 {
     return (uint64_t)rows * others * width * times;
@@ -368,46 +392,56 @@ static uint64_t attention_grad_key_texel_work(const void *params, const int32_t 
 }
 
 const struct copse_law copse_law_attention = {
-    .host = attention_host, .work = attention_work,
-    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size }, .self_test = attention_test,
+    .host = attention_host,
+    .work = attention_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size },
+    .self_test = attention_test,
 };
 const struct copse_law copse_law_attention_grad_query = {
-    .host = attention_grad_query_host, .work = attention_grad_query_work,
+    .host = attention_grad_query_host,
+    .work = attention_grad_query_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_size },
     .self_test = attention_grad_query_test,
 };
 const struct copse_law copse_law_attention_grad_key = {
-    .host = attention_grad_key_host, .work = attention_grad_key_work,
+    .host = attention_grad_key_host,
+    .work = attention_grad_key_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_size },
     .self_test = attention_grad_key_test,
 };
 const struct copse_law copse_law_attention_wide = {
-    .host = attention_wide_host, .work = attention_wide_work,
+    .host = attention_wide_host,
+    .work = attention_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_wide_size },
     .self_test = attention_wide_test,
 };
 const struct copse_law copse_law_attention_grad_query_wide = {
-    .host = attention_grad_query_wide_host, .work = attention_grad_query_wide_work,
+    .host = attention_grad_query_wide_host,
+    .work = attention_grad_query_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_wide_size },
     .self_test = attention_grad_query_wide_test,
 };
 const struct copse_law copse_law_attention_grad_key_wide = {
-    .host = attention_grad_key_wide_host, .work = attention_grad_key_wide_work,
+    .host = attention_grad_key_wide_host,
+    .work = attention_grad_key_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_wide_size },
     .self_test = attention_grad_key_wide_test,
 };
 const struct copse_law copse_law_attention_texel = {
-    .host = attention_texel_host, .work = attention_texel_work,
+    .host = attention_texel_host,
+    .work = attention_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_texel_size },
     .self_test = attention_texel_test,
 };
 const struct copse_law copse_law_attention_grad_query_texel = {
-    .host = attention_grad_query_texel_host, .work = attention_grad_query_texel_work,
+    .host = attention_grad_query_texel_host,
+    .work = attention_grad_query_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_texel_size },
     .self_test = attention_grad_query_texel_test,
 };
 const struct copse_law copse_law_attention_grad_key_texel = {
-    .host = attention_grad_key_texel_host, .work = attention_grad_key_texel_work,
+    .host = attention_grad_key_texel_host,
+    .work = attention_grad_key_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_texel_size },
     .self_test = attention_grad_key_texel_test,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of attention: see struct copse_limit. A score s of magnitude sum A has an error of A, so that
-   exp(s - m) has a relative one of 1 + A + |s - m|. */
+/* The bases of tolerances of attention: see struct copse_limit. A score s of magnitude sum A has an
+   error of A, so that exp(s - m) has a relative one of 1 + A + |s - m|. */
 #include "core/ops/attention/attention_sizes.h"
 
 #include <math.h>
@@ -8,11 +8,12 @@
 #include "core/ops/attention/attention_map.h"
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
-#define LEAST 0x1p-126
-#define STATE COPSE_ATTENTION_STATE
+#define LEAST  0x1p-126
+#define STATE  COPSE_ATTENTION_STATE
 #define WIDEST 128
 
-static double magnitude(const struct copse_host_arg *a, size_t i, const struct copse_host_arg *b, size_t j, size_t width)
+static double magnitude(const struct copse_host_arg *a, size_t i, const struct copse_host_arg *b,
+                        size_t j, size_t width)
 {
     double sum = LEAST;
     for (size_t c = 0; c < width; c++)
@@ -26,8 +27,8 @@ struct score {
 };
 
 /* False: the mask hides the key. */
-static bool score_of(const struct copse_attention_map *m, const struct copse_host_arg *args, size_t item, size_t h, size_t i,
-                     size_t j, struct score *out)
+static bool score_of(const struct copse_attention_map *m, const struct copse_host_arg *args,
+                     size_t item, size_t h, size_t i, size_t j, struct score *out)
 {
     const size_t of_q = copse__attention_q(m, item, h, i), of_k = copse__attention_k(m, item, h, j);
     const double bias = copse__attention_bias(m, &args[3], item, h, i, j);
@@ -36,18 +37,22 @@ static bool score_of(const struct copse_attention_map *m, const struct copse_hos
     return bias != -INFINITY;
 }
 
-void copse__attention_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_size(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_attention *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
     const struct copse_host_arg *v = &args[2], *state = &args[5], *y = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                     item = row / m.queries / m.heads;
         const size_t to = copse__attention_y(&m, item, h, i);
-        const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
+        const size_t keys =
+            copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
         const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
-        double top = before, most = 0, total = 0, size = 0, sizes[WIDEST] = { 0 }, sums[WIDEST] = { 0 };
+        double top = before, most = 0, total = 0, size = 0, sizes[WIDEST] = { 0 },
+               sums[WIDEST] = { 0 };
         for (size_t j = p->first; j < end; j++) {
             struct score s;
             if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
@@ -57,7 +62,8 @@ void copse__attention_size(const void *params, const int32_t *spec, const struct
         }
         const double shift = top == -INFINITY ? 0 : top;
         if (p->first) {
-            const double keep = exp(before - shift), old = copse__load(state, STATE * row + 1) * keep;
+            const double keep = exp(before - shift),
+                         old = copse__load(state, STATE * row + 1) * keep;
             const double error = keep > 0 ? 1 + shift - before + most : 1;
             total = old;
             size = fabs(old) * error;
@@ -70,7 +76,8 @@ void copse__attention_size(const void *params, const int32_t *spec, const struct
             struct score s;
             if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
                 continue;
-            const double e = exp(s.s - shift), error = e * (1 + s.a + fabs(s.s - shift) + most) + LEAST;
+            const double e = exp(s.s - shift),
+                         error = e * (1 + s.a + fabs(s.s - shift) + most) + LEAST;
             total += e;
             size += error;
             for (size_t c = 0; spec[1] && c < m.width; c++) {
@@ -81,12 +88,16 @@ void copse__attention_size(const void *params, const int32_t *spec, const struct
         }
         const bool is_last = end == m.keys;
         copse__store(state, STATE * row, fmax(most, fabs(before) < INFINITY ? fabs(before) : 0));
-        copse__store(state, STATE * row + 1, !is_last ? size : total != 0 ? size / (total * total) : 0);
+        copse__store(state, STATE * row + 1,
+                     !is_last     ? size
+                     : total != 0 ? size / (total * total)
+                                  : 0);
         copse__store(state, STATE * row + 3, 0);
         for (size_t c = 0; spec[1] && c < m.width; c++)
-            copse__store(y, to + c, !is_last     ? sizes[c]
-                                    : total != 0 ? (sizes[c] + fabs(sums[c] / total) * size) / fabs(total)
-                                                 : 0);
+            copse__store(y, to + c,
+                         !is_last     ? sizes[c]
+                         : total != 0 ? (sizes[c] + fabs(sums[c] / total) * size) / fabs(total)
+                                      : 0);
     }
 }
 
@@ -97,14 +108,17 @@ static double share_size(const struct copse_host_arg *state, size_t row, struct 
     return exp(x) * fabs(copse__load(state, STATE * row + 1)) * (1 + s.a + fabs(x)) + LEAST;
 }
 
-void copse__attention_grad_query_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_size(const void *params, const int32_t *spec,
+                                      const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
-    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5], *state = &args[6], *to = &args[7];
+    const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5],
+                                *state = &args[6], *to = &args[7];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads, item = row / m.queries / m.heads;
+        const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                     item = row / m.queries / m.heads;
         const size_t of_y = copse__attention_y(&m, item, h, i);
         const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
         const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
@@ -114,9 +128,11 @@ void copse__attention_grad_query_size(const void *params, const int32_t *spec, c
             struct score s;
             if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
                 continue;
-            const size_t of_k = copse__attention_k(&m, item, h, j), of_v = copse__attention_v(&m, item, h, j);
+            const size_t of_k = copse__attention_k(&m, item, h, j),
+                         of_v = copse__attention_v(&m, item, h, j);
             const double slope = share_size(state, row, s) * fabs(m.scale) *
-                                     (magnitude(dy, of_y, v, of_v, m.width) + along) + LEAST;
+                                     (magnitude(dy, of_y, v, of_v, m.width) + along) +
+                                 LEAST;
             for (size_t c = 0; c < m.width; c++)
                 sums[c] += slope * fabs(copse__load(k, of_k + c)) + LEAST;
         }
@@ -126,15 +142,19 @@ void copse__attention_grad_query_size(const void *params, const int32_t *spec, c
     }
 }
 
-void copse__attention_grad_key_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_size(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
-    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5], *to = &args[6];
-    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries), kv_heads = m.heads / m.share;
+    const struct copse_host_arg *q = &args[0], *v = &args[2], *dy = &args[4], *state = &args[5],
+                                *to = &args[6];
+    const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries),
+                 kv_heads = m.heads / m.share;
     for (size_t row = 0; row < p->rows; row++) {
         const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
-        const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
+        const size_t h = kv * m.share + p->head,
+                     at = (item * m.keys + j) * p->to_stride + kv * m.width;
         const size_t of_v = copse__attention_v(&m, item, h, j);
         const size_t length = copse__attention_state_length(&m, state, item, h);
         const bool adds = p->first + p->head > 0;
@@ -144,38 +164,46 @@ void copse__attention_grad_key_size(const void *params, const int32_t *spec, con
             if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)) ||
                 !score_of(&m, args, item, h, i, j, &s))
                 continue;
-            const size_t of_q = copse__attention_q(&m, item, h, i), of_y = copse__attention_y(&m, item, h, i);
+            const size_t of_q = copse__attention_q(&m, item, h, i),
+                         of_y = copse__attention_y(&m, item, h, i);
             const size_t line = (item * m.heads + h) * m.queries + i;
             const double share = share_size(state, line, s);
             const double slope = share * fabs(m.scale) *
-                                     (magnitude(dy, of_y, v, of_v, m.width) + fabs(copse__load(state, STATE * line + 2))) + LEAST;
+                                     (magnitude(dy, of_y, v, of_v, m.width) +
+                                      fabs(copse__load(state, STATE * line + 2))) +
+                                 LEAST;
             for (size_t c = 0; c < m.width; c++) {
                 sums_k[c] += slope * fabs(copse__load(q, of_q + c)) + LEAST;
                 sums_v[c] += share * fabs(copse__load(dy, of_y + c)) + LEAST;
             }
         }
         for (size_t c = 0; c < m.width; c++) {
-            copse__store(to, p->to_k + at + c, sums_k[c] + (adds ? fabs(copse__load(to, p->to_k + at + c)) : 0));
-            copse__store(to, p->to_v + at + c, sums_v[c] + (adds ? fabs(copse__load(to, p->to_v + at + c)) : 0));
+            copse__store(to, p->to_k + at + c,
+                         sums_k[c] + (adds ? fabs(copse__load(to, p->to_k + at + c)) : 0));
+            copse__store(to, p->to_v + at + c,
+                         sums_v[c] + (adds ? fabs(copse__load(to, p->to_v + at + c)) : 0));
         }
     }
 }
 
 /* ---- the wide kernels ---- */
 
-void copse__attention_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_wide_size(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_attention p = copse__attention_of_wide(params);
     copse__attention_size(&p, spec, args);
 }
 
-void copse__attention_grad_query_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_wide_size(const void *params, const int32_t *spec,
+                                           const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query p = copse__attention_query_of_wide(params);
     copse__attention_grad_query_size(&p, spec, args);
 }
 
-void copse__attention_grad_key_wide_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_wide_size(const void *params, const int32_t *spec,
+                                         const struct copse_host_arg *args)
 {
     struct copse_params_attention_grad_key p = copse__attention_key_of_wide(params);
     for (; p.head < p.share; p.head++)
@@ -184,19 +212,22 @@ void copse__attention_grad_key_wide_size(const void *params, const int32_t *spec
 
 /* ---- the kernels for fast texels ---- */
 
-void copse__attention_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_texel_size(const void *params, const int32_t *spec,
+                                 const struct copse_host_arg *args)
 {
     const struct copse_params_attention p = copse__attention_of_texel(params);
     copse__attention_size(&p, spec, args);
 }
 
-void copse__attention_grad_query_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_query_texel_size(const void *params, const int32_t *spec,
+                                            const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_query p = copse__attention_query_of_texel(params);
     copse__attention_grad_query_size(&p, spec, args);
 }
 
-void copse__attention_grad_key_texel_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__attention_grad_key_texel_size(const void *params, const int32_t *spec,
+                                          const struct copse_host_arg *args)
 {
     const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
     copse__attention_grad_key_size(&p, spec, args);

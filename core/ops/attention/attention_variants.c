@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scaled dot-product attention: its variants, and the ops with their shapes and derivatives. The derivatives are parts of one
-   tensor, as q, k and v can be. */
+/* Scaled dot-product attention: its variants, and the ops with their shapes and derivatives. The
+   derivatives are parts of one tensor, as q, k and v can be. */
 #include <math.h>
 #include <stdio.h>
 
@@ -27,11 +27,14 @@ static void place_mask(copse_shape s, struct copse_attention_sizes *x)
 }
 
 /* Of the operands of an op: one or three, and then the mask if there is one. */
-static struct copse_attention_sizes sizes_of(copse_tensor *const *in, const struct copse_attention_attr *a)
+static struct copse_attention_sizes sizes_of(copse_tensor *const *in,
+                                             const struct copse_attention_attr *a)
 {
     const bool is_packed = a->is_packed;
     const copse_shape q = in[0]->shape, k = in[is_packed ? 0 : 1]->shape;
-    struct copse_attention_sizes x = { .items = q.dims[0], .queries = q.dims[1], .keys = k.dims[1] };
+    struct copse_attention_sizes x = { .items = q.dims[0],
+                                       .queries = q.dims[1],
+                                       .keys = k.dims[1] };
     x.heads = is_packed ? a->heads : q.dims[2];
     x.kv_heads = is_packed ? a->kv_heads : k.dims[2];
     x.width = is_packed ? q.dims[2] / (a->heads + 2 * a->kv_heads) : q.dims[3];
@@ -45,7 +48,8 @@ static struct copse_attention_sizes sizes_of(copse_tensor *const *in, const stru
 }
 
 /* Those operands as f32, and as words of i32. */
-static copse_status bind(struct copse_lowering *l, copse_tensor *const *in, struct copse_attention_launch *w)
+static copse_status bind(struct copse_lowering *l, copse_tensor *const *in,
+                         struct copse_attention_launch *w)
 {
     const uint32_t own = w->attr.is_packed ? 1 : 3;
     struct copse_operand *const to[] = { &w->q, &w->k, &w->v };
@@ -59,12 +63,14 @@ static copse_status bind(struct copse_lowering *l, copse_tensor *const *in, stru
         COPSE_TRY(copse__scratch(l, 1, &w->lengths));
     else
         w->lengths = copse__of(in[own + (uint32_t)w->attr.has_mask]);
-    return copse__scratch(l, (uint64_t)COPSE_ATTENTION_STATE * w->at.items * w->at.heads * w->at.queries, &w->state);
+    return copse__scratch(
+        l, (uint64_t)COPSE_ATTENTION_STATE * w->at.items * w->at.heads * w->at.queries, &w->state);
 }
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_attention_grad_query, COPSE_KERNEL_attention_grad_key };
+static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_attention_grad_query,
+                                                    COPSE_KERNEL_attention_grad_key };
 static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_attention_grad_query_wide,
                                                    COPSE_KERNEL_attention_grad_key_wide };
 static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_attention_grad_query_texel,
@@ -80,9 +86,26 @@ static bool fits_texels(const struct copse_limits *limits, const void *work)
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_attention, { 0, 1, 1 }, NULL, copse__attention_plain, plain_needs, COPSE_COUNT(plain_needs) },
-    { "wide", COPSE_KERNEL_attention_wide, { 1, 0, 2 }, NULL, copse__attention_wide, wide_needs, COPSE_COUNT(wide_needs) },
-    { "texel", COPSE_KERNEL_attention_texel, { 2, 2, 0 }, fits_texels, copse__attention_texel, texel_needs,
+    { "plain",
+      COPSE_KERNEL_attention,
+      { 0, 1, 1 },
+      NULL,
+      copse__attention_plain,
+      plain_needs,
+      COPSE_COUNT(plain_needs) },
+    { "wide",
+      COPSE_KERNEL_attention_wide,
+      { 1, 0, 2 },
+      NULL,
+      copse__attention_wide,
+      wide_needs,
+      COPSE_COUNT(wide_needs) },
+    { "texel",
+      COPSE_KERNEL_attention_texel,
+      { 2, 2, 0 },
+      fits_texels,
+      copse__attention_texel,
+      texel_needs,
       COPSE_COUNT(texel_needs) },
 };
 
@@ -92,20 +115,24 @@ static const uint32_t sizes[] = { 32, 128, 512 };
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_attention_work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->kind == COPSE_ATTENTION_FORWARD ? "forward" : "gradient",
+    snprintf(name, COPSE_SIZE_CLASS, "%s-%u",
+             w->kind == COPSE_ATTENTION_FORWARD ? "forward" : "gradient",
              (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->keys));
     return w->keys > 0;
 }
 
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct copse_attention_work w = { index % 2 ? COPSE_ATTENTION_GRADIENT : COPSE_ATTENTION_FORWARD, sizes[index / 2],
-                                            JOB_WIDTH, 16 * JOB_WIDTH * sizes[index / 2], NULL };
+    const struct copse_attention_work w = { index % 2 ? COPSE_ATTENTION_GRADIENT
+                                                      : COPSE_ATTENTION_FORWARD,
+                                            sizes[index / 2], JOB_WIDTH,
+                                            16 * JOB_WIDTH * sizes[index / 2], NULL };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
     snprintf(j->name, sizeof j->name, "4 x %u x 4 x %d, causal%s", (unsigned)w.keys, JOB_WIDTH,
              w.kind == COPSE_ATTENTION_FORWARD ? "" : ", gradient");
-    j->operations = (w.kind == COPSE_ATTENTION_FORWARD ? 4.0 : 14.0) * 16 * JOB_WIDTH * w.keys * w.keys;
+    j->operations =
+        (w.kind == COPSE_ATTENTION_FORWARD ? 4.0 : 14.0) * 16 * JOB_WIDTH * w.keys * w.keys;
     j->in_count = 3;
     for (int i = 0; i < 3; i++)
         j->in[i] = COPSE_SHAPE(4, w.keys, 4, JOB_WIDTH);
@@ -113,7 +140,8 @@ static void job(size_t index, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     const struct copse_attention_params params = { .is_causal = true, .scale = 0.01f };
     copse_tensor *y;
@@ -136,13 +164,17 @@ const struct copse_family copse_family_attention = {
     .build = build,
 };
 
-static copse_status choose(struct copse_lowering *l, uint32_t kind, const struct copse_attention_launch *w)
+static copse_status choose(struct copse_lowering *l, uint32_t kind,
+                           const struct copse_attention_launch *w)
 {
     const struct copse_attention_sizes *x = &w->at;
-    const uint64_t q = (uint64_t)x->items * x->queries * x->q_stride, k = (uint64_t)x->items * x->keys * x->k_stride;
-    const uint64_t state = (uint64_t)COPSE_ATTENTION_STATE * x->items * x->heads * x->queries, most = COPSE_MAX(q, k);
-    return copse__lower_variant(l, &copse_family_attention,
-                                &(struct copse_attention_work){ kind, x->keys, x->width, COPSE_MAX(most, state), w });
+    const uint64_t q = (uint64_t)x->items * x->queries * x->q_stride,
+                   k = (uint64_t)x->items * x->keys * x->k_stride;
+    const uint64_t state = (uint64_t)COPSE_ATTENTION_STATE * x->items * x->heads * x->queries,
+                   most = COPSE_MAX(q, k);
+    return copse__lower_variant(
+        l, &copse_family_attention,
+        &(struct copse_attention_work){ kind, x->keys, x->width, COPSE_MAX(most, state), w });
 }
 
 /* ---- the derivatives: of y, dy and the operands, in one tensor ---- */
@@ -163,13 +195,18 @@ static copse_status grad_infer(const copse_tensor *dx, copse_shape *shape, copse
 static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
     const struct copse_attention_attr *a = dx->attr;
-    struct copse_attention_launch w = { .at = sizes_of(dx->in + 2, a), .attr = *a, .y = copse__of(dx->in[0]),
-                                        .dy = copse__of(dx->in[1]), .dx = copse__of(dx) };
+    struct copse_attention_launch w = { .at = sizes_of(dx->in + 2, a),
+                                        .attr = *a,
+                                        .y = copse__of(dx->in[0]),
+                                        .dy = copse__of(dx->in[1]),
+                                        .dx = copse__of(dx) };
     const struct copse_attention_sizes *x = &w.at;
     const uint32_t words_q = x->items * x->queries * x->heads * x->width;
     const uint32_t words_k = x->items * x->keys * x->kv_heads * x->width;
-    w.to = (struct copse_attention_targets){ a->is_packed ? x->q_first : 0, a->is_packed ? x->k_first : words_q,
-                                             a->is_packed ? x->v_first : words_q + words_k, x->q_stride, x->k_stride };
+    w.to = (struct copse_attention_targets){ a->is_packed ? x->q_first : 0,
+                                             a->is_packed ? x->k_first : words_q,
+                                             a->is_packed ? x->v_first : words_q + words_k,
+                                             x->q_stride, x->k_stride };
     if (words_q == 0 || words_k == 0)
         return copse__lower_fill(l, dx, 0.0);
     COPSE_TRY(bind(l, dx->in + 2, &w));
@@ -185,13 +222,16 @@ static const struct copse_op op_grad = {
     .takes_stored = true,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct copse_attention_attr *a = y->attr;
     copse_tensor *all, *in[7] = { (copse_tensor *)y, dy };
     uint32_t start = 0;
     if (a->has_mask && y->in[a->is_packed ? 1 : 3]->needs_gradient)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the mask has no derivative: it must not depend on variables", y->op->name);
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s: the mask has no derivative: it must not depend on variables",
+                          y->op->name);
     /* The products around keep a copy of y in their precision. */
     if (copse__type_is_half(y->in[0]->type))
         COPSE_TRY(copse__cast_once(g, in[0], y->in[0]->type, &in[0]));
@@ -221,23 +261,28 @@ static copse_status check_sizes(const copse_tensor *y, const struct copse_attent
     if (x->queries > MOST_LENGTH || x->keys > MOST_LENGTH)
         return copse__shape_error(y, "at most %u queries and keys", MOST_LENGTH);
     if ((uint64_t)COPSE_ATTENTION_STATE * x->items * x->heads * x->queries > INT32_MAX)
-        return copse__shape_error(y, "at most 2^31-1 / %u queries of all heads and items", COPSE_ATTENTION_STATE);
+        return copse__shape_error(y, "at most 2^31-1 / %u queries of all heads and items",
+                                  COPSE_ATTENTION_STATE);
     if ((uint64_t)x->queries * (x->heads / x->kv_heads) > MOST_LENGTH)
-        return copse__shape_error(y, "at most %u queries of all heads for each key head", MOST_LENGTH);
+        return copse__shape_error(y, "at most %u queries of all heads for each key head",
+                                  MOST_LENGTH);
     return COPSE_OK;
 }
 
-static copse_status check_mask(const copse_tensor *y, const copse_tensor *mask, const struct copse_attention_sizes *x)
+static copse_status check_mask(const copse_tensor *y, const copse_tensor *mask,
+                               const struct copse_attention_sizes *x)
 {
     const uint32_t whole[] = { x->keys, x->queries, x->heads, x->items };
     const copse_shape s = mask->shape;
-    bool fits = mask->type == COPSE_F32 && s.rank >= 1 && s.rank <= COPSE_COUNT(whole) && s.dims[s.rank - 1] == x->keys;
+    bool fits = mask->type == COPSE_F32 && s.rank >= 1 && s.rank <= COPSE_COUNT(whole) &&
+                s.dims[s.rank - 1] == x->keys;
     for (uint32_t i = 1; i < s.rank && fits; i++)
         fits = s.dims[s.rank - 1 - i] == whole[i] || s.dims[s.rank - 1 - i] == 1;
     if (fits)
         return COPSE_OK;
-    return copse__shape_error(y, "expected an f32 mask [%u or 1, %u or 1, %u or 1, %u], which may lack the first axes",
-                              (unsigned)x->items, (unsigned)x->heads, (unsigned)x->queries, (unsigned)x->keys);
+    return copse__shape_error(
+        y, "expected an f32 mask [%u or 1, %u or 1, %u or 1, %u], which may lack the first axes",
+        (unsigned)x->items, (unsigned)x->heads, (unsigned)x->queries, (unsigned)x->keys);
 }
 
 static copse_status infer_packed(const copse_tensor *y, copse_shape *shape)
@@ -246,7 +291,8 @@ static copse_status infer_packed(const copse_tensor *y, copse_shape *shape)
     const copse_shape x = y->in[0]->shape;
     const uint64_t heads = a->heads + 2 * (uint64_t)a->kv_heads;
     if (x.rank != 3 || heads > x.dims[2] || x.dims[2] % heads)
-        return copse__shape_error(y, "expected f32 [n, length, (%u + 2 * %u) width]", (unsigned)a->heads, (unsigned)a->kv_heads);
+        return copse__shape_error(y, "expected f32 [n, length, (%u + 2 * %u) width]",
+                                  (unsigned)a->heads, (unsigned)a->kv_heads);
     *shape = COPSE_SHAPE(x.dims[0], x.dims[1], x.dims[2] / (uint32_t)heads * a->heads);
     return COPSE_OK;
 }
@@ -254,10 +300,13 @@ static copse_status infer_packed(const copse_tensor *y, copse_shape *shape)
 static copse_status infer_three(const copse_tensor *y, copse_shape *shape)
 {
     const copse_shape q = y->in[0]->shape, k = y->in[1]->shape;
-    if (q.rank != 4 || k.rank != 4 || !copse__shape_equal(k, y->in[2]->shape) || q.dims[0] != k.dims[0] ||
-        q.dims[3] != k.dims[3] || q.dims[2] == 0 || k.dims[2] == 0 || q.dims[2] % k.dims[2])
-        return copse__shape_error(y, "expected f32 q [n, queries, heads, width], k and v [n, keys, kv_heads, width], where "
-                                     "kv_heads divides heads");
+    if (q.rank != 4 || k.rank != 4 || !copse__shape_equal(k, y->in[2]->shape) ||
+        q.dims[0] != k.dims[0] || q.dims[3] != k.dims[3] || q.dims[2] == 0 || k.dims[2] == 0 ||
+        q.dims[2] % k.dims[2])
+        return copse__shape_error(
+            y,
+            "expected f32 q [n, queries, heads, width], k and v [n, keys, kv_heads, width], where "
+            "kv_heads divides heads");
     *shape = q;
     return COPSE_OK;
 }
@@ -271,20 +320,23 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
             return copse__shape_error(y, "expected f32 operands, or f16 or bf16");
     *type = COPSE_F32;
     COPSE_TRY(a.is_packed ? infer_packed(y, shape) : infer_three(y, shape));
-    const copse_tensor *mask = a.has_mask ? y->in[own] : NULL, *lengths = a.lengths ? y->in[y->in_count - 1] : NULL;
+    const copse_tensor *mask = a.has_mask ? y->in[own] : NULL,
+                       *lengths = a.lengths ? y->in[y->in_count - 1] : NULL;
     a.has_mask = false; /* its shape is not checked yet */
     const struct copse_attention_sizes x = sizes_of(y->in, &a);
     COPSE_TRY(check_sizes(y, &x));
     if (mask)
         COPSE_TRY(check_mask(y, mask, &x));
-    if (lengths && (lengths->type != COPSE_I32 || !copse__shape_equal(lengths->shape, COPSE_SHAPE(x.items))))
+    if (lengths &&
+        (lengths->type != COPSE_I32 || !copse__shape_equal(lengths->shape, COPSE_SHAPE(x.items))))
         return copse__shape_error(y, "expected i32 lengths [%u]", (unsigned)x.items);
     return COPSE_OK;
 }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    struct copse_attention_launch w = { .at = sizes_of(y->in, y->attr), .attr = *(const struct copse_attention_attr *)y->attr,
+    struct copse_attention_launch w = { .at = sizes_of(y->in, y->attr),
+                                        .attr = *(const struct copse_attention_attr *)y->attr,
                                         .y = copse__of(y) };
     const struct copse_attention_sizes *x = &w.at;
     if (x->items * x->heads * x->queries == 0)
@@ -295,36 +347,45 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return choose(l, COPSE_ATTENTION_FORWARD, &w);
 }
 
-#define OP(name_)                                                                                                          \
-    {                                                                                                                      \
-        .name = name_, .attr_size = sizeof(struct copse_attention_attr), .infer = infer, .gradient = gradient,             \
-        .lower = lower, .takes_stored = true                                                                               \
+#define OP(name_)                                                                        \
+    {                                                                                    \
+        .name = name_, .attr_size = sizeof(struct copse_attention_attr), .infer = infer, \
+        .gradient = gradient, .lower = lower, .takes_stored = true                       \
     }
-static const struct copse_op op_attention = OP("attention"), op_self_attention = OP("self_attention");
+static const struct copse_op op_attention = OP("attention")
+, op_self_attention = OP("self_attention");
 
 /* ---- the public functions ---- */
 
-/* Adds the node of the `count` operands in[0 ...], with room for mask and lengths; `width` of a head for the scale. */
-static copse_status add(copse_graph *g, const struct copse_op *op, const struct copse_attention_params *params, uint32_t width,
-                        struct copse_attention_attr *a, copse_tensor **in, uint32_t count, copse_tensor **y)
+/* Adds the node of the `count` operands in[0 ...], with room for mask and lengths; `width` of a
+   head for the scale. */
+static copse_status add(copse_graph *g, const struct copse_op *op,
+                        const struct copse_attention_params *params, uint32_t width,
+                        struct copse_attention_attr *a, copse_tensor **in, uint32_t count,
+                        copse_tensor **y)
 {
     static const struct copse_attention_params defaults;
     const struct copse_attention_params *p = params ? params : &defaults;
     COPSE_TRY(copse_no_reserved(copse_attention_params, p));
     if (!isfinite(p->scale))
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: scale %g is not finite", op->name, (double)p->scale);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: scale %g is not finite", op->name,
+                          (double)p->scale);
     a->window = p->window ? p->window : UINT32_MAX;
     a->is_causal = p->is_causal;
     a->scale = p->scale != 0 ? p->scale : (float)(1 / sqrt((double)COPSE_MAX(width, 1u)));
     a->has_mask = p->mask != NULL;
-    a->lengths = !p->lengths ? COPSE_ATTENTION_ALL : a->is_packed ? COPSE_ATTENTION_OF_BOTH : COPSE_ATTENTION_OF_KEYS;
+    a->lengths = !p->lengths    ? COPSE_ATTENTION_ALL
+                 : a->is_packed ? COPSE_ATTENTION_OF_BOTH
+                                : COPSE_ATTENTION_OF_KEYS;
     for (uint32_t i = 0; i < count && copse__type_is_half(g->precision); i++)
         if (in[i]->type == COPSE_F32)
-            COPSE_TRY(copse_note(copse__cast_once(g, in[i], g->precision, &in[i]), "while adding %s", op->name));
+            COPSE_TRY(copse_note(copse__cast_once(g, in[i], g->precision, &in[i]),
+                                 "while adding %s", op->name));
     if (p->mask) {
         in[count] = p->mask;
         if (copse__type_is_half(p->mask->type))
-            COPSE_TRY(copse_note(copse__cast_once(g, p->mask, COPSE_F32, &in[count]), "while adding %s", op->name));
+            COPSE_TRY(copse_note(copse__cast_once(g, p->mask, COPSE_F32, &in[count]),
+                                 "while adding %s", op->name));
         count++;
     }
     if (p->lengths)
@@ -337,18 +398,22 @@ copse_status copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, c
 {
     struct copse_attention_attr a = { 0 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("attention", g, y, q, k, v));
-    return add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a, (copse_tensor *[5]){ q, k, v }, 3, y);
+    return add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a,
+               (copse_tensor *[5]){ q, k, v }, 3, y);
 }
 
-copse_status copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads, uint32_t kv_heads,
-                                  const struct copse_attention_params *params, copse_tensor **y)
+copse_status copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads,
+                                  uint32_t kv_heads, const struct copse_attention_params *params,
+                                  copse_tensor **y)
 {
     struct copse_attention_attr a = { .heads = heads, .kv_heads = kv_heads, .is_packed = true };
     COPSE_TRY(COPSE_CHECK_OPERANDS("self_attention", g, y, qkv));
     if (heads == 0 || kv_heads == 0 || heads % kv_heads)
-        return copse_fail(COPSE_ERR_ARGUMENT, "self_attention: %u heads and %u key heads: kv_heads must divide heads",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "self_attention: %u heads and %u key heads: kv_heads must divide heads",
                           (unsigned)heads, (unsigned)kv_heads);
     const uint64_t parts = heads + 2 * (uint64_t)kv_heads;
-    return add(g, &op_self_attention, params, qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
+    return add(g, &op_self_attention, params,
+               qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
                (copse_tensor *[3]){ qkv }, 1, y);
 }

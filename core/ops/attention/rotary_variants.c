@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary positions: the op, and its kernel variants with their launches. The table of cosines and sines is an operand. */
+/* Rotary positions: the op, and its kernel variants with their launches. The table of cosines and
+   sines is an operand. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,7 +13,7 @@
 #define BASE 10000.0f
 
 struct rotary_attr {
-    float base;   /* 0: the table is the caller's */
+    float base; /* 0: the table is the caller's */
     uint32_t offset;
     uint32_t pairs, heads; /* that turn */
     int32_t is_interleaved;
@@ -38,14 +39,15 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct rotary *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_interleaved };
-    return COPSE_LAUNCH(l, rotary, spec, w->p, copse__groups_for(l, COPSE_KERNEL_rotary, w->p.n), copse__of(w->x),
-                        copse__of(w->turns), copse__of(w->y));
+    return COPSE_LAUNCH(l, rotary, spec, w->p, copse__groups_for(l, COPSE_KERNEL_rotary, w->p.n),
+                        copse__of(w->x), copse__of(w->turns), copse__of(w->y));
 }
 
 /* Of kernels with the same first parameters. */
 static struct copse_params_rotary_wide wide_of(const struct copse_params_rotary *p)
 {
-    return (struct copse_params_rotary_wide){ p->n, p->width, p->heads, p->rows, p->turned, p->pairs, p->factor, p->each };
+    return (struct copse_params_rotary_wide){ p->n,      p->width, p->heads,  p->rows,
+                                              p->turned, p->pairs, p->factor, p->each };
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -54,8 +56,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_params_rotary_wide p = wide_of(&w->p);
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_interleaved };
     const uint64_t rows = p.n / (p.width * p.heads);
-    return COPSE_LAUNCH(l, rotary_wide, spec, p, (rows + p.each - 1) / p.each, copse__of(w->x), copse__of(w->turns),
-                        copse__of(w->y));
+    return COPSE_LAUNCH(l, rotary_wide, spec, p, (rows + p.each - 1) / p.each, copse__of(w->x),
+                        copse__of(w->turns), copse__of(w->y));
 }
 
 static bool has_vectors(const struct copse_limits *limits, const void *work)
@@ -77,7 +79,8 @@ static const uint32_t sizes[] = { 32, 128 }; /* widths of a head */
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct rotary *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->width));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->width));
     return w->pairs > 0;
 }
 
@@ -95,7 +98,8 @@ static void job(size_t index, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(JOB_ROWS, w.width);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
     return copse_rotary_by(g, in[0], in[1], NULL, out);
@@ -131,7 +135,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32 operands");
     if (!are_last_axes(turns, x) || turns.dims[turns.rank - 1] != 2 * a->pairs)
-        return copse__shape_error(y, "expected f32 turns [.., length, %u] of x [.., length, heads, width]", 2 * a->pairs);
+        return copse__shape_error(
+            y, "expected f32 turns [.., length, %u] of x [.., length, heads, width]", 2 * a->pairs);
     *shape = x;
     *type = COPSE_F32;
     return COPSE_OK;
@@ -142,8 +147,12 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     enum { EACH = 4096 }; /* elements that an invocation of the wide kernel processes */
     const struct rotary_attr *a = y->attr;
     const uint32_t *of_x = last_three(&y->shape);
-    struct rotary w = { .pairs = a->pairs, .width = of_x[2], .is_interleaved = a->is_interleaved, .x = y->in[0],
-                        .turns = y->in[1], .y = y };
+    struct rotary w = { .pairs = a->pairs,
+                        .width = of_x[2],
+                        .is_interleaved = a->is_interleaved,
+                        .x = y->in[0],
+                        .turns = y->in[1],
+                        .y = y };
     struct copse_params_rotary *p = &w.p;
     p->n = (uint32_t)copse__elements(y->shape);
     if (p->n == 0)
@@ -161,7 +170,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_variant(l, &copse_family_rotary, &w);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx);
 
 static const struct copse_op op_rotary = {
     .name = "rotary",
@@ -173,8 +183,10 @@ static const struct copse_op op_rotary = {
 
 /* ---- the derivative of the table ---- */
 
-/* The elements that turn, and the sum over their heads and both numbers of each pair: [.., length, pairs]. */
-static copse_status sum_of_pairs(copse_graph *g, copse_tensor *t, const struct rotary_attr *a, copse_tensor **out)
+/* The elements that turn, and the sum over their heads and both numbers of each pair: [.., length,
+   pairs]. */
+static copse_status sum_of_pairs(copse_graph *g, copse_tensor *t, const struct rotary_attr *a,
+                                 copse_tensor **out)
 {
     copse_shape s = t->shape;
     const uint32_t start[COPSE_MAX_RANK] = { 0 }, summed[] = { 1, a->is_interleaved ? 3 : 2 };
@@ -191,7 +203,8 @@ static copse_status sum_of_pairs(copse_graph *g, copse_tensor *t, const struct r
 }
 
 /* With y = x c + quarter(x) s, where quarter turns each pair by a right angle. */
-static copse_status gradient_of_turns(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **out)
+static copse_status gradient_of_turns(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                      copse_tensor **out)
 {
     const struct rotary_attr *a = y->attr;
     copse_tensor *x = y->in[0], *turns = y->in[1], *parts[2], *quarter;
@@ -215,7 +228,8 @@ static copse_status gradient_of_turns(copse_graph *g, const copse_tensor *y, cop
 }
 
 /* The inverse rotation is the transpose. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     struct rotary_attr back = *(const struct rotary_attr *)y->attr;
     back.factor = -back.factor;
@@ -226,19 +240,25 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
 
 /* ---- calls ---- */
 
-static copse_status check(const char *op, const copse_tensor *x, const struct copse_rotary_params *p, struct rotary_attr *a)
+static copse_status check(const char *op, const copse_tensor *x,
+                          const struct copse_rotary_params *p, struct rotary_attr *a)
 {
     if (x->shape.rank < 3)
-        return copse_fail(COPSE_ERR_SHAPE, "%s: x %s%s: expected f32 [.., length, heads, width]", op, copse__type_name(x->type),
-                          COPSE_SHAPE_TEXT(x->shape));
-    const uint32_t *of_x = last_three(&x->shape), width = p->width ? p->width : of_x[2], heads = p->heads ? p->heads : of_x[1];
+        return copse_fail(COPSE_ERR_SHAPE, "%s: x %s%s: expected f32 [.., length, heads, width]",
+                          op, copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
+    const uint32_t *of_x = last_three(&x->shape), width = p->width ? p->width : of_x[2],
+                   heads = p->heads ? p->heads : of_x[1];
     if (width % 2 || width > of_x[2] || width == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "%s: %u numbers of each head of x %s turn: expected an even number from 2 to %u", op,
-                          (unsigned)width, COPSE_SHAPE_TEXT(x->shape), (unsigned)of_x[2]);
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "%s: %u numbers of each head of x %s turn: expected an even number from 2 to %u", op,
+            (unsigned)width, COPSE_SHAPE_TEXT(x->shape), (unsigned)of_x[2]);
     if (heads > of_x[1])
-        return copse_fail(COPSE_ERR_SHAPE, "%s: %u heads of x %s turn: expected at most %u", op, (unsigned)heads,
-                          COPSE_SHAPE_TEXT(x->shape), (unsigned)of_x[1]);
-    *a = (struct rotary_attr){ .pairs = width / 2, .heads = heads, .is_interleaved = p->is_interleaved, .factor = 1 };
+        return copse_fail(COPSE_ERR_SHAPE, "%s: %u heads of x %s turn: expected at most %u", op,
+                          (unsigned)heads, COPSE_SHAPE_TEXT(x->shape), (unsigned)of_x[1]);
+    *a = (struct rotary_attr){
+        .pairs = width / 2, .heads = heads, .is_interleaved = p->is_interleaved, .factor = 1
+    };
     return COPSE_OK;
 }
 
@@ -257,12 +277,15 @@ static copse_tensor *find_table(const copse_graph *g, const struct rotary_attr *
     return NULL;
 }
 
-static copse_status make_table(copse_graph *g, const struct rotary_attr *a, uint32_t length, copse_tensor **out)
+static copse_status make_table(copse_graph *g, const struct rotary_attr *a, uint32_t length,
+                               copse_tensor **out)
 {
     const size_t pairs = a->pairs;
     if ((uint64_t)length * pairs * 2 > INT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "rotary: %u positions of %zu pairs are too many", (unsigned)length, pairs);
-    float *table = copse__alloc(&g->ctx->base.mem, COPSE_MAX((size_t)length * pairs * 2, 1u), sizeof *table);
+        return copse_fail(COPSE_ERR_SHAPE, "rotary: %u positions of %zu pairs are too many",
+                          (unsigned)length, pairs);
+    float *table =
+        copse__alloc(&g->ctx->base.mem, COPSE_MAX((size_t)length * pairs * 2, 1u), sizeof *table);
     COPSE_TRY(copse_need_memory(table, "rotary"));
     for (size_t k = 0; k < pairs; k++) {
         const double speed = pow((double)a->base, -(double)k / (double)pairs);
@@ -272,12 +295,14 @@ static copse_status make_table(copse_graph *g, const struct rotary_attr *a, uint
             table[t * 2 * pairs + pairs + k] = (float)sin(angle);
         }
     }
-    const copse_status s = copse_constant(g, COPSE_F32, COPSE_SHAPE(length, 2 * a->pairs), table, out);
+    const copse_status s =
+        copse_constant(g, COPSE_F32, COPSE_SHAPE(length, 2 * a->pairs), table, out);
     copse__free(&g->ctx->base.mem, table);
     return copse_note(s, "while adding rotary");
 }
 
-copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_rotary_params *params, copse_tensor **y)
+copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_rotary_params *params,
+                          copse_tensor **y)
 {
     static const struct copse_rotary_params defaults;
     const struct copse_rotary_params *p = params ? params : &defaults;
@@ -285,7 +310,8 @@ copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_ro
     COPSE_TRY(COPSE_CHECK_OPERANDS("rotary", g, y, x));
     COPSE_TRY(copse_no_reserved(copse_rotary_params, p));
     if (!isfinite(p->base) || p->base < 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "rotary: base %g is not a finite number above 0", (double)p->base);
+        return copse_fail(COPSE_ERR_ARGUMENT, "rotary: base %g is not a finite number above 0",
+                          (double)p->base);
     COPSE_TRY(check("rotary", x, p, &a));
     a.base = p->base > 0 ? p->base : BASE;
     a.offset = p->offset;
@@ -296,8 +322,8 @@ copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_ro
     return COPSE_NODE(g, &op_rotary, &a, y, x, table);
 }
 
-copse_status copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turns, const struct copse_rotary_params *params,
-                             copse_tensor **y)
+copse_status copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turns,
+                             const struct copse_rotary_params *params, copse_tensor **y)
 {
     static const struct copse_rotary_params defaults;
     const struct copse_rotary_params *p = params ? params : &defaults;
@@ -317,14 +343,17 @@ static double rotary_at(const void *params, const int32_t *spec, const struct co
                         size_t i)
 {
     const struct copse_params_rotary *p = params;
-    const size_t col = i % p->width, head = i / p->width % p->heads, row = i / p->width / p->heads % p->rows;
+    const size_t col = i % p->width, head = i / p->width % p->heads,
+                 row = i / p->width / p->heads % p->rows;
     const double x = copse__load(&args[0], i);
     if (head >= p->turned || col >= 2 * (size_t)p->pairs)
         return spec[ADDS_MAGNITUDES] ? fabs(x) : x;
     const bool is_second = spec[0] ? col % 2 != 0 : col >= p->pairs;
-    const size_t pair = spec[0] ? col / 2 : col % p->pairs, apart = spec[0] ? 1 : p->pairs, turn = 2 * row * p->pairs + pair;
+    const size_t pair = spec[0] ? col / 2 : col % p->pairs, apart = spec[0] ? 1 : p->pairs,
+                 turn = 2 * row * p->pairs + pair;
     const double own = x * copse__load(&args[1], turn);
-    const double other = copse__load(&args[0], is_second ? i - apart : i + apart) * copse__load(&args[1], turn + p->pairs);
+    const double other = copse__load(&args[0], is_second ? i - apart : i + apart) *
+                         copse__load(&args[1], turn + p->pairs);
     if (spec[ADDS_MAGNITUDES])
         return fabs(own) + fabs(other);
     return is_second ? own + other * (double)p->factor : own - other * (double)p->factor;
@@ -344,8 +373,14 @@ enum { ROWS = 3, HEADS = 2 };
 
 static struct copse_params_rotary test_params(uint32_t width, uint32_t pairs)
 {
-    struct copse_params_rotary p = { .n = ROWS * HEADS * width, .width = width, .heads = HEADS, .rows = 2, .turned = 1, .pairs = pairs,
-                                     .factor = 1, .each = 2 };
+    struct copse_params_rotary p = { .n = ROWS * HEADS * width,
+                                     .width = width,
+                                     .heads = HEADS,
+                                     .rows = 2,
+                                     .turned = 1,
+                                     .pairs = pairs,
+                                     .factor = 1,
+                                     .each = 2 };
     copse__divisor(width, &p.width_m, &p.width_h);
     copse__divisor(HEADS, &p.heads_m, &p.heads_h);
     copse__divisor(2, &p.rows_m, &p.rows_h);
@@ -375,10 +410,16 @@ static void rotary_magnitudes(int32_t *spec)
 }
 
 const struct copse_law copse_law_rotary = {
-    .host = rotary_host, .at = rotary_at, .limit = { .ulp = 1, .ratio = 4 },
-    .magnitudes = rotary_magnitudes, .self_test = rotary_test,
+    .host = rotary_host,
+    .at = rotary_at,
+    .limit = { .ulp = 1, .ratio = 4 },
+    .magnitudes = rotary_magnitudes,
+    .self_test = rotary_test,
 };
 const struct copse_law copse_law_rotary_wide = {
-    .host = rotary_host, .at = rotary_at, .limit = { .ulp = 1, .ratio = 4 },
-    .magnitudes = rotary_magnitudes, .self_test = rotary_wide_test,
+    .host = rotary_host,
+    .at = rotary_at,
+    .limit = { .ulp = 1, .ratio = 4 },
+    .magnitudes = rotary_magnitudes,
+    .self_test = rotary_wide_test,
 };

@@ -7,24 +7,27 @@
 #include "core/graph/op.h"
 #include "core/graph/variant.h"
 
-/* Along a spatial axis a tap reads x at the element with element * gap = position * stride + tap * step + first; nothing
-   where there is no such element. `first` is at least -2^30, and all values of that sum are below 2^31. */
+/* Along a spatial axis a tap reads x at the element with element * gap = position * stride + tap *
+   step + first; nothing where there is no such element. `first` is at least -2^30, and all values
+   of that sum are below 2^31. */
 struct copse_conv_axis {
     uint32_t in, out, taps, stride, gap;
     int32_t step, first;
 };
 
-#define COPSE_MAX_AXIS   ((1u << 30) - 2 * COPSE_MAX_NUMBER) /* elements of a spatial axis, and what a window spans */
+/* elements of a spatial axis, and what a window spans */
+#define COPSE_MAX_AXIS   ((1u << 30) - 2 * COPSE_MAX_NUMBER)
 #define COPSE_MAX_NUMBER 65535u /* strides, dilations and padding */
 
 /* Windows along an axis. */
 struct copse_window {
-    uint32_t taps, stride, dilation, before, after; /* at least 1; `before` and `after` only if not is_same */
+    /* at least 1; `before` and `after` only if not is_same */
+    uint32_t taps, stride, dilation, before, after;
     bool is_same;
 };
 
-/* The geometry of y's windows on `size` elements; `first` is at most 0. COPSE_ERR_SHAPE in the name of y
-   (conv_axis.c). */
+/* The geometry of y's windows on `size` elements; `first` is at most 0. COPSE_ERR_SHAPE in the name
+   of y (conv_axis.c). */
 copse_status copse__conv_axis(const copse_tensor *y, const struct copse_window *of, uint64_t size,
                               struct copse_conv_axis *axis);
 /* COPSE_ERR_ARGUMENT if a number is larger than COPSE_MAX_NUMBER. */
@@ -39,7 +42,7 @@ struct copse_conv_geometry {
 
 struct copse_conv {
     struct copse_conv_geometry of;
-    copse_activation activation; /* up to COPSE_TANH */
+    copse_activation activation;     /* up to COPSE_TANH */
     struct copse_operand x, weights; /* f32, or tensors of 16 bits until copse__widen */
     const copse_tensor *bias, *y;    /* bias: NULL = none */
 };
@@ -68,14 +71,16 @@ static inline uint32_t copse__conv_pixels(const struct copse_conv_geometry *of)
 }
 
 /* Parameters that all kernels have. */
-#define COPSE_CONV_SIZES(of_)                                                                                   \
-    .in_h = (of_)->h.in, .in_w = (of_)->w.in, .in_c = (of_)->in_channels, .out_h = (of_)->h.out,                \
-    .out_w = (of_)->w.out, .out_c = (of_)->out_channels, .taps_w = (of_)->w.taps, .stride_h = (of_)->h.stride,  \
-    .stride_w = (of_)->w.stride, .step_h = (of_)->h.step, .step_w = (of_)->w.step, .first_h = (of_)->h.first,   \
-    .first_w = (of_)->w.first, .group_in = (of_)->in_channels / (of_)->groups,                                  \
+#define COPSE_CONV_SIZES(of_)                                                                    \
+    .in_h = (of_)->h.in, .in_w = (of_)->w.in, .in_c = (of_)->in_channels, .out_h = (of_)->h.out, \
+    .out_w = (of_)->w.out, .out_c = (of_)->out_channels, .taps_w = (of_)->w.taps,                \
+    .stride_h = (of_)->h.stride, .stride_w = (of_)->w.stride, .step_h = (of_)->h.step,           \
+    .step_w = (of_)->w.step, .first_h = (of_)->h.first, .first_w = (of_)->w.first,               \
+    .group_in = (of_)->in_channels / (of_)->groups,                                              \
     .group_out = (of_)->out_channels / (of_)->groups
 
-/* The tile of the kernels for wide vectors: outputs, 16 << log of them, and pixels or rows of weights. */
+/* The tile of the kernels for wide vectors: outputs, 16 << log of them, and pixels or rows of
+   weights. */
 static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *of)
 {
     const uint32_t out = of->out_channels / of->groups;
@@ -86,22 +91,27 @@ static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *
 /* Taps whose sums form a chain in conv_texel. */
 #define COPSE_CONV_TEXEL_TAPS(in_t) ((in_t) < 64u ? 64u / (in_t) : 1u)
 
-/* Launches on devices with fast texels (conv_texel.c). The gradient of the weights writes sums of `parts` parts. */
+/* Launches on devices with fast texels (conv_texel.c). The gradient of the weights writes sums of
+   `parts` parts. */
 bool copse__conv_fits_texel(const struct copse_limits *limits, const void *work);
 copse_status copse__conv_lower_texel(struct copse_lowering *l, const void *work);
 bool copse__conv_weight_fits_texel(const struct copse_limits *limits, const void *work);
-struct copse_params_conv_weight_texel copse__conv_weight_plan_texel(struct copse_lowering *l, const struct copse_conv_weight *c);
-copse_status copse__conv_weight_launch_texel(struct copse_lowering *l, const struct copse_conv_weight *c,
-                                             const struct copse_params_conv_weight_texel *p, struct copse_operand to);
+struct copse_params_conv_weight_texel
+copse__conv_weight_plan_texel(struct copse_lowering *l, const struct copse_conv_weight *c);
+copse_status copse__conv_weight_launch_texel(struct copse_lowering *l,
+                                             const struct copse_conv_weight *c,
+                                             const struct copse_params_conv_weight_texel *p,
+                                             struct copse_operand to);
 
-/* Tuning (conv_tune.c): the size class of a convolution, and the geometry of job `index`; it sets all of the job but `work` and
-   in[1]. */
+/* Tuning (conv_tune.c): the size class of a convolution, and the geometry of job `index`; it sets
+   all of the job but `work` and in[1]. */
 enum { COPSE_CONV_JOBS = 9 };
 void copse__conv_size_class(const struct copse_conv_geometry *of, char name[COPSE_SIZE_CLASS]);
 struct copse_conv_geometry copse__conv_job(size_t index, struct copse_tune_job *j);
 
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
-copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,
-                                copse_tensor *dy, copse_tensor **dw);
+copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
+                                copse_shape shape, copse_tensor *x, copse_tensor *dy,
+                                copse_tensor **dw);
 
 #endif

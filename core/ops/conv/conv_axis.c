@@ -16,12 +16,15 @@ copse_status copse__conv_axis(const copse_tensor *y, const struct copse_window *
     } else {
         const uint64_t padded = before + size + of->after;
         if (span > padded)
-            return copse__shape_error(y, "expected a window of at most %llu elements, the padded size of x; it spans %llu",
-                                      (unsigned long long)padded, (unsigned long long)span);
+            return copse__shape_error(
+                y,
+                "expected a window of at most %llu elements, the padded size of x; it spans %llu",
+                (unsigned long long)padded, (unsigned long long)span);
         out = (padded - span) / stride + 1;
     }
-    *axis = (struct copse_conv_axis){ (uint32_t)size, (uint32_t)out, of->taps, of->stride, 1, (int32_t)of->dilation,
-                                      -(int32_t)before };
+    *axis =
+        (struct copse_conv_axis){ (uint32_t)size,        (uint32_t)out,   of->taps, of->stride, 1,
+                                  (int32_t)of->dilation, -(int32_t)before };
     return COPSE_OK;
 }
 
@@ -29,7 +32,7 @@ copse_status copse__check_numbers(const char *op, const char *what, const uint32
 {
     for (uint32_t i = 0; i < 2; i++)
         if (numbers[i] > COPSE_MAX_NUMBER)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s %u is not at most %u", op, what, (unsigned)numbers[i],
-                              COPSE_MAX_NUMBER);
+            return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s %u is not at most %u", op, what,
+                              (unsigned)numbers[i], COPSE_MAX_NUMBER);
     return COPSE_OK;
 }

@@ -7,7 +7,8 @@
 
 /* ---- references ---- */
 
-/* The element of an axis at a place, which counts the gaps between elements, too; false: there is none. */
+/* The element of an axis at a place, which counts the gaps between elements, too; false: there is
+   none. */
 static bool element_at(int64_t place, uint32_t gap, uint32_t size, size_t *at)
 {
     *at = (size_t)(place / gap);
@@ -15,25 +16,33 @@ static bool element_at(int64_t place, uint32_t gap, uint32_t size, size_t *at)
 }
 
 /* Weights in panels of `width` outputs; a row of weights is `step` after the one before. */
-static double convolve_at(const struct copse_params_conv *p, size_t width, size_t panel, size_t step, const int32_t *spec,
-                          const struct copse_host_arg *args, size_t i)
+static double convolve_at(const struct copse_params_conv *p, size_t width, size_t panel,
+                          size_t step, const int32_t *spec, const struct copse_host_arg *args,
+                          size_t i)
 {
-    const size_t pixel = i / p->out_c, o = i % p->out_c, line = pixel / p->out_w, image = line / p->out_h;
+    const size_t pixel = i / p->out_c, o = i % p->out_c, line = pixel / p->out_w,
+                 image = line / p->out_h;
     const size_t channel = o / p->group_out * p->group_in;
     double sum = 0;
     for (size_t tap = 0; tap < (size_t)p->taps_h * p->taps_w; tap++) {
         const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
         size_t h, w;
-        if (!element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) ||
-            !element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
+        if (!element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h,
+                        p->gap_h, p->in_h, &h) ||
+            !element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w,
+                        p->gap_w, p->in_w, &w))
             continue;
         const size_t from = ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel;
         for (size_t c = p->c_begin; c < p->c_end; c++)
-            sum += copse__load(&args[0], from + c) * copse__load(&args[1], o / width * panel + (tap * p->group_in + c) * step + o % width);
+            sum += copse__load(&args[0], from + c) *
+                   copse__load(&args[1],
+                               o / width * panel + (tap * p->group_in + c) * step + o % width);
     }
     if (p->c_begin > 0)
         sum += copse__load(&args[3], i);
-    return p->c_end == p->group_in ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum) : sum;
+    return p->c_end == p->group_in
+               ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum)
+               : sum;
 }
 
 static double conv_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
@@ -51,10 +60,11 @@ static void conv_host(const void *params, const int32_t *spec, const struct cops
 }
 
 /* A pixel of x has `in` elements, one of dy `out`. */
-static double weight_at(const struct copse_params_conv_weight *p, size_t in, size_t out, const struct copse_host_arg *args,
-                        size_t place)
+static double weight_at(const struct copse_params_conv_weight *p, size_t in, size_t out,
+                        const struct copse_host_arg *args, size_t place)
 {
-    const size_t weight = place % p->weights, row = weight / p->out_c, o = weight % p->out_c, tap = row / p->group_in;
+    const size_t weight = place % p->weights, row = weight / p->out_c, o = weight % p->out_c,
+                 tap = row / p->group_in;
     const size_t channel = o / p->group_out * p->group_in + row % p->group_in;
     const size_t begin = place / p->weights * p->part, end = COPSE_MIN(begin + p->part, p->pixels);
     const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
@@ -62,8 +72,10 @@ static double weight_at(const struct copse_params_conv_weight *p, size_t in, siz
     for (size_t pixel = begin; pixel < end; pixel++) {
         const size_t line = pixel / p->out_w, image = line / p->out_h;
         size_t h, w;
-        if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h, p->gap_h, p->in_h, &h) &&
-            element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w, p->gap_w, p->in_w, &w))
+        if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h,
+                       p->gap_h, p->in_h, &h) &&
+            element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w,
+                       p->gap_w, p->in_w, &w))
             sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * in + channel) *
                    copse__load(&args[1], pixel * out + o);
     }
@@ -86,14 +98,17 @@ static void conv_weight_host(const void *params, const int32_t *spec,
         copse__store(&args[2], i, conv_weight_at(params, spec, args, i));
 }
 
-/* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2; those of wide vectors have one group ---- */
+/* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2; those of wide vectors have
+   one group ---- */
 
 #define IN_C  6u
 #define OUT_C 4u
 
 static struct copse_conv_geometry geometry(bool gaps, uint32_t in, uint32_t out, uint32_t groups)
 {
-    struct copse_conv_geometry of = { 2, in, out, groups, { 5, 3, 3, 2, 1, 1, -1 }, { 4, 4, 2, 1, 1, 2, -1 } };
+    struct copse_conv_geometry of = {
+        2, in, out, groups, { 5, 3, 3, 2, 1, 1, -1 }, { 4, 4, 2, 1, 1, 2, -1 }
+    };
     if (gaps) {
         of.h = (struct copse_conv_axis){ 5, 9, 3, 1, 2, -1, 1 };
         of.w = (struct copse_conv_axis){ 4, 7, 2, 1, 2, -2, 1 };
@@ -115,10 +130,15 @@ static void conv_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_conv_geometry of = geometry(k->spec[2] != 0, IN_C, OUT_C, 2);
     const struct copse_params_conv p = {
-        .count = copse__conv_pixels(&of) * OUT_C, .taps_h = of.h.taps, .gap_h = of.h.gap, .gap_w = of.w.gap, .c_end = 3,
+        .count = copse__conv_pixels(&of) * OUT_C,
+        .taps_h = of.h.taps,
+        .gap_h = of.h.gap,
+        .gap_w = of.w.gap,
+        .c_end = 3,
         COPSE_CONV_SIZES(&of),
     };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, 3 * 2 * 3 * OUT_C, OUT_C, p.count);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, 3 * 2 * 3 * OUT_C,
+                    OUT_C, p.count);
     soften(t, k->spec[1]);
 }
 
@@ -127,23 +147,33 @@ static void conv_weight_test(const struct copse_kernel *k, struct copse_self_tes
     const struct copse_conv_geometry of = geometry(k->spec[0] != 0, IN_C, OUT_C, 2);
     const uint32_t pixels = copse__conv_pixels(&of);
     const struct copse_params_conv_weight p = {
-        .count = 2 * 72, .pixels = pixels, .part = pixels - 7, .weights = 72, .gap_h = of.h.gap, .gap_w = of.w.gap,
+        .count = 2 * 72,
+        .pixels = pixels,
+        .part = pixels - 7,
+        .weights = 72,
+        .gap_h = of.h.gap,
+        .gap_w = of.w.gap,
         COPSE_CONV_SIZES(&of),
     };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, pixels * OUT_C, p.count);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, pixels * OUT_C,
+                    p.count);
 }
 
-#define SAME_SIZES(p)                                                                                           \
-    .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c, .out_h = (p)->out_h, .out_w = (p)->out_w,          \
-    .out_c = (p)->out_c, .taps_w = (p)->taps_w, .stride_h = (p)->stride_h, .stride_w = (p)->stride_w,           \
-    .step_h = (p)->step_h, .step_w = (p)->step_w, .first_h = (p)->first_h, .first_w = (p)->first_w,             \
-    .group_in = (p)->group_in, .group_out = (p)->group_out
+#define SAME_SIZES(p)                                                                           \
+    .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c, .out_h = (p)->out_h,               \
+    .out_w = (p)->out_w, .out_c = (p)->out_c, .taps_w = (p)->taps_w, .stride_h = (p)->stride_h, \
+    .stride_w = (p)->stride_w, .step_h = (p)->step_h, .step_w = (p)->step_w,                    \
+    .first_h = (p)->first_h, .first_w = (p)->first_w, .group_in = (p)->group_in,                \
+    .group_out = (p)->group_out
 
 static double conv_wide_at(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_wide *p = params;
-    const struct copse_params_conv plain = { .taps_h = p->taps_h, .gap_h = p->gap_h, .gap_w = p->gap_w, .c_end = p->group_in,
+    const struct copse_params_conv plain = { .taps_h = p->taps_h,
+                                             .gap_h = p->gap_h,
+                                             .gap_w = p->gap_w,
+                                             .c_end = p->group_in,
                                              SAME_SIZES(p) };
     return convolve_at(&plain, (size_t)16 << spec[3], p->panel, p->step, spec, args, place);
 }
@@ -161,10 +191,16 @@ static void conv_wide_test(const struct copse_kernel *k, struct copse_self_test 
     const uint32_t out = 16u << k->spec[3], rows = COPSE_CONV_WIDE_ROWS(k->spec[3]);
     const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 3, out, 1);
     const struct copse_params_conv_wide p = {
-        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u), .taps_h = of.h.taps, .gap_h = of.h.gap, .gap_w = of.w.gap,
-        .panel = out, .step = out, COPSE_CONV_SIZES(&of),
+        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u),
+        .taps_h = of.h.taps,
+        .gap_h = of.h.gap,
+        .gap_w = of.w.gap,
+        .panel = out,
+        .step = out,
+        COPSE_CONV_SIZES(&of),
     };
-    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 3, 3 * 2 * 3 * out, out, p.pixels * out);
+    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 3, 3 * 2 * 3 * out, out,
+                    p.pixels * out);
     soften(t, k->spec[1]);
 }
 
@@ -172,8 +208,12 @@ static double conv_weight_wide_at(const void *params, const int32_t *spec,
                                   const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_conv_weight_wide *p = params;
-    const struct copse_params_conv_weight plain = { .pixels = p->pixels, .part = p->part, .weights = p->rows * p->out_c,
-                                                    .gap_h = 1, .gap_w = 1, SAME_SIZES(p) };
+    const struct copse_params_conv_weight plain = { .pixels = p->pixels,
+                                                    .part = p->part,
+                                                    .weights = p->rows * p->out_c,
+                                                    .gap_h = 1,
+                                                    .gap_w = 1,
+                                                    SAME_SIZES(p) };
     return conv_weight_at(&plain, spec, args, place);
 }
 
@@ -188,10 +228,15 @@ static void conv_weight_wide_host(const void *params, const int32_t *spec,
 static void conv_weight_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     /* The last panel of outputs is partly used. */
-    const uint32_t out = (16u << k->spec[0]) - 3, rows = 3 * 2 * 3, tile = COPSE_CONV_WIDE_ROWS(k->spec[0]);
+    const uint32_t out = (16u << k->spec[0]) - 3, rows = 3 * 2 * 3,
+                   tile = COPSE_CONV_WIDE_ROWS(k->spec[0]);
     const struct copse_conv_geometry of = geometry(false, 3, out, 1);
     const struct copse_params_conv_weight_wide p = {
-        .pixels = 24, .part = 24, .parts = 1, .rows = rows, COPSE_CONV_SIZES(&of),
+        .pixels = 24,
+        .part = 24,
+        .parts = 1,
+        .rows = rows,
+        COPSE_CONV_SIZES(&of),
     };
     COPSE_SELF_TEST(t, p, (rows + tile - 1) / tile, 2 * 5 * 4 * 3, p.pixels * out, rows * out);
 }
@@ -203,10 +248,25 @@ static double conv_texel_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_conv_texel *p = params;
     const struct copse_params_conv plain = {
-        .in_h = p->in_h, .in_w = p->in_w, .in_c = 4 * p->in_t, .out_h = p->out_h, .out_w = p->out_w, .out_c = p->out_c,
-        .taps_h = p->taps_h, .taps_w = p->taps_w, .stride_h = p->stride_h, .stride_w = p->stride_w, .step_h = p->step_h,
-        .step_w = p->step_w, .first_h = p->first_h, .first_w = p->first_w, .gap_h = p->gap_h, .gap_w = p->gap_w,
-        .group_in = 4 * p->in_t, .group_out = p->out_c, .c_end = 4 * p->in_t,
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .in_c = 4 * p->in_t,
+        .out_h = p->out_h,
+        .out_w = p->out_w,
+        .out_c = p->out_c,
+        .taps_h = p->taps_h,
+        .taps_w = p->taps_w,
+        .stride_h = p->stride_h,
+        .stride_w = p->stride_w,
+        .step_h = p->step_h,
+        .step_w = p->step_w,
+        .first_h = p->first_h,
+        .first_w = p->first_w,
+        .gap_h = p->gap_h,
+        .gap_w = p->gap_w,
+        .group_in = 4 * p->in_t,
+        .group_out = p->out_c,
+        .c_end = 4 * p->in_t,
     };
     return convolve_at(&plain, p->out_c, 0, 4 * (size_t)p->out_t, spec, args, place);
 }
@@ -225,12 +285,28 @@ static void conv_texel_test(const struct copse_kernel *k, struct copse_self_test
     const uint32_t out = (8u << k->spec[3]) - 3, out_t = (out + 3) / 4, rows = 64u >> k->spec[3];
     const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 4, out, 1);
     const struct copse_params_conv_texel p = {
-        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u), .in_h = of.h.in, .in_w = of.w.in, .in_t = 1, .out_h = of.h.out,
-        .out_w = of.w.out, .out_c = out, .out_t = out_t, .taps_h = of.h.taps, .taps_w = of.w.taps,
-        .stride_h = of.h.stride, .stride_w = of.w.stride, .step_h = of.h.step, .step_w = of.w.step, .first_h = of.h.first,
-        .first_w = of.w.first, .gap_h = of.h.gap, .gap_w = of.w.gap, .taps_each = 4,
+        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u),
+        .in_h = of.h.in,
+        .in_w = of.w.in,
+        .in_t = 1,
+        .out_h = of.h.out,
+        .out_w = of.w.out,
+        .out_c = out,
+        .out_t = out_t,
+        .taps_h = of.h.taps,
+        .taps_w = of.w.taps,
+        .stride_h = of.h.stride,
+        .stride_w = of.w.stride,
+        .step_h = of.h.step,
+        .step_w = of.w.step,
+        .first_h = of.h.first,
+        .first_w = of.w.first,
+        .gap_h = of.h.gap,
+        .gap_w = of.w.gap,
+        .taps_each = 4,
     };
-    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out, p.pixels * out);
+    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out,
+                    p.pixels * out);
     soften(t, k->spec[1]);
 }
 
@@ -239,10 +315,25 @@ static double conv_weight_texel_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_conv_weight_texel *p = params;
     const struct copse_params_conv_weight plain = {
-        .pixels = p->lines * p->out_w, .part = p->part * p->out_w, .weights = p->taps_h * p->taps_w * p->in_c * p->out_c,
-        .gap_h = 1, .gap_w = 1, .in_h = p->in_h, .in_w = p->in_w, .out_h = p->out_h, .out_w = p->out_w, .out_c = p->out_c,
-        .taps_w = p->taps_w, .stride_h = p->stride_h, .stride_w = p->stride_w, .step_h = p->step_h, .step_w = p->step_w,
-        .first_h = p->first_h, .first_w = p->first_w, .group_in = p->in_c, .group_out = p->out_c,
+        .pixels = p->lines * p->out_w,
+        .part = p->part * p->out_w,
+        .weights = p->taps_h * p->taps_w * p->in_c * p->out_c,
+        .gap_h = 1,
+        .gap_w = 1,
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .out_h = p->out_h,
+        .out_w = p->out_w,
+        .out_c = p->out_c,
+        .taps_w = p->taps_w,
+        .stride_h = p->stride_h,
+        .stride_w = p->stride_w,
+        .step_h = p->step_h,
+        .step_w = p->step_w,
+        .first_h = p->first_h,
+        .first_w = p->first_w,
+        .group_in = p->in_c,
+        .group_out = p->out_c,
     };
     (void)spec;
     return weight_at(&plain, 4 * (size_t)p->in_t, 4 * (size_t)p->out_t, args, place);
@@ -258,17 +349,33 @@ static void conv_weight_texel_host(const void *params, const int32_t *spec,
 
 static void conv_weight_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0], in = 5, in_t = 2;
+    const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0],
+                   in = 5, in_t = 2;
     const struct copse_conv_geometry of = geometry(false, in, out, 1);
     const struct copse_params_conv_weight_texel p = {
-        .lines = 2 * of.h.out, .part = 2 * of.h.out, .parts = 1, .in_h = of.h.in, .in_w = of.w.in, .in_c = in, .in_t = in_t,
-        .out_h = of.h.out, .out_w = of.w.out, .out_c = out, .out_t = out_t, .taps_h = of.h.taps, .taps_w = of.w.taps,
-        .stride_h = of.h.stride, .stride_w = of.w.stride, .step_h = of.h.step, .step_w = of.w.step, .first_h = of.h.first,
+        .lines = 2 * of.h.out,
+        .part = 2 * of.h.out,
+        .parts = 1,
+        .in_h = of.h.in,
+        .in_w = of.w.in,
+        .in_c = in,
+        .in_t = in_t,
+        .out_h = of.h.out,
+        .out_w = of.w.out,
+        .out_c = out,
+        .out_t = out_t,
+        .taps_h = of.h.taps,
+        .taps_w = of.w.taps,
+        .stride_h = of.h.stride,
+        .stride_w = of.w.stride,
+        .step_h = of.h.step,
+        .step_w = of.w.step,
+        .first_h = of.h.first,
         .first_w = of.w.first,
     };
     const uint32_t rows = of.h.taps * of.w.taps;
-    COPSE_SELF_TEST(t, p, p.parts * ((rows + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t, copse__conv_pixels(&of) * 4 * out_t,
-                    p.parts * rows * in * out);
+    COPSE_SELF_TEST(t, p, p.parts * ((rows + tile - 1) / tile), 2 * 5 * 4 * 4 * in_t,
+                    copse__conv_pixels(&of) * 4 * out_t, p.parts * rows * in * out);
 }
 
 /* ---- laws ---- */
@@ -327,8 +434,8 @@ static void conv_magnitudes(int32_t *spec)
 
 /* ---- roundings ---- */
 
-/* A chain ends where the next terms, which are of one tap, would make it longer than 256: two chains that follow each
-   other have more terms together. */
+/* A chain ends where the next terms, which are of one tap, would make it longer than 256: two
+   chains that follow each other have more terms together. */
 static uint64_t conv_wide_roundings(uint64_t terms)
 {
     return COPSE_MIN(terms, COPSE_SUM_CHAIN) + 2 * (terms / (COPSE_SUM_CHAIN + 1));
@@ -345,7 +452,8 @@ static uint64_t conv_texel_roundings(uint64_t terms)
 {
     if (terms == 0)
         return 0;
-    return COPSE_MIN(terms, COPSE_SUM_CHAIN) + (terms + COPSE_SUM_CHAIN / 4 - 1) / (COPSE_SUM_CHAIN / 4) - 1;
+    return COPSE_MIN(terms, COPSE_SUM_CHAIN) +
+           (terms + COPSE_SUM_CHAIN / 4 - 1) / (COPSE_SUM_CHAIN / 4) - 1;
 }
 
 static uint64_t conv_weight_roundings(uint64_t terms)
@@ -356,36 +464,44 @@ static uint64_t conv_weight_roundings(uint64_t terms)
 static struct copse_sum conv_sum(const void *params, const int32_t *spec)
 {
     const struct copse_params_conv *p = params;
-    return copse__sum_of(conv_roundings((uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin)), p->c_begin > 0, spec);
+    return copse__sum_of(conv_roundings((uint64_t)p->taps_h * p->taps_w * (p->c_end - p->c_begin)),
+                         p->c_begin > 0, spec);
 }
 
 static struct copse_sum conv_wide_sum(const void *params, const int32_t *spec)
 {
     const struct copse_params_conv_wide *p = params;
-    return copse__sum_of(conv_wide_roundings((uint64_t)p->taps_h * p->taps_w * p->group_in), false, spec);
+    return copse__sum_of(conv_wide_roundings((uint64_t)p->taps_h * p->taps_w * p->group_in), false,
+                         spec);
 }
 
 /* Chains of whole taps, or of 64 texels of one. */
 static struct copse_sum conv_texel_sum(const void *params, const int32_t *spec)
 {
     const struct copse_params_conv_texel *p = params;
-    const uint64_t taps = (uint64_t)p->taps_h * p->taps_w, terms = taps * 4 * p->in_t, most = COPSE_SUM_CHAIN / 4;
+    const uint64_t taps = (uint64_t)p->taps_h * p->taps_w, terms = taps * 4 * p->in_t,
+                   most = COPSE_SUM_CHAIN / 4;
     if (terms == 0)
         return (struct copse_sum){ 0, 1 };
-    const uint64_t chains = (taps + p->taps_each - 1) / p->taps_each * ((p->in_t + most - 1) / most);
+    const uint64_t chains =
+        (taps + p->taps_each - 1) / p->taps_each * ((p->in_t + most - 1) / most);
     return copse__sum_of(COPSE_MIN(terms, COPSE_SUM_CHAIN) + chains - 1, false, spec);
 }
 
 static struct copse_sum conv_weight_sum(const void *params, const int32_t *spec)
 {
     (void)spec;
-    return (struct copse_sum){ conv_weight_roundings(((const struct copse_params_conv_weight *)params)->part), 1 };
+    return (struct copse_sum){
+        conv_weight_roundings(((const struct copse_params_conv_weight *)params)->part), 1
+    };
 }
 
 static struct copse_sum conv_weight_wide_sum(const void *params, const int32_t *spec)
 {
     (void)spec;
-    return (struct copse_sum){ conv_weight_roundings(((const struct copse_params_conv_weight_wide *)params)->part), 1 };
+    return (struct copse_sum){
+        conv_weight_roundings(((const struct copse_params_conv_weight_wide *)params)->part), 1
+    };
 }
 
 static struct copse_sum conv_weight_texel_sum(const void *params, const int32_t *spec)
@@ -396,33 +512,59 @@ static struct copse_sum conv_weight_texel_sum(const void *params, const int32_t 
 }
 
 const struct copse_law copse_law_conv = {
-    .host = conv_host, .at = conv_at, .elements = conv_elements, .limit = { .ulp = 1, .ratio = 16 },
-    .magnitudes = conv_magnitudes, .roundings = conv_roundings, .sum = conv_sum,
+    .host = conv_host,
+    .at = conv_at,
+    .elements = conv_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = conv_magnitudes,
+    .roundings = conv_roundings,
+    .sum = conv_sum,
     .self_test = conv_test,
 };
 const struct copse_law copse_law_conv_weight = {
-    .host = conv_weight_host, .at = conv_weight_at, .elements = conv_weight_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .roundings = conv_weight_roundings, .sum = conv_weight_sum,
+    .host = conv_weight_host,
+    .at = conv_weight_at,
+    .elements = conv_weight_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .roundings = conv_weight_roundings,
+    .sum = conv_weight_sum,
     .self_test = conv_weight_test,
 };
 const struct copse_law copse_law_conv_wide = {
-    .host = conv_wide_host, .at = conv_wide_at, .elements = conv_wide_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .roundings = conv_wide_roundings, .sum = conv_wide_sum,
+    .host = conv_wide_host,
+    .at = conv_wide_at,
+    .elements = conv_wide_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = conv_magnitudes,
+    .roundings = conv_wide_roundings,
+    .sum = conv_wide_sum,
     .self_test = conv_wide_test,
 };
 const struct copse_law copse_law_conv_weight_wide = {
-    .host = conv_weight_wide_host, .at = conv_weight_wide_at, .elements = conv_weight_wide_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .roundings = conv_weight_roundings, .sum = conv_weight_wide_sum,
+    .host = conv_weight_wide_host,
+    .at = conv_weight_wide_at,
+    .elements = conv_weight_wide_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .roundings = conv_weight_roundings,
+    .sum = conv_weight_wide_sum,
     .self_test = conv_weight_wide_test,
 };
 const struct copse_law copse_law_conv_texel = {
-    .host = conv_texel_host, .at = conv_texel_at, .elements = conv_texel_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = conv_magnitudes, .roundings = conv_texel_roundings, .sum = conv_texel_sum,
+    .host = conv_texel_host,
+    .at = conv_texel_at,
+    .elements = conv_texel_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = conv_magnitudes,
+    .roundings = conv_texel_roundings,
+    .sum = conv_texel_sum,
     .self_test = conv_texel_test,
 };
 const struct copse_law copse_law_conv_weight_texel = {
-    .host = conv_weight_texel_host, .at = conv_weight_texel_at,
-    .elements = conv_weight_texel_elements, .limit = { .ulp = 1, .ratio = 16 },
-    .roundings = conv_texel_roundings, .sum = conv_weight_texel_sum,
+    .host = conv_weight_texel_host,
+    .at = conv_weight_texel_at,
+    .elements = conv_weight_texel_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .roundings = conv_texel_roundings,
+    .sum = conv_weight_texel_sum,
     .self_test = conv_weight_texel_test,
 };

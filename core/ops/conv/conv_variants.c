@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions: the kernel variants with their launches, the family, and the derivatives. The gradient of x is a
-   convolution of dy with the weights of transposed channels, so all of them are one family. */
+/* Convolutions: the kernel variants with their launches, the family, and the derivatives. The
+   gradient of x is a convolution of dy with the weights of transposed channels, so all of them are
+   one family. */
 #include <stdio.h>
 
 #include "core/graph/type.h"
-#include "core/ops/reduce/column_sum.h"
 #include "core/ops/conv/conv.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/precision.h"
 #include "core/ops/product/product.h"
+#include "core/ops/reduce/column_sum.h"
 
-#define MAX_TAPS   8192u
-#define MAX_SIZE   (1u << 30) /* of an axis of y */
+#define MAX_TAPS 8192u
+#define MAX_SIZE (1u << 30) /* of an axis of y */
 /* Some drivers leave a loop after 65535 rounds: three of each tap, one of each product. */
 #define MAX_ROUNDS 60000u
 
@@ -23,32 +24,38 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct copse_conv_geometry *of = &c->of;
     const struct copse_conv_axis *h = &of->h, *w = &of->w;
     const uint32_t taps = copse__conv_taps(of), most = (MAX_ROUNDS - 3 * taps) / taps;
-    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of) };
+    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation,
+                                            copse__conv_has_gaps(of) };
     struct copse_params_conv p = {
-        .count = (uint32_t)copse__elements(c->y->shape), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap,
+        .count = (uint32_t)copse__elements(c->y->shape),
+        .taps_h = h->taps,
+        .gap_h = h->gap,
+        .gap_w = w->gap,
         COPSE_CONV_SIZES(of),
     };
     struct copse_operand x = c->x, weights = c->weights;
     COPSE_TRY(copse__give_bytes(l, (uint64_t)of->batch * h->in * w->in * of->in_channels, &x));
-    COPSE_TRY(copse__give_bytes(l, (uint64_t)taps * (of->in_channels / of->groups) * of->out_channels, &weights));
+    COPSE_TRY(copse__give_bytes(
+        l, (uint64_t)taps * (of->in_channels / of->groups) * of->out_channels, &weights));
     do {
         p.c_begin = p.c_end;
         p.c_end += COPSE_MIN(p.group_in - p.c_begin, most);
-        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count), x, weights,
-                               c->bias ? copse__of(c->bias) : weights, copse__of(c->y)));
+        COPSE_TRY(COPSE_LAUNCH(l, conv, spec, p, copse__groups_for(l, COPSE_KERNEL_conv, p.count),
+                               x, weights, c->bias ? copse__of(c->bias) : weights,
+                               copse__of(c->y)));
     } while (p.c_end < p.group_in);
     return COPSE_OK;
 }
 
 /* The weights as panels of whole vectors. */
-static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms, uint32_t width,
-                         struct copse_operand *panels)
+static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms,
+                         uint32_t width, struct copse_operand *panels)
 {
     const uint32_t out = c->of.out_channels, count = (out + width - 1) / width;
     const struct copse_params_matmul_wide_pack p = { terms, out, width, 1 };
     COPSE_TRY(copse__scratch(l, (uint64_t)count * width * terms, panels));
-    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64), c->weights,
-                        *panels);
+    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64),
+                        c->weights, *panels);
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -57,11 +64,18 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_conv_geometry *of = &c->of;
     const struct copse_conv_axis *h = &of->h, *w = &of->w;
     const int32_t log_vectors = copse__conv_log_vectors(of);
-    const uint32_t width = 16u << log_vectors, out = of->out_channels, rows = COPSE_CONV_WIDE_ROWS(log_vectors);
+    const uint32_t width = 16u << log_vectors, out = of->out_channels,
+                   rows = COPSE_CONV_WIDE_ROWS(log_vectors);
     const uint32_t terms = copse__conv_taps(of) * (of->in_channels / of->groups);
-    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of), log_vectors };
+    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation,
+                                            copse__conv_has_gaps(of), log_vectors };
     struct copse_params_conv_wide p = {
-        .pixels = copse__conv_pixels(of), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap, .panel = width, .step = out,
+        .pixels = copse__conv_pixels(of),
+        .taps_h = h->taps,
+        .gap_h = h->gap,
+        .gap_w = w->gap,
+        .panel = width,
+        .step = out,
         COPSE_CONV_SIZES(of),
     };
     struct copse_operand weights = c->weights;
@@ -72,8 +86,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         COPSE_TRY(pack(l, c, terms, width, &weights));
     }
     const uint64_t groups = (uint64_t)((p.pixels + rows - 1) / rows) * ((out + width - 1) / width);
-    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, c->x, weights, c->bias ? copse__of(c->bias) : c->weights,
-                        copse__of(c->y));
+    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, c->x, weights,
+                        c->bias ? copse__of(c->bias) : c->weights, copse__of(c->y));
 }
 
 /* Sums of two levels; groups of whole vectors. */
@@ -82,7 +96,8 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
     const struct copse_conv_geometry *of = &((const struct copse_conv *)work)->of;
     const uint64_t terms = (uint64_t)copse__conv_taps(of) * (of->in_channels / of->groups);
     (void)limits;
-    return terms > 0 && terms <= 32768 && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
+    return terms > 0 && terms <= 32768 &&
+           (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
 }
 
 /* ---- the family ---- */
@@ -93,8 +108,19 @@ static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_conv_wide, { 1, 0, 2 }, fits_wide, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
-    { "texel", COPSE_KERNEL_conv_texel, { 2, 2, 0 }, copse__conv_fits_texel, copse__conv_lower_texel, texel_needs,
+    { "wide",
+      COPSE_KERNEL_conv_wide,
+      { 1, 0, 2 },
+      fits_wide,
+      lower_wide,
+      wide_needs,
+      COPSE_COUNT(wide_needs) },
+    { "texel",
+      COPSE_KERNEL_conv_texel,
+      { 2, 2, 0 },
+      copse__conv_fits_texel,
+      copse__conv_lower_texel,
+      texel_needs,
       COPSE_COUNT(texel_needs) },
 };
 
@@ -114,10 +140,12 @@ static void job(size_t index, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(3, 3, c.of.in_channels, c.of.out_channels);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
-    return copse_conv(g, in[0], in[1], NULL, &(struct copse_conv_params){ .padding = COPSE_PADDING_SAME }, out);
+    return copse_conv(g, in[0], in[1], NULL,
+                      &(struct copse_conv_params){ .padding = COPSE_PADDING_SAME }, out);
 }
 
 const struct copse_family copse_family_conv = {
@@ -139,15 +167,16 @@ struct conv_attr {
     copse_activation activation;
 };
 
-static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
-                                 struct copse_conv_axis *axis)
+static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i,
+                                 uint64_t size, struct copse_conv_axis *axis)
 {
-    const struct copse_window of = { axis->taps, a->stride[i], a->dilation[i], a->before[i], a->after[i], a->is_same };
+    const struct copse_window of = { axis->taps,   a->stride[i], a->dilation[i],
+                                     a->before[i], a->after[i],  a->is_same };
     return copse__conv_axis(y, &of, size, axis);
 }
 
-static copse_status transposed_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
-                                    uint64_t span, struct copse_conv_axis *axis)
+static copse_status transposed_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i,
+                                    uint64_t size, uint64_t span, struct copse_conv_axis *axis)
 {
     const uint64_t stride = a->stride[i], covered = size ? (size - 1) * stride + span : 0;
     uint64_t out = size * stride, before = a->before[i];
@@ -156,13 +185,16 @@ static copse_status transposed_axis(const copse_tensor *y, const struct conv_att
     } else {
         const uint64_t whole = covered + a->extra[i], zeros = before + a->after[i];
         if (size > 0 && whole <= zeros)
-            return copse__shape_error(y, "expected less padding than the %llu positions of y without padding",
-                                      (unsigned long long)whole);
+            return copse__shape_error(
+                y, "expected less padding than the %llu positions of y without padding",
+                (unsigned long long)whole);
         out = size > 0 ? whole - zeros : 0;
     }
     if (out > MAX_SIZE)
         return copse__shape_error(y, "expected a result with axes of at most %u", MAX_SIZE);
-    *axis = (struct copse_conv_axis){ (uint32_t)size, (uint32_t)out, axis->taps, 1, a->stride[i], -(int32_t)a->dilation[i],
+    *axis = (struct copse_conv_axis){ (uint32_t)size, (uint32_t)out,
+                                      axis->taps,     1,
+                                      a->stride[i],   -(int32_t)a->dilation[i],
                                       (int32_t)before };
     return COPSE_OK;
 }
@@ -178,14 +210,17 @@ static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *
     if ((x.rank != 3 && x.rank != 4) || w.rank != x.rank)
         return copse__shape_error(y, "expected x and w of rank 4, or both of rank 3");
     const uint32_t axes = x.rank - 2;
-    *of = (struct copse_conv_geometry){ x.dims[0], x.dims[x.rank - 1], w.dims[w.rank - 1], a->groups,
-                                        { 1, 1, 1, 1, 1, 1, 0 }, { 0 } };
+    *of = (struct copse_conv_geometry){ x.dims[0], x.dims[x.rank - 1],      w.dims[w.rank - 1],
+                                        a->groups, { 1, 1, 1, 1, 1, 1, 0 }, { 0 } };
     if (of->in_channels % a->groups || of->out_channels % a->groups ||
         of->in_channels / a->groups != w.dims[w.rank - 2])
-        return copse__shape_error(y, "expected %u groups to divide the channels, and w to have a group's channels of x",
-                                  (unsigned)a->groups);
-    if (y->in_count == 3 && (y->in[2]->shape.rank != 1 || y->in[2]->shape.dims[0] != of->out_channels))
-        return copse__shape_error(y, "expected a bias of %u elements, the last size of w", (unsigned)of->out_channels);
+        return copse__shape_error(
+            y, "expected %u groups to divide the channels, and w to have a group's channels of x",
+            (unsigned)a->groups);
+    if (y->in_count == 3 &&
+        (y->in[2]->shape.rank != 1 || y->in[2]->shape.dims[0] != of->out_channels))
+        return copse__shape_error(y, "expected a bias of %u elements, the last size of w",
+                                  (unsigned)of->out_channels);
     uint64_t taps = 1;
     for (uint32_t i = 0; i < axes; i++)
         taps *= w.dims[i]; /* of at most two axes */
@@ -224,8 +259,11 @@ static copse_status launch(struct copse_lowering *l, struct copse_conv *c)
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    struct copse_conv c = { .activation = ((const struct conv_attr *)y->attr)->activation, .x = copse__of(y->in[0]),
-                            .weights = copse__of(y->in[1]), .bias = y->in_count == 3 ? y->in[2] : NULL, .y = y };
+    struct copse_conv c = { .activation = ((const struct conv_attr *)y->attr)->activation,
+                            .x = copse__of(y->in[0]),
+                            .weights = copse__of(y->in[1]),
+                            .bias = y->in_count == 3 ? y->in[2] : NULL,
+                            .y = y };
     COPSE_TRY(geometry(y, &c.of));
     return launch(l, &c);
 }
@@ -246,8 +284,10 @@ static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, c
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
-    struct copse_conv c = { .of = ((const struct gradient_attr *)dx->attr)->of, .x = copse__of(dx->in[0]),
-                            .weights = copse__of(dx->in[1]), .y = dx };
+    struct copse_conv c = { .of = ((const struct gradient_attr *)dx->attr)->of,
+                            .x = copse__of(dx->in[0]),
+                            .weights = copse__of(dx->in[1]),
+                            .y = dx };
     return launch(l, &c);
 }
 
@@ -266,13 +306,15 @@ static struct copse_conv_axis adjoint_axis(struct copse_conv_axis a)
     return (struct copse_conv_axis){ a.out, a.in, a.taps, a.gap, a.stride, -a.step, -a.first };
 }
 
-static copse_status input_gradient(copse_graph *g, const struct copse_conv_geometry *of, const copse_tensor *x,
-                                   copse_tensor *w, copse_tensor *dz, copse_tensor **dx)
+static copse_status input_gradient(copse_graph *g, const struct copse_conv_geometry *of,
+                                   const copse_tensor *x, copse_tensor *w, copse_tensor *dz,
+                                   copse_tensor **dx)
 {
     const uint32_t in = of->in_channels / of->groups, out = of->out_channels / of->groups;
     const uint32_t swapped[] = { 0, 3, 2, 1 };
     const struct gradient_attr a = {
-        .of = { of->batch, of->out_channels, of->in_channels, of->groups, adjoint_axis(of->h), adjoint_axis(of->w) },
+        .of = { of->batch, of->out_channels, of->in_channels, of->groups, adjoint_axis(of->h),
+                adjoint_axis(of->w) },
         .shape = x->shape,
     };
     COPSE_TRY(copse_reshape(g, w, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out), &w));
@@ -280,7 +322,8 @@ static copse_status input_gradient(copse_graph *g, const struct copse_conv_geome
     return COPSE_NODE(g, &op_gradient, &a, dx, dz, w);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct conv_attr *a = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *rows;
@@ -294,7 +337,8 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     if (w->needs_gradient)
         COPSE_TRY(copse__conv_weight(g, &of, w->shape, x, narrow, &dx[1]));
     if (y->in_count == 3 && y->in[2]->needs_gradient) {
-        COPSE_TRY(copse_reshape(g, dz, COPSE_SHAPE(of.batch * of.h.out * of.w.out, of.out_channels), &rows));
+        COPSE_TRY(copse_reshape(g, dz, COPSE_SHAPE(of.batch * of.h.out * of.w.out, of.out_channels),
+                                &rows));
         COPSE_TRY(copse__column_sum(g, rows, &dx[2]));
     }
     return COPSE_OK;
@@ -319,22 +363,28 @@ static const struct copse_op op_transposed = {
     .takes_stored = true,
 };
 
-static copse_status check_padding(const char *op, const struct copse_conv_params *p, const struct conv_attr *a)
+static copse_status check_padding(const char *op, const struct copse_conv_params *p,
+                                  const struct conv_attr *a)
 {
-    const bool is_explicit = p->before[0] || p->before[1] || p->after[0] || p->after[1] || p->extra[0] || p->extra[1];
+    const bool is_explicit =
+        p->before[0] || p->before[1] || p->after[0] || p->after[1] || p->extra[0] || p->extra[1];
     if (p->padding != COPSE_PADDING_EXPLICIT && p->padding != COPSE_PADDING_SAME)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: %d is no padding", op, (int)p->padding);
     if (a->is_same && is_explicit)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: with COPSE_PADDING_SAME before, after and extra must be 0", op);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: with COPSE_PADDING_SAME before, after and extra must be 0", op);
     for (uint32_t i = 0; i < 2; i++)
-        if (p->extra[i] > 0 && (!a->is_transposed || p->extra[i] >= COPSE_MAX(a->stride[i], a->dilation[i])))
-            return copse_fail(COPSE_ERR_ARGUMENT, a->is_transposed ? "%s: extra %u is not less than stride or dilation"
-                                                                   : "%s: extra %u: only copse_conv_transposed has it",
+        if (p->extra[i] > 0 &&
+            (!a->is_transposed || p->extra[i] >= COPSE_MAX(a->stride[i], a->dilation[i])))
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              a->is_transposed ? "%s: extra %u is not less than stride or dilation"
+                                               : "%s: extra %u: only copse_conv_transposed has it",
                               op, (unsigned)p->extra[i]);
     return COPSE_OK;
 }
 
-static copse_status settle(const char *op, const struct copse_conv_params *params, bool is_transposed, struct conv_attr *a)
+static copse_status settle(const char *op, const struct copse_conv_params *params,
+                           bool is_transposed, struct conv_attr *a)
 {
     const struct copse_conv_params none = { 0 }, *p = params ? params : &none;
     COPSE_TRY(copse_no_reserved(copse_conv_params, p));
@@ -360,8 +410,9 @@ static copse_status settle(const char *op, const struct copse_conv_params *param
     return check_padding(op, p, a);
 }
 
-static copse_status add(copse_graph *g, const struct copse_op *op, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
-                        const struct copse_conv_params *params, copse_tensor **y)
+static copse_status add(copse_graph *g, const struct copse_op *op, copse_tensor *x, copse_tensor *w,
+                        copse_tensor *bias, const struct copse_conv_params *params,
+                        copse_tensor **y)
 {
     struct conv_attr a;
     copse_tensor *z;
@@ -385,8 +436,9 @@ copse_status copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_
     return add(g, &op_conv, x, w, bias, params, y);
 }
 
-copse_status copse_conv_transposed(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
-                                   const struct copse_conv_params *params, copse_tensor **y)
+copse_status copse_conv_transposed(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                   copse_tensor *bias, const struct copse_conv_params *params,
+                                   copse_tensor **y)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("conv_transposed", g, y, x, w));
     return add(g, &op_transposed, x, w, bias, params, y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of the weights of a convolution: a sum over the pixels of dy, in parts of fixed order that a second pass
-   adds. */
+/* The gradient of the weights of a convolution: a sum over the pixels of dy, in parts of fixed
+   order that a second pass adds. */
 #include <stdio.h>
 
 #include "core/ops/conv/conv.h"
@@ -15,59 +15,77 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 /* ---- launches ---- */
 
 /* Where the sums of `parts` parts go. */
-static copse_status parts_begin(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts, struct copse_operand *to)
+static copse_status parts_begin(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts,
+                                struct copse_operand *to)
 {
     *to = copse__of(dw);
     return parts > 1 ? copse__scratch(l, parts * copse__elements(dw->shape), to) : COPSE_OK;
 }
 
-static copse_status parts_end(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts, struct copse_operand from)
+static copse_status parts_end(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts,
+                              struct copse_operand from)
 {
-    return parts > 1 ? copse__lower_reduce(l, COPSE_AXIS_SUM, 1, parts, (uint32_t)copse__elements(dw->shape), from,
-                                           copse__of(dw))
-                     : COPSE_OK;
+    return parts > 1
+               ? copse__lower_reduce(l, COPSE_AXIS_SUM, 1, parts,
+                                     (uint32_t)copse__elements(dw->shape), from, copse__of(dw))
+               : COPSE_OK;
 }
 
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
-    /* Invocations that keep a device busy; the shortest and the longest part, whose pixels are the rounds of a loop. */
+    /* Invocations that keep a device busy; the shortest and the longest part, whose pixels are the
+       rounds of a loop. */
     enum { ENOUGH = 65536, SHORTEST = 256, LONGEST = 16384 };
     const struct copse_conv_weight *c = work;
     const struct copse_conv_geometry *of = &c->of;
-    const uint32_t pixels = copse__conv_pixels(of), weights = (uint32_t)copse__elements(c->dw->shape);
+    const uint32_t pixels = copse__conv_pixels(of),
+                   weights = (uint32_t)copse__elements(c->dw->shape);
     uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(ENOUGH, weights));
     parts = COPSE_MAX(parts, divide_up(pixels, LONGEST));
     const uint32_t part = divide_up(pixels, parts);
     parts = divide_up(pixels, part);
     const int32_t spec[COPSE_MAX_SPECS] = { copse__conv_has_gaps(of) };
     const struct copse_params_conv_weight p = {
-        .count = parts * weights, .pixels = pixels, .part = part, .weights = weights, .gap_h = of->h.gap,
-        .gap_w = of->w.gap, COPSE_CONV_SIZES(of),
+        .count = parts * weights,
+        .pixels = pixels,
+        .part = part,
+        .weights = weights,
+        .gap_h = of->h.gap,
+        .gap_w = of->w.gap,
+        COPSE_CONV_SIZES(of),
     };
     struct copse_operand to;
     COPSE_TRY(parts_begin(l, c->dw, parts, &to));
-    COPSE_TRY(COPSE_LAUNCH(l, conv_weight, spec, p, copse__groups_for(l, COPSE_KERNEL_conv_weight, p.count),
-                           c->x, c->dy, to));
+    COPSE_TRY(COPSE_LAUNCH(l, conv_weight, spec, p,
+                           copse__groups_for(l, COPSE_KERNEL_conv_weight, p.count), c->x, c->dy,
+                           to));
     return parts_end(l, c->dw, parts, to);
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
-    /* Pixels of a part: dy and x of a usual part fit into the caches; more parts where tiles do not keep all processors
-       busy. */
+    /* Pixels of a part: dy and x of a usual part fit into the caches; more parts where tiles do not
+       keep all processors busy. */
     enum { USUAL = 2048, SHORTEST = 256 };
     const struct copse_conv_weight *c = work;
     const struct copse_conv_geometry *of = &c->of;
     const int32_t log_vectors = copse__conv_log_vectors(of);
-    const uint32_t pixels = copse__conv_pixels(of), rows = copse__conv_taps(of) * (of->in_channels / of->groups);
-    const uint32_t tiles = divide_up(rows, COPSE_CONV_WIDE_ROWS(log_vectors)) * divide_up(of->out_channels, 16u << log_vectors);
-    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(4 * (uint64_t)copse__limits(l)->compute_units, tiles));
+    const uint32_t pixels = copse__conv_pixels(of),
+                   rows = copse__conv_taps(of) * (of->in_channels / of->groups);
+    const uint32_t tiles = divide_up(rows, COPSE_CONV_WIDE_ROWS(log_vectors)) *
+                           divide_up(of->out_channels, 16u << log_vectors);
+    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST),
+                               divide_up(4 * (uint64_t)copse__limits(l)->compute_units, tiles));
     parts = COPSE_MAX(parts, divide_up(pixels, USUAL));
     const uint32_t part = divide_up(pixels, parts);
     parts = divide_up(pixels, part);
     const int32_t spec[COPSE_MAX_SPECS] = { log_vectors };
     const struct copse_params_conv_weight_wide p = {
-        .pixels = pixels, .part = part, .parts = parts, .rows = rows, COPSE_CONV_SIZES(of),
+        .pixels = pixels,
+        .part = part,
+        .parts = parts,
+        .rows = rows,
+        COPSE_CONV_SIZES(of),
     };
     struct copse_operand to;
     COPSE_TRY(parts_begin(l, c->dw, parts, &to));
@@ -79,7 +97,8 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
 {
     const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)work)->of;
     (void)limits;
-    return !copse__conv_has_gaps(of) && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
+    return !copse__conv_has_gaps(of) &&
+           (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
 }
 
 static copse_status lower_texel(struct copse_lowering *l, const void *work)
@@ -100,7 +119,12 @@ static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
     { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, fits_wide, lower_wide, NULL, 0 },
-    { "texel", COPSE_KERNEL_conv_weight_texel, { 2, 2, 0 }, copse__conv_weight_fits_texel, lower_texel, texel_needs,
+    { "texel",
+      COPSE_KERNEL_conv_weight_texel,
+      { 2, 2, 0 },
+      copse__conv_weight_fits_texel,
+      lower_texel,
+      texel_needs,
       COPSE_COUNT(texel_needs) },
 };
 
@@ -119,10 +143,12 @@ static void job(size_t index, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)j->work)->of;
-    return copse__conv_weight(g, of, COPSE_SHAPE(3, 3, of->in_channels, of->out_channels), in[0], in[1], out);
+    return copse__conv_weight(g, of, COPSE_SHAPE(3, 3, of->in_channels, of->out_channels), in[0],
+                              in[1], out);
 }
 
 const struct copse_family copse_family_conv_weight = {
@@ -170,8 +196,9 @@ static const struct copse_op op_conv_weight = {
     .takes_stored = true,
 };
 
-copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,
-                                copse_tensor *dy, copse_tensor **dw)
+copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
+                                copse_shape shape, copse_tensor *x, copse_tensor *dy,
+                                copse_tensor **dw)
 {
     const struct weight_attr a = { *of, shape };
     return COPSE_NODE(g, &op_conv_weight, &a, dw, x, dy);

@@ -16,22 +16,29 @@ struct copse_pool_attr {
 
 struct copse_pool {
     int32_t kind;
-    uint32_t images, channels, divisor; /* divisor: of each mean; 0 = the elements of the window that are inside of the image */
+    /* divisor: of each mean; 0 = the elements of the window that are inside of the image */
+    uint32_t images, channels, divisor;
     struct copse_conv_axis h, w;
-    const copse_tensor *x, *dy, *to; /* dy: of the gradient. Tensors that the kernel does not read are NULL */
+    /* dy: of the gradient. Tensors that the kernel does not read are NULL */
+    const copse_tensor *x, *dy, *to;
 };
 
-/* The windows of y, or of its gradient, on x; COPSE_ERR_SHAPE in the name of y (pool_grad_variants.c). */
-copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_attr *a, copse_shape x, struct copse_pool *out);
+/* The windows of y, or of its gradient, on x; COPSE_ERR_SHAPE in the name of y
+   (pool_grad_variants.c). */
+copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_attr *a, copse_shape x,
+                              struct copse_pool *out);
 
 /* Add dx from dy and, for the largest element, x (pool_grad_variants.c). */
-copse_status copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x, copse_tensor *dy,
-                                  copse_tensor **dx);
+copse_status copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x,
+                                  copse_tensor *dy, copse_tensor **dx);
 
 /* Parameters of the kernels; the first one counts results, or lines of them. */
-#define COPSE_POOL_PARAMS(count_, of)                                                                           \
-    { count_, (of)->channels, (of)->h.in, (of)->w.in, (of)->h.out, (of)->w.out, (of)->h.stride, (of)->w.stride, \
-      (uint32_t)(of)->h.step, (uint32_t)(of)->w.step, (uint32_t)-(of)->h.first, (uint32_t)-(of)->w.first, (of)->divisor }
+#define COPSE_POOL_PARAMS(count_, of)                                                             \
+    {                                                                                             \
+        count_, (of)->channels, (of)->h.in, (of)->w.in, (of)->h.out, (of)->w.out, (of)->h.stride, \
+            (of)->w.stride, (uint32_t)(of)->h.step, (uint32_t)(of)->w.step,                       \
+            (uint32_t) - (of)->h.first, (uint32_t) - (of)->w.first, (of)->divisor                 \
+    }
 
 /* The kernels for wide vectors process 16 channels at a time. */
 static inline bool copse__pool_fits_wide(const struct copse_limits *limits, const void *work)
@@ -40,7 +47,8 @@ static inline bool copse__pool_fits_wide(const struct copse_limits *limits, cons
     return ((const struct copse_pool *)work)->channels >= 16;
 }
 
-/* Tuning: classes by channels, and windows of 2 x 2 on 8 images of 14 x 14. The job's in[0] is x, in[1] dy. */
+/* Tuning: classes by channels, and windows of 2 x 2 on 8 images of 14 x 14. The job's in[0] is x,
+   in[1] dy. */
 enum { COPSE_POOL_JOBS = 2 };
 bool copse__pool_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
 struct copse_pool_attr copse__pool_job(size_t index, struct copse_tune_job *j);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of pooling: the geometry of windows, the kernel variants with their launches, the family, and the op. That
-   of the largest element needs x, not y. */
+/* The gradient of pooling: the geometry of windows, the kernel variants with their launches, the
+   family, and the op. That of the largest element needs x, not y. */
 #include <stdio.h>
 
-#include "core/ops/ops.h"
 #include "core/ops/conv/pool.h"
+#include "core/ops/ops.h"
 
 /* ---- geometry ---- */
 
-copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_attr *a, copse_shape x, struct copse_pool *out)
+copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_attr *a, copse_shape x,
+                              struct copse_pool *out)
 {
-    *out = (struct copse_pool){ .kind = a->kind, .images = x.dims[0], .channels = x.dims[x.rank - 1],
+    *out = (struct copse_pool){ .kind = a->kind,
+                                .images = x.dims[0],
+                                .channels = x.dims[x.rank - 1],
                                 .divisor = a->counts_padding ? a->h.taps * a->w.taps : 0 };
     COPSE_TRY(copse__conv_axis(y, &a->h, x.rank == 4 ? x.dims[1] : 1, &out->h));
     return copse__conv_axis(y, &a->w, x.dims[x.rank - 2], &out->w);
@@ -27,9 +30,11 @@ static struct copse_operand x_of(const struct copse_pool *w)
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct copse_pool *w = work;
-    const struct copse_params_pool_grad p = COPSE_POOL_PARAMS((uint32_t)copse__elements(w->to->shape), w);
+    const struct copse_params_pool_grad p =
+        COPSE_POOL_PARAMS((uint32_t)copse__elements(w->to->shape), w);
     const int32_t spec[COPSE_MAX_SPECS] = { w->kind, (int32_t)w->h.taps, (int32_t)w->w.taps };
-    return COPSE_LAUNCH(l, pool_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_pool_grad, p.count), x_of(w),
+    return COPSE_LAUNCH(l, pool_grad, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_pool_grad, p.count), x_of(w),
                         copse__of(w->dy), copse__of(w->to));
 }
 
@@ -38,7 +43,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_pool *w = work;
     const struct copse_params_pool_grad_wide p = COPSE_POOL_PARAMS(w->images * w->h.in, w);
     const int32_t spec[COPSE_MAX_SPECS] = { w->kind, (int32_t)w->h.taps, (int32_t)w->w.taps };
-    return COPSE_LAUNCH(l, pool_grad_wide, spec, p, p.lines, x_of(w), copse__of(w->dy), copse__of(w->to));
+    return COPSE_LAUNCH(l, pool_grad_wide, spec, p, p.lines, x_of(w), copse__of(w->dy),
+                        copse__of(w->to));
 }
 
 /* ---- the family ---- */
@@ -46,7 +52,13 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_pool_grad, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_pool_grad_wide, { 1, 0, 1 }, copse__pool_fits_wide, lower_wide, NULL, 0 },
+    { "wide",
+      COPSE_KERNEL_pool_grad_wide,
+      { 1, 0, 1 },
+      copse__pool_fits_wide,
+      lower_wide,
+      NULL,
+      0 },
 };
 
 static const uint32_t sizes[COPSE_POOL_JOBS] = { 8, 64 };
@@ -54,7 +66,8 @@ static const uint32_t sizes[COPSE_POOL_JOBS] = { 8, 64 };
 bool copse__pool_size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_pool *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_POOL_JOBS, w->channels));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_POOL_JOBS, w->channels));
     return w->images > 0 && w->channels > 0;
 }
 
@@ -78,11 +91,13 @@ static void job(size_t index, struct copse_tune_job *j)
     copse__pool_job(index, j);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     const struct copse_window two = { 2, 2, 1, 0, 0, false };
     (void)j;
-    return copse__pool_gradient(g, &(struct copse_pool_attr){ two, two, COPSE_POOL_LARGEST, false }, in[0], in[1], out);
+    return copse__pool_gradient(g, &(struct copse_pool_attr){ two, two, COPSE_POOL_LARGEST, false },
+                                in[0], in[1], out);
 }
 
 const struct copse_family copse_family_pool_grad = {
@@ -128,8 +143,8 @@ static const struct copse_op op_pool_gradient = {
     .lower = lower,
 };
 
-copse_status copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of, copse_tensor *x, copse_tensor *dy,
-                                  copse_tensor **dx)
+copse_status copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of, copse_tensor *x,
+                                  copse_tensor *dy, copse_tensor **dx)
 {
     const struct gradient_attr a = { *of, x->shape };
     return of->kind == COPSE_POOL_LARGEST ? COPSE_NODE(g, &op_pool_gradient, &a, dx, dy, x)

@@ -18,7 +18,10 @@ struct place {
 static struct place place_of(const struct copse_params_pool *p, const int32_t *spec, size_t i)
 {
     const size_t pixel = i / p->channels, line = pixel / p->out_w;
-    return (struct place){ p, spec, line / p->out_h, i % p->channels,
+    return (struct place){ p,
+                           spec,
+                           line / p->out_h,
+                           i % p->channels,
                            (int64_t)(line % p->out_h * p->stride_h) - p->before_h,
                            (int64_t)(pixel % p->out_w * p->stride_w) - p->before_w };
 }
@@ -27,7 +30,8 @@ static struct place place_of(const struct copse_params_pool *p, const int32_t *s
 static bool element(const struct place *at, int32_t tap, size_t *x)
 {
     const struct copse_params_pool *p = at->p;
-    const int64_t h = at->h + tap / at->spec[2] * (int64_t)p->step_h, w = at->w + tap % at->spec[2] * (int64_t)p->step_w;
+    const int64_t h = at->h + tap / at->spec[2] * (int64_t)p->step_h,
+                  w = at->w + tap % at->spec[2] * (int64_t)p->step_w;
     *x = ((at->image * p->in_h + (size_t)h) * p->in_w + (size_t)w) * p->channels + at->channel;
     return h >= 0 && h < p->in_h && w >= 0 && w < p->in_w;
 }
@@ -78,8 +82,8 @@ static void pool_host(const void *params, const int32_t *spec, const struct cops
 }
 
 /* What window `o` adds to element `e`. */
-static double share_of(const struct copse_params_pool *p, const int32_t *spec, const struct copse_host_arg *args, size_t o,
-                       size_t e)
+static double share_of(const struct copse_params_pool *p, const int32_t *spec,
+                       const struct copse_host_arg *args, size_t o, size_t e)
 {
     const struct place at = place_of(p, spec, o);
     const double dy = copse__load(&args[1], o);
@@ -103,7 +107,8 @@ static double pool_grad_at(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args, size_t e)
 {
     struct copse_params_pool p;
-    _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad), "both kernels have the same parameters");
+    _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad),
+                   "both kernels have the same parameters");
     memcpy(&p, params, sizeof p);
     const size_t pixel = e / p.channels, line = pixel / p.in_w, image = line / p.in_h;
     double sum = 0;
@@ -111,7 +116,9 @@ static double pool_grad_at(const void *params, const int32_t *spec,
         for (size_t w = 0; w < p.out_w; w++)
             if (spans((int64_t)(h * p.stride_h) - p.before_h, p.step_h, spec[1], line % p.in_h) &&
                 spans((int64_t)(w * p.stride_w) - p.before_w, p.step_w, spec[2], pixel % p.in_w))
-                sum += share_of(&p, spec, args, ((image * p.out_h + h) * p.out_w + w) * p.channels + e % p.channels, e);
+                sum += share_of(&p, spec, args,
+                                ((image * p.out_h + h) * p.out_w + w) * p.channels + e % p.channels,
+                                e);
     return sum;
 }
 
@@ -119,9 +126,11 @@ static void pool_grad_host(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args)
 {
     struct copse_params_pool p;
-    _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad), "both kernels have the same parameters");
+    _Static_assert(sizeof p == sizeof(struct copse_params_pool_grad),
+                   "both kernels have the same parameters");
     memcpy(&p, params, sizeof p);
-    const size_t images = ((size_t)p.count + (size_t)p.in_h * p.in_w * p.channels - 1) / ((size_t)p.in_h * p.in_w * p.channels);
+    const size_t images = ((size_t)p.count + (size_t)p.in_h * p.in_w * p.channels - 1) /
+                          ((size_t)p.in_h * p.in_w * p.channels);
     for (size_t i = 0; i < p.count; i++)
         copse__store(&args[2], i, 0);
     for (size_t o = 0; o < images * p.out_h * p.out_w * p.channels; o++) {
@@ -132,7 +141,9 @@ static void pool_grad_host(const void *params, const int32_t *spec,
             copse__store(&args[2], e, copse__load(&args[2], e) + dy);
         for (int32_t tap = 0; spec[0] == COPSE_POOL_MEAN && tap < spec[1] * spec[2]; tap++)
             if (element(&at, tap, &e) && e < p.count)
-                copse__store(&args[2], e, copse__load(&args[2], e) + dy / (double)(p.divisor ? p.divisor : count(&at)));
+                copse__store(&args[2], e,
+                             copse__load(&args[2], e) +
+                                 dy / (double)(p.divisor ? p.divisor : count(&at)));
     }
 }
 
@@ -140,11 +151,15 @@ static void pool_grad_host(const void *params, const int32_t *spec,
 
 #define C COPSE_TEST_ROWS
 
-static struct copse_params_pool test_params(const struct copse_kernel *k, uint32_t *in, uint32_t *out)
+static struct copse_params_pool test_params(const struct copse_kernel *k, uint32_t *in,
+                                            uint32_t *out)
 {
     /* As many elements as the window needs. */
-    const uint32_t h = 3 + (uint32_t)COPSE_MIN(k->spec[1], 8), w = 2 + (uint32_t)COPSE_MIN(k->spec[2], 8);
-    const struct copse_params_pool p = { 0, C, h, w, 3, 2, 2, 2, 1, 1, 1, 0, k->spec[0] == COPSE_POOL_MEAN ? 4 : 0 };
+    const uint32_t h = 3 + (uint32_t)COPSE_MIN(k->spec[1], 8),
+                   w = 2 + (uint32_t)COPSE_MIN(k->spec[2], 8);
+    const struct copse_params_pool p = {
+        0, C, h, w, 3, 2, 2, 2, 1, 1, 1, 0, k->spec[0] == COPSE_POOL_MEAN ? 4 : 0
+    };
     *in = 2 * h * w * C;
     *out = 2 * 3 * 2 * C;
     return p;
@@ -168,11 +183,13 @@ static void pool_grad_test(const struct copse_kernel *k, struct copse_self_test 
 
 /* ---- those of the kernels for wide vectors ---- */
 
-/* The parameters of all kernels are the same words; the first one counts results, or lines of `width` pixels. */
+/* The parameters of all kernels are the same words; the first one counts results, or lines of
+   `width` pixels. */
 static struct copse_params_pool by_lines(const void *params, bool is_grad)
 {
     struct copse_params_pool p;
-    _Static_assert(sizeof p == sizeof(struct copse_params_pool_wide) && sizeof p == sizeof(struct copse_params_pool_grad_wide),
+    _Static_assert(sizeof p == sizeof(struct copse_params_pool_wide) &&
+                       sizeof p == sizeof(struct copse_params_pool_grad_wide),
                    "all kernels have the same parameters");
     memcpy(&p, params, sizeof p);
     p.count *= (is_grad ? p.in_w : p.out_w) * p.channels;
@@ -195,7 +212,8 @@ static void pool_grad_wide_host(const void *params, const int32_t *spec,
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
 
-static struct copse_params_pool wide_params(const struct copse_kernel *k, uint32_t *in, uint32_t *out)
+static struct copse_params_pool wide_params(const struct copse_kernel *k, uint32_t *in,
+                                            uint32_t *out)
 {
     struct copse_params_pool p = test_params(k, in, out);
     p.channels = WIDE_C;
@@ -251,18 +269,30 @@ static struct copse_elements pool_grad_wide_elements(const void *params, const i
 }
 
 const struct copse_law copse_law_pool = {
-    .host = pool_host, .at = pool_at, .elements = pool_elements, .limit = { .ulp = 4, .ratio = 4 },
+    .host = pool_host,
+    .at = pool_at,
+    .elements = pool_elements,
+    .limit = { .ulp = 4, .ratio = 4 },
     .self_test = pool_test,
 };
 const struct copse_law copse_law_pool_grad = {
-    .host = pool_grad_host, .at = pool_grad_at, .elements = pool_grad_elements,
-    .limit = { .ulp = 6, .ratio = 4 }, .self_test = pool_grad_test,
+    .host = pool_grad_host,
+    .at = pool_grad_at,
+    .elements = pool_grad_elements,
+    .limit = { .ulp = 6, .ratio = 4 },
+    .self_test = pool_grad_test,
 };
 const struct copse_law copse_law_pool_wide = {
-    .host = pool_wide_host, .at = pool_at, .elements = pool_wide_elements,
-    .limit = { .ulp = 4, .ratio = 4 }, .self_test = pool_wide_test,
+    .host = pool_wide_host,
+    .at = pool_at,
+    .elements = pool_wide_elements,
+    .limit = { .ulp = 4, .ratio = 4 },
+    .self_test = pool_wide_test,
 };
 const struct copse_law copse_law_pool_grad_wide = {
-    .host = pool_grad_wide_host, .at = pool_grad_at, .elements = pool_grad_wide_elements,
-    .limit = { .ulp = 6, .ratio = 4 }, .self_test = pool_grad_wide_test,
+    .host = pool_grad_wide_host,
+    .at = pool_grad_at,
+    .elements = pool_grad_wide_elements,
+    .limit = { .ulp = 6, .ratio = 4 },
+    .self_test = pool_grad_wide_test,
 };

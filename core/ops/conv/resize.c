@@ -32,11 +32,13 @@ static uint32_t inner_of(const copse_shape *shape, uint32_t axis)
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct resize_attr *a = y->attr;
-    const struct copse_params_resize p = { .count = (uint32_t)copse__elements(y->shape), .size = a->from, .to = a->to,
+    const struct copse_params_resize p = { .count = (uint32_t)copse__elements(y->shape),
+                                           .size = a->from,
+                                           .to = a->to,
                                            .inner = inner_of(&y->shape, a->axis) };
     const int32_t spec[COPSE_MAX_SPECS] = { a->kind };
-    return COPSE_LAUNCH(l, resize, spec, p, copse__groups_for(l, COPSE_KERNEL_resize, p.count), copse__of(y->in[0]),
-                        copse__of(y));
+    return COPSE_LAUNCH(l, resize, spec, p, copse__groups_for(l, COPSE_KERNEL_resize, p.count),
+                        copse__of(y->in[0]), copse__of(y));
 }
 
 /* ---- the derivative ---- */
@@ -53,14 +55,18 @@ static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, c
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
     const struct resize_attr *a = dx->attr;
-    const struct copse_params_resize_grad p = { .count = (uint32_t)copse__elements(dx->shape), .size = a->from, .to = a->to,
+    const struct copse_params_resize_grad p = { .count = (uint32_t)copse__elements(dx->shape),
+                                                .size = a->from,
+                                                .to = a->to,
                                                 .inner = inner_of(&dx->shape, a->axis) };
     const int32_t spec[COPSE_MAX_SPECS] = { a->kind };
-    return COPSE_LAUNCH(l, resize_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_resize_grad, p.count),
+    return COPSE_LAUNCH(l, resize_grad, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_resize_grad, p.count),
                         copse__of(dx->in[0]), copse__of(dx));
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx);
 
 /* dx of dy. Linear in dy: its derivative is a resize. */
 static const struct copse_op op_resize_gradient = {
@@ -78,7 +84,8 @@ static const struct copse_op op_resize = {
     .lower = lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     return COPSE_NODE(g, &op_resize_gradient, y->attr, &dx[0], dy);
 }
@@ -89,11 +96,12 @@ static copse_status check_size(const char *what, uint32_t size)
 {
     if (size >= 1 && size <= MAX_SIZE)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "resize: %s of %u elements: expected 1 to %u", what, (unsigned)size, MAX_SIZE);
+    return copse_fail(COPSE_ERR_SHAPE, "resize: %s of %u elements: expected 1 to %u", what,
+                      (unsigned)size, MAX_SIZE);
 }
 
-static copse_status resize_axis(copse_graph *g, copse_tensor *x, uint32_t axis, uint32_t to, copse_resize_kind kind,
-                                copse_tensor **y)
+static copse_status resize_axis(copse_graph *g, copse_tensor *x, uint32_t axis, uint32_t to,
+                                copse_resize_kind kind, copse_tensor **y)
 {
     const struct resize_attr a = { axis, x->shape.dims[axis], to, (int32_t)kind };
     COPSE_TRY(check_size("an axis of x", a.from));
@@ -102,7 +110,8 @@ static copse_status resize_axis(copse_graph *g, copse_tensor *x, uint32_t axis, 
     return a.from == to ? COPSE_OK : COPSE_NODE(g, &op_resize, &a, y, x);
 }
 
-copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2], copse_resize_kind kind, copse_tensor **y)
+copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2],
+                          copse_resize_kind kind, copse_tensor **y)
 {
     copse_tensor *inner;
     COPSE_TRY(COPSE_CHECK_OPERANDS("resize", g, y, x));
@@ -110,7 +119,8 @@ copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2
     COPSE_TRY(copse_need("resize", size));
     COPSE_TRY(copse_need_known("resize", "kind", kind, COPSE_RESIZE_AREA));
     if (x->type != COPSE_F32 || (x->shape.rank != 3 && x->shape.rank != 4))
-        return copse_fail(COPSE_ERR_SHAPE, "resize: operand %s%s: expected f32 [n, h, w, c] or [n, w, c]",
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "resize: operand %s%s: expected f32 [n, h, w, c] or [n, w, c]",
                           copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
     if (x->shape.rank == 3)
         return resize_axis(g, x, 1, size[0], kind, y);
@@ -120,16 +130,19 @@ copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2
     return resize_axis(g, inner, 1, size[0], kind, y);
 }
 
-static copse_status check_shuffle(const char *op, const copse_tensor *x, uint32_t r, bool divides_places)
+static copse_status check_shuffle(const char *op, const copse_tensor *x, uint32_t r,
+                                  bool divides_places)
 {
     const uint32_t *dims = x->shape.dims;
-    const bool is_right = x->shape.rank == 4 && (x->type == COPSE_F32 || x->type == COPSE_I32) && r >= 1 &&
-                          (divides_places ? dims[1] % r == 0 && dims[2] % r == 0
-                                          : (uint64_t)r * r <= UINT32_MAX && dims[3] % (r * r) == 0);
+    const bool is_right =
+        x->shape.rank == 4 && (x->type == COPSE_F32 || x->type == COPSE_I32) && r >= 1 &&
+        (divides_places ? dims[1] % r == 0 && dims[2] % r == 0
+                        : (uint64_t)r * r <= UINT32_MAX && dims[3] % (r * r) == 0);
     if (is_right)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "%s: operand %s%s and r = %u: expected %s", op, copse__type_name(x->type),
-                      COPSE_SHAPE_TEXT(x->shape), (unsigned)r, divides_places ? "[n, h r, w r, c]" : "[n, h, w, c r r]");
+    return copse_fail(COPSE_ERR_SHAPE, "%s: operand %s%s and r = %u: expected %s", op,
+                      copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), (unsigned)r,
+                      divides_places ? "[n, h r, w r, c]" : "[n, h, w, c r r]");
 }
 
 copse_status copse_pixel_shuffle(copse_graph *g, copse_tensor *x, uint32_t r, copse_tensor **y)
@@ -138,7 +151,8 @@ copse_status copse_pixel_shuffle(copse_graph *g, copse_tensor *x, uint32_t r, co
     COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_shuffle", g, y, x));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     COPSE_TRY(check_shuffle("pixel_shuffle", x, r, false));
-    const uint32_t n = x->shape.dims[0], h = x->shape.dims[1], w = x->shape.dims[2], c = x->shape.dims[3] / (r * r);
+    const uint32_t n = x->shape.dims[0], h = x->shape.dims[1], w = x->shape.dims[2],
+                   c = x->shape.dims[3] / (r * r);
     COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, w, c, r, r), y));
     COPSE_TRY(copse_transpose(g, *y, order, y));
     return copse_reshape(g, *y, COPSE_SHAPE(n, h * r, w * r, c), y);
@@ -150,7 +164,8 @@ copse_status copse_pixel_unshuffle(copse_graph *g, copse_tensor *x, uint32_t r, 
     COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_unshuffle", g, y, x));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     COPSE_TRY(check_shuffle("pixel_unshuffle", x, r, true));
-    const uint32_t n = x->shape.dims[0], h = x->shape.dims[1] / r, w = x->shape.dims[2] / r, c = x->shape.dims[3];
+    const uint32_t n = x->shape.dims[0], h = x->shape.dims[1] / r, w = x->shape.dims[2] / r,
+                   c = x->shape.dims[3];
     COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, r, w, r, c), y));
     COPSE_TRY(copse_transpose(g, *y, order, y));
     return copse_reshape(g, *y, COPSE_SHAPE(n, h, w, c * r * r), y);
@@ -158,7 +173,8 @@ copse_status copse_pixel_unshuffle(copse_graph *g, copse_tensor *x, uint32_t r, 
 
 /* ---- references ---- */
 
-/* The elements of x that element `o` of the result is computed from: `first` and below `end`, in units of 1 / (2 to) the place. */
+/* The elements of x that element `o` of the result is computed from: `first` and below `end`, in
+   units of 1 / (2 to) the place. */
 struct part {
     uint64_t place, first, end;
 };
@@ -181,7 +197,8 @@ static double weight_of(int32_t kind, const struct part *at, uint64_t e, uint64_
 {
     if (kind != COPSE_RESIZE_LINEAR)
         return 1 / (double)(at->end - at->first);
-    const double place = (double)at->place / (double)(2 * to), far = place > (double)e ? place - (double)e : (double)e - place;
+    const double place = (double)at->place / (double)(2 * to),
+                 far = place > (double)e ? place - (double)e : (double)e - place;
     return e + 1 == from && place > (double)e ? 1 : 1 - far;
 }
 
@@ -193,7 +210,8 @@ static double resize_at(const void *params, const int32_t *spec, const struct co
     const struct part at = part_of(spec[0], line % p->to, p->size, p->to);
     double sum = -0.0;
     for (uint64_t e = at.first; e < at.end; e++)
-        sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->size + e) * p->inner + c);
+        sum += weight_of(spec[0], &at, e, p->size, p->to) *
+               copse__load(&args[0], (outer * p->size + e) * p->inner + c);
     return sum;
 }
 
@@ -213,7 +231,8 @@ static double resize_grad_at(const void *params, const int32_t *spec,
     for (size_t o = 0; o < p->to; o++) {
         const struct part at = part_of(spec[0], o, p->size, p->to);
         if (at.first <= e && e < at.end)
-            sum += weight_of(spec[0], &at, e, p->size, p->to) * copse__load(&args[0], (outer * p->to + o) * p->inner + c);
+            sum += weight_of(spec[0], &at, e, p->size, p->to) *
+                   copse__load(&args[0], (outer * p->to + o) * p->inner + c);
     }
     return sum;
 }
@@ -240,7 +259,8 @@ static void resize_test(const struct copse_kernel *k, struct copse_self_test *t)
 static void resize_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t lines = COPSE_TEST_ROWS;
-    struct copse_params_resize_grad p = { lines * TEST_SIZE * TEST_INNER, TEST_SIZE, TEST_TO, TEST_INNER };
+    struct copse_params_resize_grad p = { lines * TEST_SIZE * TEST_INNER, TEST_SIZE, TEST_TO,
+                                          TEST_INNER };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), lines * TEST_TO * TEST_INNER, p.count);
 }
 
@@ -261,10 +281,16 @@ static struct copse_elements resize_grad_elements(const void *params, const int3
 }
 
 const struct copse_law copse_law_resize = {
-    .host = resize_host, .at = resize_at, .elements = resize_elements,
-    .limit = { .ulp = 3, .ratio = 4 }, .self_test = resize_test,
+    .host = resize_host,
+    .at = resize_at,
+    .elements = resize_elements,
+    .limit = { .ulp = 3, .ratio = 4 },
+    .self_test = resize_test,
 };
 const struct copse_law copse_law_resize_grad = {
-    .host = resize_grad_host, .at = resize_grad_at, .elements = resize_grad_elements,
-    .limit = { .ulp = 3, .ratio = 4 }, .self_test = resize_grad_test,
+    .host = resize_grad_host,
+    .at = resize_grad_at,
+    .elements = resize_grad_elements,
+    .limit = { .ulp = 3, .ratio = 4 },
+    .self_test = resize_grad_test,
 };

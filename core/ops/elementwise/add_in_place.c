@@ -16,9 +16,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     const struct copse_params_accumulate p = { .n = (uint32_t)copse__elements(y->shape) };
     const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors };
     const uint64_t runs = ((uint64_t)p.n + PER - 1) / PER;
-    return COPSE_LAUNCH(l, accumulate, spec, p,
-                        copse__groups_for(l, COPSE_KERNEL_accumulate, runs), copse__of(y->in[0]),
-                        copse__of(y));
+    return COPSE_LAUNCH(l, accumulate, spec, p, copse__groups_for(l, COPSE_KERNEL_accumulate, runs),
+                        copse__of(y->in[0]), copse__of(y));
 }
 
 static const struct copse_op op_add_in_place = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of two tensors with broadcasting. kernels/elementwise/binary.def defines them; this file makes ops,
-   public functions and references from its rows. */
+/* Functions of two tensors with broadcasting. kernels/elementwise/binary.def defines them; this
+   file makes ops, public functions and references from its rows. */
 #include <math.h>
 
 #include "copse/ops/functions.h"
@@ -64,12 +64,12 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
 }
 
 /* The three kernels have the same parameters with different names. */
-#define PARAMS(w, n)                                                                               \
-    {                                                                                              \
-        n, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1],    \
-            (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3], (w).h[4],        \
-            (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5], (w).b[0], (w).b[1],        \
-            (w).b[2], (w).b[3], (w).b[4], (w).b[5]                                                 \
+#define PARAMS(w, n)                                                                            \
+    {                                                                                           \
+        n, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1], \
+            (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3], (w).h[4],     \
+            (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5], (w).b[0], (w).b[1],     \
+            (w).b[2], (w).b[3], (w).b[4], (w).b[5]                                              \
     }
 
 static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -82,8 +82,8 @@ static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y
     if (y->in[0]->type == COPSE_I32) {
         const struct copse_params_compare_i32 p = PARAMS(o.walk, n);
         return COPSE_LAUNCH(l, compare_i32, spec, p,
-                            copse__groups_for(l, COPSE_KERNEL_compare_i32, n),
-                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
+                            copse__groups_for(l, COPSE_KERNEL_compare_i32, n), copse__of(y->in[0]),
+                            copse__of(y->in[1]), copse__of(y));
     }
     const struct copse_params_binary p = PARAMS(o.walk, n);
     return COPSE_LAUNCH(l, binary, spec, p, copse__groups_for(l, COPSE_KERNEL_binary, n),
@@ -110,7 +110,8 @@ static const struct copse_op op_binary_grad = {
     .lower = grad_lower,
 };
 
-/* The columns da and db as text: constant ones need no operands, so the kernel does not read them. */
+/* The columns da and db as text: constant ones need no operands, so the kernel does not read
+   them. */
 static const char *const slopes[][2] = {
 #define BINARY(op, number, f, da, db, ...) [number] = { #da, #db },
 #define COMPARE(op, number, f)
@@ -144,21 +145,21 @@ static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_ten
     return COPSE_OK;
 }
 
-#define ROW(op, number, rule, derivative)                                                          \
-    static const struct copse_op op_##op = {                                                       \
-        .name = #op,                                                                               \
-        .attr_size = sizeof(struct binary_attr),                                                   \
-        .infer = rule,                                                                             \
-        .gradient = derivative,                                                                    \
-        .lower = binary_lower,                                                                     \
-    };                                                                                             \
-    copse_status copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)  \
-    {                                                                                              \
-        const struct binary_attr attr = { number, 0 };                                             \
-        return COPSE_NODE(g, &op_##op, &attr, out, a, b);                                          \
+#define ROW(op, number, rule, derivative)                                                         \
+    static const struct copse_op op_##op = {                                                      \
+        .name = #op,                                                                              \
+        .attr_size = sizeof(struct binary_attr),                                                  \
+        .infer = rule,                                                                            \
+        .gradient = derivative,                                                                   \
+        .lower = binary_lower,                                                                    \
+    };                                                                                            \
+    copse_status copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out) \
+    {                                                                                             \
+        const struct binary_attr attr = { number, 0 };                                            \
+        return COPSE_NODE(g, &op_##op, &attr, out, a, b);                                         \
     }
 #define BINARY(op, number, ...) ROW(op, number, binary_infer, binary_gradient)
-#define COMPARE(op, number, f) ROW(op, number, compare_infer, no_gradient)
+#define COMPARE(op, number, f)  ROW(op, number, compare_infer, no_gradient)
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
@@ -167,7 +168,8 @@ copse_status copse_logical_not(copse_graph *g, copse_tensor *x, copse_tensor **o
 {
     copse_tensor *zero;
     COPSE_TRY(COPSE_CHECK_OPERANDS("logical_not", g, out, x));
-    COPSE_TRY(copse_note(copse_fill(g, x->type, COPSE_SCALAR, 0, &zero), "while adding logical_not"));
+    COPSE_TRY(
+        copse_note(copse_fill(g, x->type, COPSE_SCALAR, 0, &zero), "while adding logical_not"));
     return copse_note(copse_equal(g, x, zero, out), "while adding logical_not");
 }
 
@@ -178,11 +180,12 @@ struct place {
     const int32_t *mode;
     int32_t rank;
 };
-#define PLACE(p, spec)                                                                             \
-    { { (p)->d0, (p)->d1, (p)->d2, (p)->d3, (p)->d4 },                                             \
-      { (p)->a0, (p)->a1, (p)->a2, (p)->a3, (p)->a4, (p)->a5 },                                    \
-      { (p)->b0, (p)->b1, (p)->b2, (p)->b3, (p)->b4, (p)->b5 },                                    \
-      &(spec)[1], (spec)[3] }
+#define PLACE(p, spec)                                                                      \
+    {                                                                                       \
+        { (p)->d0, (p)->d1, (p)->d2, (p)->d3, (p)->d4 },                                    \
+            { (p)->a0, (p)->a1, (p)->a2, (p)->a3, (p)->a4, (p)->a5 },                       \
+            { (p)->b0, (p)->b1, (p)->b2, (p)->b3, (p)->b4, (p)->b5 }, &(spec)[1], (spec)[3] \
+    }
 
 static size_t find(const struct place *at, int side, size_t i)
 {
@@ -202,13 +205,14 @@ static double binary_at(const void *params, const int32_t *spec, const struct co
 {
     const struct copse_params_binary *p = params;
     const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], find(&at, 0, i)), b = copse__load(&args[1], find(&at, 1, i));
+    const double a = copse__load(&args[0], find(&at, 0, i)),
+                 b = copse__load(&args[1], find(&at, 1, i));
     switch (spec[0]) {
-#define BINARY(op, number, f, da, db, reference, ...)                                              \
-    case number:                                                                                   \
+#define BINARY(op, number, f, da, db, reference, ...) \
+    case number:                                      \
         return (reference);
-#define COMPARE(op, number, f)                                                                     \
-    case number:                                                                                   \
+#define COMPARE(op, number, f) \
+    case number:               \
         return (f);
 #include "kernels/elementwise/binary.def"
 #undef BINARY
@@ -229,14 +233,15 @@ static double binary_grad_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_binary_grad *p = params;
     const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], find(&at, 0, i)), b = copse__load(&args[1], find(&at, 1, i));
+    const double a = copse__load(&args[0], find(&at, 0, i)),
+                 b = copse__load(&args[1], find(&at, 1, i));
     double slope = 0;
     bool is_choice = false;
     switch (spec[0]) {
-#define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                  \
-    case number:                                                                                   \
-        slope = spec[4] ? (ref_b) : (ref_a);                                                       \
-        is_choice = (ulp_g) == 0;                                                                  \
+#define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class) \
+    case number:                                                                  \
+        slope = spec[4] ? (ref_b) : (ref_a);                                      \
+        is_choice = (ulp_g) == 0;                                                 \
         break;
 #define COMPARE(op, number, f)
 #include "kernels/elementwise/binary.def"
@@ -260,11 +265,12 @@ static double compare_i32_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_compare_i32 *p = params;
     const struct place at = PLACE(p, spec);
-    const int32_t a = copse__load_i(&args[0], find(&at, 0, i)), b = copse__load_i(&args[1], find(&at, 1, i));
+    const int32_t a = copse__load_i(&args[0], find(&at, 0, i)),
+                  b = copse__load_i(&args[1], find(&at, 1, i));
     switch (spec[0]) {
 #define BINARY(op, number, ...)
-#define COMPARE(op, number, f)                                                                     \
-    case number:                                                                                   \
+#define COMPARE(op, number, f) \
+    case number:               \
         return (f);
 #include "kernels/elementwise/binary.def"
 #undef BINARY
@@ -286,11 +292,11 @@ static void compare_i32_host(const void *params, const int32_t *spec,
 static float binary_slack(int32_t op, bool is_gradient)
 {
     switch (op) {
-#define BINARY(name, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                \
-    case number:                                                                                   \
+#define BINARY(name, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class) \
+    case number:                                                                    \
         return copse__test_slack(is_gradient ? ulp_g : ulp);
-#define COMPARE(name, number, f)                                                                   \
-    case number:                                                                                   \
+#define COMPARE(name, number, f) \
+    case number:                 \
         return 0.0f;
 #include "kernels/elementwise/binary.def"
 #undef BINARY
@@ -332,12 +338,19 @@ static void compare_i32_test(const struct copse_kernel *k, struct copse_self_tes
 /* ---- laws ---- */
 
 const struct copse_law copse_law_binary = {
-    .host = binary_host, .at = binary_at, .limit = { .ulp = 3 }, .self_test = binary_test,
+    .host = binary_host,
+    .at = binary_at,
+    .limit = { .ulp = 3 },
+    .self_test = binary_test,
 };
 const struct copse_law copse_law_binary_grad = {
-    .host = binary_grad_host, .at = binary_grad_at, .limit = { .ulp = 7 },
+    .host = binary_grad_host,
+    .at = binary_grad_at,
+    .limit = { .ulp = 7 },
     .self_test = binary_grad_test,
 };
 const struct copse_law copse_law_compare_i32 = {
-    .host = compare_i32_host, .at = compare_i32_at, .self_test = compare_i32_test,
+    .host = compare_i32_host,
+    .at = compare_i32_at,
+    .self_test = compare_i32_test,
 };

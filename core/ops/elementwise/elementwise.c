@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of one tensor. kernels/elementwise/unary.def defines them; this file makes ops, public functions and
-   references from its rows. */
+/* Functions of one tensor. kernels/elementwise/unary.def defines them; this file makes ops, public
+   functions and references from its rows. */
 #include <math.h>
 
 #include "copse/ops/functions.h"
 #include "core/device/split.h"
+#include "core/ops/elementwise/unary.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
-#include "core/ops/elementwise/unary.h"
 
 static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                    copse_tensor **dx)
@@ -15,34 +15,34 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
     return copse__unary_grad(g, y->attr, y->in[0], dy, &dx[0]);
 }
 
-#define UNARY(op, ...)                                                                             \
-    static const struct copse_op op_##op = {                                                       \
-        .name = #op,                                                                               \
-        .attr_size = sizeof(struct copse_unary_attr),                                                    \
-        .infer = copse__unary_infer,                                                                      \
-        .gradient = unary_gradient,                                                                \
-        .lower = copse__unary_lower,                                                                      \
+#define UNARY(op, ...)                                \
+    static const struct copse_op op_##op = {          \
+        .name = #op,                                  \
+        .attr_size = sizeof(struct copse_unary_attr), \
+        .infer = copse__unary_infer,                  \
+        .gradient = unary_gradient,                   \
+        .lower = copse__unary_lower,                  \
     };
 #define SCALED(op, ...) UNARY(op, 0)
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
-#define UNARY(op, number, ...)                                                                     \
-    copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out)                   \
-    {                                                                                              \
-        const struct copse_unary_attr a = { number, 0.0f, 0.0f };                                        \
-        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+#define UNARY(op, number, ...)                                                   \
+    copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out) \
+    {                                                                            \
+        const struct copse_unary_attr a = { number, 0.0f, 0.0f };                \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                              \
     }
-#define SCALED(op, number, ...)                                                                    \
-    static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta,      \
-                                    copse_tensor **out)                                            \
-    {                                                                                              \
-        const struct copse_unary_attr a = { number, alpha, beta };                                       \
-        COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                           \
-        if (isnan(alpha) || isnan(beta))                                                           \
-            return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
-        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+#define SCALED(op, number, ...)                                                               \
+    static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta, \
+                                    copse_tensor **out)                                       \
+    {                                                                                         \
+        const struct copse_unary_attr a = { number, alpha, beta };                            \
+        COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                      \
+        if (isnan(alpha) || isnan(beta))                                                      \
+            return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                  \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                                           \
     }
 #include "kernels/elementwise/unary.def"
 #undef UNARY
@@ -92,8 +92,8 @@ copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_te
 
 /* ---- references ---- */
 
-/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy times such a derivative
-   overflows or vanishes in single precision, as it does for x itself. */
+/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy
+   times such a derivative overflows or vanishes in single precision, as it does for x itself. */
 static double within(double x, double most)
 {
     return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
@@ -114,7 +114,8 @@ static double gelu_tanh_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = within(x, 16), u = gelu_tanh_u(w), du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
+    const double w = within(x, 16), u = gelu_tanh_u(w),
+                 du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
     return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
 }
 
@@ -146,12 +147,12 @@ static void unary_host(const void *params, const int32_t *spec, const struct cop
     const struct copse_params_unary *p = params;
     const double alpha = p->alpha, beta = p->beta;
     switch (spec[0]) {
-#define UNARY(op, number, f, g, reference, ...)                                                    \
-    case number:                                                                                   \
-        for (size_t i = 0; i < p->n; i++) {                                                        \
-            const double x = copse__load(&args[0], i);                                             \
-            copse__store(&args[1], i, (reference));                                                \
-        }                                                                                          \
+#define UNARY(op, number, f, g, reference, ...)        \
+    case number:                                       \
+        for (size_t i = 0; i < p->n; i++) {            \
+            const double x = copse__load(&args[0], i); \
+            copse__store(&args[1], i, (reference));    \
+        }                                              \
         break;
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
@@ -160,7 +161,8 @@ static void unary_host(const void *params, const int32_t *spec, const struct cop
     }
 }
 
-/* An exact derivative chooses dy or 0: where it is 0, the result is 0 for every dy, also for NaN. */
+/* An exact derivative chooses dy or 0: where it is 0, the result is 0 for every dy, also for
+   NaN. */
 static double along(double dy, double slope, double ulp)
 {
     return slope == 0 && !(ulp > 0) ? 0 : dy * slope;
@@ -172,13 +174,13 @@ static void unary_grad_host(const void *params, const int32_t *spec,
     const struct copse_params_unary_grad *p = params;
     const double alpha = p->alpha, beta = p->beta;
     switch (spec[0]) {
-#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                    \
-    case number:                                                                                   \
-        for (size_t i = 0; i < p->n; i++) {                                                        \
-            const double x = copse__load(&args[0], i);                                             \
-            (void)x;                                                                               \
-            copse__store(&args[2], i, along(copse__load(&args[1], i), (slope), ulp_g));            \
-        }                                                                                          \
+#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)         \
+    case number:                                                                        \
+        for (size_t i = 0; i < p->n; i++) {                                             \
+            const double x = copse__load(&args[0], i);                                  \
+            (void)x;                                                                    \
+            copse__store(&args[2], i, along(copse__load(&args[1], i), (slope), ulp_g)); \
+        }                                                                               \
         break;
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
@@ -192,8 +194,8 @@ static void unary_grad_host(const void *params, const int32_t *spec,
 static float unary_slack(int32_t op, bool is_gradient)
 {
     switch (op) {
-#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                  \
-    case number:                                                                                   \
+#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g, class) \
+    case number:                                                                  \
         return copse__test_slack(is_gradient ? ulp_g : ulp);
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
@@ -263,7 +265,8 @@ static const struct {
     int32_t number;
     struct copse_unary_ulps of;
 } ulps[] = {
-#define UNARY(name, number, f, g, ref, ref_g, low, high, ulp, ulp_g, class) { number, { ulp, ulp_g } },
+#define UNARY(name, number, f, g, ref, ref_g, low, high, ulp, ulp_g, class) \
+    { number, { ulp, ulp_g } },
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
@@ -298,20 +301,30 @@ static void unary_grad_limit(const void *params, const int32_t *spec, struct cop
 }
 
 const struct copse_law copse_law_unary = {
-    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
-    .limit_of = unary_limit, .self_test = unary_test,
+    .host = unary_host,
+    .split = copse__split_elements,
+    .limit = { .ulp = 1 },
+    .limit_of = unary_limit,
+    .self_test = unary_test,
 };
 const struct copse_law copse_law_unary_wide = {
-    .host = unary_host, .split = copse__split_elements, .limit = { .ulp = 1 },
-    .limit_of = unary_limit, .self_test = unary_wide_test,
+    .host = unary_host,
+    .split = copse__split_elements,
+    .limit = { .ulp = 1 },
+    .limit_of = unary_limit,
+    .self_test = unary_wide_test,
 };
 const struct copse_law copse_law_unary_grad = {
-    .host = unary_grad_host, .split = copse__split_elements,
-    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .host = unary_grad_host,
+    .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size },
+    .limit_of = unary_grad_limit,
     .self_test = unary_grad_test,
 };
 const struct copse_law copse_law_unary_grad_wide = {
-    .host = unary_grad_host, .split = copse__split_elements,
-    .limit = { .ulp = 1, .size = unary_grad_size }, .limit_of = unary_grad_limit,
+    .host = unary_grad_host,
+    .split = copse__split_elements,
+    .limit = { .ulp = 1, .size = unary_grad_size },
+    .limit_of = unary_grad_limit,
     .self_test = unary_grad_wide_test,
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Gated units: the op, and the kernel variants of it and of its derivatives with their launches. Gates and values are the two
-   halves of each row of one tensor, or two tensors. */
+/* Gated units: the op, and the kernel variants of it and of its derivatives with their launches.
+   Gates and values are the two halves of each row of one tensor, or two tensors. */
 #include <math.h>
 #include <stdio.h>
 
 #include "copse/ops/gated.h"
 #include "core/graph/variant.h"
+#include "core/ops/elementwise/unary.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
-#include "core/ops/elementwise/unary.h"
 
 /* The rows of unary.def that are activations. */
 enum {
@@ -54,13 +54,15 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     if (a->kind == FORWARD) {
         struct copse_params_glu p = { n, a->cols, w->stride, w->first, 0, 0 };
         copse__divisor(p.cols, &p.m, &p.h);
-        return COPSE_LAUNCH(l, glu, spec, p, copse__groups_for(l, COPSE_KERNEL_glu, n), copse__of(w->gate), copse__of(w->value),
-                            copse__of(w->to));
+        return COPSE_LAUNCH(l, glu, spec, p, copse__groups_for(l, COPSE_KERNEL_glu, n),
+                            copse__of(w->gate), copse__of(w->value), copse__of(w->to));
     }
-    struct copse_params_glu_grad p = { n, a->cols, w->stride, w->first, w->to_stride, w->to_first, 0, 0 };
+    struct copse_params_glu_grad p = { n,           a->cols, w->stride, w->first, w->to_stride,
+                                       w->to_first, 0,       0 };
     copse__divisor(p.cols, &p.m, &p.h);
-    return COPSE_LAUNCH(l, glu_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_glu_grad, n), copse__of(w->gate),
-                        copse__of(w->value), copse__of(w->dy), copse__of(w->to));
+    return COPSE_LAUNCH(l, glu_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_glu_grad, n),
+                        copse__of(w->gate), copse__of(w->value), copse__of(w->dy),
+                        copse__of(w->to));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -73,11 +75,14 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const uint64_t groups = ((uint64_t)w->rows + each - 1) / each;
     if (a->kind == FORWARD) {
         const struct copse_params_glu_wide p = { n, a->cols, w->stride, w->first, each };
-        return COPSE_LAUNCH(l, glu_wide, spec, p, groups, copse__of(w->gate), copse__of(w->value), copse__of(w->to));
+        return COPSE_LAUNCH(l, glu_wide, spec, p, groups, copse__of(w->gate), copse__of(w->value),
+                            copse__of(w->to));
     }
-    const struct copse_params_glu_grad_wide p = { n, a->cols, w->stride, w->first, w->to_stride, w->to_first, each };
-    return COPSE_LAUNCH(l, glu_grad_wide, spec, p, groups, copse__of(w->gate), copse__of(w->value), copse__of(w->dy),
-                        copse__of(w->to));
+    const struct copse_params_glu_grad_wide p = { n,        a->cols,      w->stride,
+                                                  w->first, w->to_stride, w->to_first,
+                                                  each };
+    return COPSE_LAUNCH(l, glu_grad_wide, spec, p, groups, copse__of(w->gate), copse__of(w->value),
+                        copse__of(w->dy), copse__of(w->to));
 }
 
 static bool has_vectors(const struct copse_limits *limits, const void *work)
@@ -93,8 +98,20 @@ static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_glu_grad_wide };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_glu, { 0, 1, 0 }, NULL, lower_plain, plain_needs, COPSE_COUNT(plain_needs) },
-    { "wide", COPSE_KERNEL_glu_wide, { 1, 0, 1 }, has_vectors, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
+    { "plain",
+      COPSE_KERNEL_glu,
+      { 0, 1, 0 },
+      NULL,
+      lower_plain,
+      plain_needs,
+      COPSE_COUNT(plain_needs) },
+    { "wide",
+      COPSE_KERNEL_glu_wide,
+      { 1, 0, 1 },
+      has_vectors,
+      lower_wide,
+      wide_needs,
+      COPSE_COUNT(wide_needs) },
 };
 
 static const uint32_t sizes[] = { 64, 1024 }; /* elements of a row */
@@ -113,8 +130,8 @@ static void job(size_t index, struct copse_tune_job *j)
     const struct glu w = { index % 2 ? GRADIENT : FORWARD, sizes[index / 2], NULL };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u, silu%s", (unsigned)(JOB_ELEMENTS / w.cols), (unsigned)w.cols,
-             w.kind == FORWARD ? "" : ", gradient");
+    snprintf(j->name, sizeof j->name, "%u x %u, silu%s", (unsigned)(JOB_ELEMENTS / w.cols),
+             (unsigned)w.cols, w.kind == FORWARD ? "" : ", gradient");
     j->operations = (w.kind == FORWARD ? 20.0 : 40.0) * JOB_ELEMENTS;
     j->in_count = w.kind == FORWARD ? 1 : 2;
     j->in[0] = COPSE_SHAPE(JOB_ELEMENTS / w.cols, 2 * w.cols);
@@ -123,7 +140,8 @@ static void job(size_t index, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     const struct glu_attr a = { UNARY_silu };
     if (((const struct glu *)j->work)->kind == FORWARD)
@@ -150,10 +168,13 @@ static uint32_t columns(copse_shape s)
 }
 
 /* Of dy or y with `shape`, and the operands. */
-static struct launch launch_of(const struct glu_attr *a, copse_shape shape, copse_tensor *const *operands, bool is_packed)
+static struct launch launch_of(const struct glu_attr *a, copse_shape shape,
+                               copse_tensor *const *operands, bool is_packed)
 {
     const uint32_t cols = columns(shape), n = (uint32_t)copse__elements(shape);
-    struct launch w = { .function = a->function, .rows = cols > 0 ? n / cols : 0, .gate = operands[0],
+    struct launch w = { .function = a->function,
+                        .rows = cols > 0 ? n / cols : 0,
+                        .gate = operands[0],
                         .value = operands[is_packed ? 0 : 1] };
     w.stride = w.to_stride = is_packed ? 2 * cols : cols;
     w.first = is_packed ? cols : 0;
@@ -163,7 +184,8 @@ static struct launch launch_of(const struct glu_attr *a, copse_shape shape, cops
 
 static copse_status grad_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
 {
-    *shape = dx->in_count == 2 ? dx->in[1]->shape : COPSE_SHAPE(2, (uint32_t)copse__elements(dx->in[0]->shape));
+    *shape = dx->in_count == 2 ? dx->in[1]->shape
+                               : COPSE_SHAPE(2, (uint32_t)copse__elements(dx->in[0]->shape));
     *type = COPSE_F32;
     return COPSE_OK;
 }
@@ -174,7 +196,9 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
     struct launch w = launch_of(dx->attr, shape, dx->in + 1, dx->in_count == 2);
     w.dy = dx->in[0];
     w.to = dx;
-    return w.rows == 0 ? COPSE_OK : copse__lower_variant(l, &copse_family_glu, &(struct glu){ GRADIENT, columns(shape), &w });
+    return w.rows == 0 ? COPSE_OK
+                       : copse__lower_variant(l, &copse_family_glu,
+                                              &(struct glu){ GRADIENT, columns(shape), &w });
 }
 
 static const struct copse_op op_grad = {
@@ -184,7 +208,8 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     copse_tensor *both;
     if (y->in_count == 1)
@@ -193,7 +218,8 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     COPSE_TRY(COPSE_NODE(g, &op_grad, y->attr, &both, dy, y->in[0], y->in[1]));
     for (uint32_t i = 0; i < 2; i++)
         if (y->in[i]->needs_gradient) {
-            COPSE_TRY(copse_slice(g, both, COPSE_SHAPE(i, 0).dims, COPSE_SHAPE(1, count).dims, &dx[i]));
+            COPSE_TRY(
+                copse_slice(g, both, COPSE_SHAPE(i, 0).dims, COPSE_SHAPE(1, count).dims, &dx[i]));
             COPSE_TRY(copse_reshape(g, dx[i], y->shape, &dx[i]));
         }
     return COPSE_OK;
@@ -220,7 +246,9 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct launch w = launch_of(y->attr, y->shape, y->in, y->in_count == 1);
     w.to = y;
-    return w.rows == 0 ? COPSE_OK : copse__lower_variant(l, &copse_family_glu, &(struct glu){ FORWARD, columns(y->shape), &w });
+    return w.rows == 0 ? COPSE_OK
+                       : copse__lower_variant(l, &copse_family_glu,
+                                              &(struct glu){ FORWARD, columns(y->shape), &w });
 }
 
 static const struct copse_op op_glu = {
@@ -231,7 +259,8 @@ static const struct copse_op op_glu = {
     .lower = lower,
 };
 
-copse_status copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value, copse_activation activation, copse_tensor **y)
+copse_status copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value,
+                       copse_activation activation, copse_tensor **y)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("glu", g, y, gate));
     if (value)
@@ -268,10 +297,13 @@ static double slope_terms(int32_t function, double x)
 {
     if (function == UNARY_silu)
         return (1 + fabs(x) / (1 + exp(x))) / (1 + exp(-x));
-    return function == UNARY_gelu ? 0.5 * erfc(-x * 0.70710678118654752) + fabs(x) * exp(-0.5 * x * x) * 0.39894228040143268 : 0;
+    return function == UNARY_gelu ? 0.5 * erfc(-x * 0.70710678118654752) +
+                                        fabs(x) * exp(-0.5 * x * x) * 0.39894228040143268
+                                  : 0;
 }
 
-#define ADDS_MAGNITUDES 5 /* of the specification: the magnitudes of the terms of dy value f'(gate), for limits */
+/* of the specification: the magnitudes of the terms of dy value f'(gate), for limits */
+#define ADDS_MAGNITUDES 5
 
 /* The kernels for wide vectors have the same first parameters. */
 static double glu_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
@@ -286,16 +318,19 @@ static double glu_grad_at(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_glu_grad *p = params;
-    const bool is_packed = p->to_stride != p->cols; /* gates and values of a row side by side; else all gates, then all values */
+    /* gates and values of a row side by side; else all gates, then all values */
+    const bool is_packed = p->to_stride != p->cols;
     const size_t pair = is_packed ? p->to_stride : 2 * (size_t)p->n, of_pair = place % pair;
     const bool is_value = of_pair >= p->to_first;
-    const size_t i = (is_packed ? place / pair * p->cols : 0) + of_pair - (is_value ? p->to_first : 0);
+    const size_t i =
+        (is_packed ? place / pair * p->cols : 0) + of_pair - (is_value ? p->to_first : 0);
     const size_t at = i / p->cols * p->stride + i % p->cols;
     const double x = copse__load(&args[0], at), dy = copse__load(&args[2], i);
     if (is_value)
         return spec[ADDS_MAGNITUDES] ? 0 : dy * function_of(spec[0], x);
     const double slope = dy * copse__load(&args[1], p->first + at);
-    return spec[ADDS_MAGNITUDES] ? fabs(slope) * slope_terms(spec[0], x) : slope_of(spec[0], x, slope);
+    return spec[ADDS_MAGNITUDES] ? fabs(slope) * slope_terms(spec[0], x)
+                                 : slope_of(spec[0], x, slope);
 }
 
 static void glu_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -344,7 +379,8 @@ static void glu_wide_test(const struct copse_kernel *k, struct copse_self_test *
 
 static void glu_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_glu_grad_wide p = { ROWS * COLS, COLS, 2 * COLS, COLS, 2 * COLS, COLS, 2 };
+    const struct copse_params_glu_grad_wide p = { ROWS * COLS, COLS, 2 * COLS, COLS,
+                                                  2 * COLS,    COLS, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 3, 2 * p.n, 2 * p.n, p.n, 2 * p.n);
     t->slack = COPSE_SELF_TEST_SLACK;
@@ -388,19 +424,34 @@ static void glu_grad_limit(const void *params, const int32_t *spec, struct copse
 }
 
 const struct copse_law copse_law_glu = {
-    .host = glu_host, .at = glu_at, .limit = { .ulp = 2 }, .limit_of = glu_limit,
+    .host = glu_host,
+    .at = glu_at,
+    .limit = { .ulp = 2 },
+    .limit_of = glu_limit,
     .self_test = glu_test,
 };
 const struct copse_law copse_law_glu_wide = {
-    .host = glu_host, .at = glu_at, .limit = { .ulp = 2 }, .limit_of = glu_limit,
+    .host = glu_host,
+    .at = glu_at,
+    .limit = { .ulp = 2 },
+    .limit_of = glu_limit,
     .self_test = glu_wide_test,
 };
 const struct copse_law copse_law_glu_grad = {
-    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_elements, .limit = { .ulp = 2 },
-    .limit_of = glu_grad_limit, .magnitudes = glu_grad_magnitudes, .self_test = glu_grad_test,
+    .host = glu_grad_host,
+    .at = glu_grad_at,
+    .elements = glu_grad_elements,
+    .limit = { .ulp = 2 },
+    .limit_of = glu_grad_limit,
+    .magnitudes = glu_grad_magnitudes,
+    .self_test = glu_grad_test,
 };
 const struct copse_law copse_law_glu_grad_wide = {
-    .host = glu_grad_host, .at = glu_grad_at, .elements = glu_grad_wide_elements,
-    .limit = { .ulp = 2 }, .limit_of = glu_grad_limit, .magnitudes = glu_grad_magnitudes,
+    .host = glu_grad_host,
+    .at = glu_grad_at,
+    .elements = glu_grad_wide_elements,
+    .limit = { .ulp = 2 },
+    .limit_of = glu_grad_limit,
+    .magnitudes = glu_grad_magnitudes,
     .self_test = glu_grad_wide_test,
 };

@@ -5,7 +5,8 @@
 
 #include "core/graph/variant.h"
 
-/* The largest errors of a function and of its derivative, in ULPs. False: no row has this number. */
+/* The largest errors of a function and of its derivative, in ULPs. False: no row has this
+   number. */
 struct copse_unary_ulps {
     double ulp, ulp_grad;
 };
@@ -37,7 +38,7 @@ void copse__unary_job(size_t index, const char *what, size_t inputs, struct cops
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
 /* dy times the derivative at x. */
-copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x, copse_tensor *dy,
-                               copse_tensor **out);
+copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
+                               copse_tensor *dy, copse_tensor **out);
 
 #endif

@@ -9,14 +9,15 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct copse_unary_work *w = work;
     const struct copse_params_unary_grad p = { w->n, w->of.alpha, w->of.beta };
     const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
-    return COPSE_LAUNCH(l, unary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_unary_grad, p.n), copse__of(w->x),
-                        copse__of(w->dy), copse__of(w->y));
+    return COPSE_LAUNCH(l, unary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_unary_grad, p.n),
+                        copse__of(w->x), copse__of(w->dy), copse__of(w->y));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct copse_unary_work *w = work;
-    const struct copse_params_unary_grad_wide p = { w->n, w->of.alpha, w->of.beta, COPSE_UNARY_EACH };
+    const struct copse_params_unary_grad_wide p = { w->n, w->of.alpha, w->of.beta,
+                                                    COPSE_UNARY_EACH };
     const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
     return COPSE_LAUNCH(l, unary_grad_wide, spec, p, (p.n + p.each - 1) / p.each, copse__of(w->x),
                         copse__of(w->dy), copse__of(w->y));
@@ -35,7 +36,8 @@ static void job(size_t index, struct copse_tune_job *j)
     copse__unary_job(index, "derivative of gelu", 2, j);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     return copse__unary_grad(g, &((const struct copse_unary_work *)j->work)->of, in[0], in[1], out);
 }
@@ -66,8 +68,8 @@ static const struct copse_op op_unary_grad = {
     .lower = lower,
 };
 
-copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x, copse_tensor *dy,
-                               copse_tensor **out)
+copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
+                               copse_tensor *dy, copse_tensor **out)
 {
     return COPSE_NODE(g, &op_unary_grad, a, out, x, dy);
 }

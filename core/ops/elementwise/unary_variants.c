@@ -9,8 +9,8 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct copse_unary_work *w = work;
     const struct copse_params_unary p = { w->n, w->of.alpha, w->of.beta };
     const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
-    return COPSE_LAUNCH(l, unary, spec, p, copse__groups_for(l, COPSE_KERNEL_unary, p.n), copse__of(w->x),
-                        copse__of(w->y));
+    return COPSE_LAUNCH(l, unary, spec, p, copse__groups_for(l, COPSE_KERNEL_unary, p.n),
+                        copse__of(w->x), copse__of(w->y));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -18,7 +18,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_unary_work *w = work;
     const struct copse_params_unary_wide p = { w->n, w->of.alpha, w->of.beta, COPSE_UNARY_EACH };
     const int32_t spec[COPSE_MAX_SPECS] = { w->of.id };
-    return COPSE_LAUNCH(l, unary_wide, spec, p, (p.n + p.each - 1) / p.each, copse__of(w->x), copse__of(w->y));
+    return COPSE_LAUNCH(l, unary_wide, spec, p, (p.n + p.each - 1) / p.each, copse__of(w->x),
+                        copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -36,7 +37,8 @@ static void job(size_t index, struct copse_tune_job *j)
     copse__unary_job(index, "gelu", 1, j);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     return COPSE_NODE(g, &op_job, &((const struct copse_unary_work *)j->work)->of, out, in[0]);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernels of functions of one tensor and of their derivatives share: work, size classes, and jobs of the tuning. */
+/* What the kernels of functions of one tensor and of their derivatives share: work, size classes,
+   and jobs of the tuning. */
 #include <stdio.h>
 
 #include "core/ops/elementwise/unary.h"
 
 struct copse_unary_work copse__unary_work(const copse_tensor *y)
 {
-    return (struct copse_unary_work){ *(const struct copse_unary_attr *)y->attr, (uint32_t)copse__elements(y->shape), y->in[0],
-                           y->in_count > 1 ? y->in[1] : NULL, y };
+    return (struct copse_unary_work){ *(const struct copse_unary_attr *)y->attr,
+                                      (uint32_t)copse__elements(y->shape), y->in[0],
+                                      y->in_count > 1 ? y->in[1] : NULL, y };
 }
 
 static const uint32_t sizes[COPSE_UNARY_JOBS] = { 4096, 1u << 18 };
@@ -16,7 +18,8 @@ enum { GELU = 12 }; /* the function that is measured; all others use its result 
 bool copse__unary_size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_unary_work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_UNARY_JOBS, w->n));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_UNARY_JOBS, w->n));
     return w->n > 0;
 }
 

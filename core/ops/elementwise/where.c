@@ -6,15 +6,18 @@
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32 || y->in[1]->type != y->in[2]->type)
-        return copse__shape_error(y, "expected an f32 or i32 condition and two tensors of one element type");
+        return copse__shape_error(
+            y, "expected an f32 or i32 condition and two tensors of one element type");
     if (!copse__broadcast(y->in[0]->shape, y->in[1]->shape, shape) ||
         !copse__broadcast(*shape, y->in[2]->shape, shape))
-        return copse__shape_error(y, "expected dimensions that are equal or 1, counted from the last");
+        return copse__shape_error(y,
+                                  "expected dimensions that are equal or 1, counted from the last");
     *type = y->in[1]->type;
     return COPSE_OK;
 }
 
-/* An operand that has the last axes of the result and size 1 in the others repeats: its period, else 0. */
+/* An operand that has the last axes of the result and size 1 in the others repeats: its period,
+   else 0. */
 static uint32_t period_of(copse_shape from, copse_shape to)
 {
     uint32_t period = 1, i = 0;
@@ -37,19 +40,23 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         spec[i] = d[i] < n;
     }
     if (y->type == COPSE_I32) {
-        const struct copse_params_where_i32 p = { n, d[0], m[0], h[0], d[1], m[1], h[1], d[2], m[2], h[2] };
+        const struct copse_params_where_i32 p = { n,    d[0], m[0], h[0], d[1],
+                                                  m[1], h[1], d[2], m[2], h[2] };
         return COPSE_LAUNCH(l, where_i32, spec, p, copse__groups_for(l, COPSE_KERNEL_where_i32, n),
-                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
+                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
+                            copse__of(y));
     }
     const struct copse_params_where p = { n, d[0], m[0], h[0], d[1], m[1], h[1], d[2], m[2], h[2] };
-    return COPSE_LAUNCH(l, where, spec, p, copse__groups_for(l, COPSE_KERNEL_where, n), copse__of(y->in[0]),
-                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
+    return COPSE_LAUNCH(l, where, spec, p, copse__groups_for(l, COPSE_KERNEL_where, n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
+                        copse__of(y));
 }
 
 static const struct copse_op op_where;
 
 /* dy where the operand was chosen, else 0, whatever dy is there. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     copse_tensor *zero, *t;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
@@ -75,7 +82,8 @@ static const struct copse_op op_where = {
 static copse_status repeat(copse_graph *g, copse_tensor **in)
 {
     copse_shape shape;
-    if (!copse__broadcast(in[0]->shape, in[1]->shape, &shape) || !copse__broadcast(shape, in[2]->shape, &shape))
+    if (!copse__broadcast(in[0]->shape, in[1]->shape, &shape) ||
+        !copse__broadcast(shape, in[2]->shape, &shape))
         return COPSE_OK; /* the node refuses them */
     for (uint32_t i = 0; i < 3; i++)
         if (copse__elements(in[i]->shape) > 0 && period_of(in[i]->shape, shape) == 0)
@@ -109,8 +117,9 @@ static double where_at(const void *params, const int32_t *spec, const struct cop
                        size_t i)
 {
     const struct copse_params_where *p = params;
-    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load(&args[1], place(spec[1], i, p->da))
-                                                                 : copse__load(&args[2], place(spec[2], i, p->db));
+    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0
+               ? copse__load(&args[1], place(spec[1], i, p->da))
+               : copse__load(&args[2], place(spec[2], i, p->db));
 }
 
 static void where_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -124,8 +133,9 @@ static double where_i32_at(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_where_i32 *p = params;
-    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0 ? copse__load_i(&args[1], place(spec[1], i, p->da))
-                                                                 : copse__load_i(&args[2], place(spec[2], i, p->db));
+    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0
+               ? copse__load_i(&args[1], place(spec[1], i, p->da))
+               : copse__load_i(&args[2], place(spec[2], i, p->db));
 }
 
 static void where_i32_host(const void *params, const int32_t *spec,
@@ -150,22 +160,30 @@ static void where_test(const struct copse_kernel *k, struct copse_self_test *t)
     uint32_t m, h;
     copse__divisor(PERIOD, &m, &h);
     const struct copse_params_where p = { COPSE_TEST_N, PERIOD, m, h, PERIOD, m, h, PERIOD, m, h };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1), count_of(k, 2), p.n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1),
+                    count_of(k, 2), p.n);
 }
 
 static void where_i32_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     uint32_t m, h;
     copse__divisor(PERIOD, &m, &h);
-    const struct copse_params_where_i32 p = { COPSE_TEST_N, PERIOD, m, h, PERIOD, m, h, PERIOD, m, h };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1), count_of(k, 2), p.n);
+    const struct copse_params_where_i32 p = {
+        COPSE_TEST_N, PERIOD, m, h, PERIOD, m, h, PERIOD, m, h
+    };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), count_of(k, 0), count_of(k, 1),
+                    count_of(k, 2), p.n);
 }
 
 /* ---- laws ---- */
 
 const struct copse_law copse_law_where = {
-    .host = where_host, .at = where_at, .self_test = where_test,
+    .host = where_host,
+    .at = where_at,
+    .self_test = where_test,
 };
 const struct copse_law copse_law_where_i32 = {
-    .host = where_i32_host, .at = where_i32_at, .self_test = where_i32_test,
+    .host = where_i32_host,
+    .at = where_i32_at,
+    .self_test = where_i32_test,
 };

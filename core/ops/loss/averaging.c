@@ -9,7 +9,8 @@ copse_status copse__check_averaging(const char *op, copse_averaging averaging)
     return copse_fail(COPSE_ERR_ARGUMENT, "%s: %d is no averaging", op, (int)averaging);
 }
 
-copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging, copse_tensor **out)
+copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging,
+                            copse_tensor **out)
 {
     *out = losses;
     if (averaging == COPSE_EACH)
@@ -18,7 +19,8 @@ copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averagin
                                    : copse_sum(g, losses, NULL, 0, false, out);
 }
 
-copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights, copse_tensor **out)
+copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_tensor *weights,
+                                  copse_tensor **out)
 {
     copse_tensor *mean, *divisor;
     COPSE_TRY(copse_mean(g, losses, NULL, 0, false, &mean));

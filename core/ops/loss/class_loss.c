@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-entropy with class weights, label smoothing and an ignored label: losses of rows, and their mean over the
-   weights. The probabilities are not stored. */
+/* Cross-entropy with class weights, label smoothing and an ignored label: losses of rows, and their
+   mean over the weights. The probabilities are not stored. */
 #include <math.h>
 
 #include "copse/ops/losses.h"
@@ -14,7 +14,8 @@ struct class_attr {
     float smoothing;
 };
 
-/* The factors of the weights: at the label, at each class, at the label without the share of all classes. */
+/* The factors of the weights: at the label, at each class, at the label without the share of all
+   classes. */
 struct factors {
     float at_label, share, keep;
 };
@@ -39,16 +40,21 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     const uint32_t rows = y->in[0]->shape.dims[0], cols = y->in[0]->shape.dims[1];
     const bool is_wide = a->smoothing > 0.0f;
     const struct factors f = factors_of(a, cols);
-    struct copse_params_class_loss p = { .n = is_wide ? rows * cols : rows, .cols = cols, .ignored = (uint32_t)a->ignored,
-                                         .at_label = f.at_label, .share = f.share };
+    struct copse_params_class_loss p = { .n = is_wide ? rows * cols : rows,
+                                         .cols = cols,
+                                         .ignored = (uint32_t)a->ignored,
+                                         .at_label = f.at_label,
+                                         .share = f.share };
     const int32_t spec[COPSE_MAX_SPECS] = { is_wide, a->has_ignored };
     struct copse_operand terms = copse__of(y);
     copse__divisor(cols, &p.m, &p.h);
     if (is_wide && p.n > 0)
         COPSE_TRY(copse__scratch(l, p.n, &terms));
-    COPSE_TRY(COPSE_LAUNCH(l, class_loss, spec, p, copse__groups_for(l, COPSE_KERNEL_class_loss, p.n), copse__of(y->in[0]),
+    COPSE_TRY(COPSE_LAUNCH(l, class_loss, spec, p,
+                           copse__groups_for(l, COPSE_KERNEL_class_loss, p.n), copse__of(y->in[0]),
                            copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y->in[3]), terms));
-    return is_wide ? copse__lower_reduce(l, COPSE_AXIS_SUM, rows, cols, 1, terms, copse__of(y)) : COPSE_OK;
+    return is_wide ? copse__lower_reduce(l, COPSE_AXIS_SUM, rows, cols, 1, terms, copse__of(y))
+                   : COPSE_OK;
 }
 
 static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
@@ -63,14 +69,19 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
     const struct class_attr *a = dx->attr;
     const uint32_t cols = dx->shape.dims[1];
     const struct factors f = factors_of(a, cols);
-    struct copse_params_class_loss_grad p = { .n = dx->shape.dims[0] * cols, .cols = cols, .ignored = (uint32_t)a->ignored,
-                                              .at_label = f.at_label, .share = f.share, .keep = f.keep,
+    struct copse_params_class_loss_grad p = { .n = dx->shape.dims[0] * cols,
+                                              .cols = cols,
+                                              .ignored = (uint32_t)a->ignored,
+                                              .at_label = f.at_label,
+                                              .share = f.share,
+                                              .keep = f.keep,
                                               .smoothing = a->smoothing };
     const int32_t spec[COPSE_MAX_SPECS] = { a->has_ignored };
     copse__divisor(cols, &p.m, &p.h);
-    return COPSE_LAUNCH(l, class_loss_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_class_loss_grad, p.n),
-                        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx->in[2]), copse__of(dx->in[3]),
-                        copse__of(dx->in[4]), copse__of(dx->in[5]), copse__of(dx));
+    return COPSE_LAUNCH(
+        l, class_loss_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_class_loss_grad, p.n),
+        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx->in[2]), copse__of(dx->in[3]),
+        copse__of(dx->in[4]), copse__of(dx->in[5]), copse__of(dx));
 }
 
 /* Of logits, labels, statistics, weights, the mean of the weights, dy. */
@@ -81,13 +92,16 @@ static const struct copse_op op_gradient = {
     .lower = gradient_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     copse_tensor *mean;
     if (y->in[3]->needs_gradient)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "cross_entropy: there is no derivative with respect to class_weights");
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "cross_entropy: there is no derivative with respect to class_weights");
     COPSE_TRY(copse_mean(g, y->in[3], NULL, 0, false, &mean));
-    return COPSE_NODE(g, &op_gradient, y->attr, &dx[0], y->in[0], y->in[1], y->in[2], y->in[3], mean, dy);
+    return COPSE_NODE(g, &op_gradient, y->attr, &dx[0], y->in[0], y->in[1], y->in[2], y->in[3],
+                      mean, dy);
 }
 
 /* Losses of rows, of logits, labels, statistics and weights. */
@@ -101,7 +115,8 @@ static const struct copse_op op_class_loss = {
 
 /* ---- the mean over the weights ---- */
 
-/* The weight of each example: that of its label, 0 if it is ignored, NaN for another label out of range. */
+/* The weight of each example: that of its label, 0 if it is ignored, NaN for another label out of
+   range. */
 static copse_status weights_of_rows(copse_graph *g, copse_tensor *labels, copse_tensor *weights,
                                     const struct class_attr *a, copse_tensor **out)
 {
@@ -115,8 +130,9 @@ static copse_status weights_of_rows(copse_graph *g, copse_tensor *labels, copse_
     return copse_where(g, ignored, zero, *out, out);
 }
 
-static copse_status mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels, copse_tensor *weights,
-                                      const struct class_attr *a, copse_tensor **out)
+static copse_status mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
+                                      copse_tensor *weights, const struct class_attr *a,
+                                      copse_tensor **out)
 {
     copse_tensor *of_rows;
     COPSE_TRY(weights_of_rows(g, labels, weights, a, &of_rows));
@@ -129,21 +145,27 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
     copse_tensor *unused;
     COPSE_TRY(copse__check_averaging("cross_entropy", p->averaging));
     if (!(p->label_smoothing >= 0.0f && p->label_smoothing <= 1.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross_entropy: label_smoothing %g is not 0 to 1", (double)p->label_smoothing);
-    if (logits->type != COPSE_F32 || logits->shape.rank != 2 || logits->shape.dims[1] == 0 || labels->type != COPSE_I32 ||
-        labels->shape.rank != 1 || labels->shape.dims[0] != logits->shape.dims[0])
+        return copse_fail(COPSE_ERR_ARGUMENT, "cross_entropy: label_smoothing %g is not 0 to 1",
+                          (double)p->label_smoothing);
+    if (logits->type != COPSE_F32 || logits->shape.rank != 2 || logits->shape.dims[1] == 0 ||
+        labels->type != COPSE_I32 || labels->shape.rank != 1 ||
+        labels->shape.dims[0] != logits->shape.dims[0])
         return copse_fail(COPSE_ERR_SHAPE,
-                          "cross_entropy: operands %s%s and %s%s: expected f32 logits [examples, classes] and i32 labels "
-                          "[examples]", copse__type_name(logits->type), COPSE_SHAPE_TEXT(logits->shape),
+                          "cross_entropy: operands %s%s and %s%s: expected f32 logits [examples, "
+                          "classes] and i32 labels "
+                          "[examples]",
+                          copse__type_name(logits->type), COPSE_SHAPE_TEXT(logits->shape),
                           copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
     if (!p->class_weights)
         return COPSE_OK;
     COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, &unused, p->class_weights));
     if (p->class_weights->type != COPSE_F32 || p->class_weights->shape.rank != 1 ||
         p->class_weights->shape.dims[0] != logits->shape.dims[1])
-        return copse_fail(COPSE_ERR_SHAPE, "cross_entropy: class_weights %s%s: expected f32 [%u], one for each class",
-                          copse__type_name(p->class_weights->type), COPSE_SHAPE_TEXT(p->class_weights->shape),
-                          (unsigned)logits->shape.dims[1]);
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "cross_entropy: class_weights %s%s: expected f32 [%u], one for each class",
+            copse__type_name(p->class_weights->type), COPSE_SHAPE_TEXT(p->class_weights->shape),
+            (unsigned)logits->shape.dims[1]);
     return COPSE_OK;
 }
 
@@ -162,7 +184,8 @@ static copse_status add(copse_graph *g, copse_tensor *logits, copse_tensor *labe
 }
 
 copse_status copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                                 const struct copse_cross_entropy_params *params, copse_tensor **out)
+                                 const struct copse_cross_entropy_params *params,
+                                 copse_tensor **out)
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
@@ -170,7 +193,8 @@ copse_status copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_ten
     COPSE_TRY(copse_no_reserved(copse_cross_entropy_params, params));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits));
     COPSE_TRY(check(g, logits, labels, p));
-    const bool is_plain = !p->class_weights && !p->ignores && p->averaging != COPSE_EACH && !(p->label_smoothing > 0.0f);
+    const bool is_plain = !p->class_weights && !p->ignores && p->averaging != COPSE_EACH &&
+                          !(p->label_smoothing > 0.0f);
     return copse_note(is_plain ? copse_sparse_cross_entropy(g, logits, labels, p->averaging, out)
                                : add(g, logits, labels, p, out),
                       "while adding cross_entropy");
@@ -189,8 +213,10 @@ static void class_loss_host(const void *params, const int32_t *spec,
         double loss = is_ignored ? 0 : NAN;
         if (label < p->cols && !is_ignored) {
             const size_t col = spec[0] ? i % p->cols : label;
-            const double q = copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share);
-            const double x = copse__load(&args[0], row * p->cols + col) - copse__load(&args[2], 2 * row);
+            const double q =
+                copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share);
+            const double x =
+                copse__load(&args[0], row * p->cols + col) - copse__load(&args[2], 2 * row);
             loss = q == 0 ? 0 : q * (log1p(copse__load(&args[2], 2 * row + 1)) - x);
         }
         copse__store(&args[4], i, loss);
@@ -211,8 +237,10 @@ static void class_loss_grad_host(const void *params, const int32_t *spec,
             const double e = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row));
             const double all = copse__load(&args[3], label) * (double)p->keep +
                                copse__load(&args[4], 0) * (double)p->smoothing;
-            const double q = copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share);
-            d = col == label && 2 * e > 1 + t ? all * ((e - 1 - t) / (1 + t)) + (all - q) : all * (e / (1 + t)) - q;
+            const double q =
+                copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share);
+            d = col == label && 2 * e > 1 + t ? all * ((e - 1 - t) / (1 + t)) + (all - q)
+                                              : all * (e / (1 + t)) - q;
             d = all == 0 && q == 0 ? 0 : d * copse__load(&args[5], row);
         }
         copse__store(&args[6], i, d);
@@ -226,8 +254,9 @@ static void class_loss_grad_host(const void *params, const int32_t *spec,
 
 static void class_loss_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_class_loss p = { .n = k->spec[0] ? R * C : R, .cols = C, .ignored = 2, .at_label = 0.75f,
-                                         .share = 0.25f };
+    struct copse_params_class_loss p = {
+        .n = k->spec[0] ? R * C : R, .cols = C, .ignored = 2, .at_label = 0.75f, .share = 0.25f
+    };
     copse__divisor(C, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), R * C, R, 2 * R, C, p.n);
     copse__test_quarters(t, 2);
@@ -236,8 +265,13 @@ static void class_loss_test(const struct copse_kernel *k, struct copse_self_test
 
 static void class_loss_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_class_loss_grad p = { .n = R * C, .cols = C, .ignored = 2, .at_label = 0.75f, .share = 0.25f,
-                                              .keep = 0.5f, .smoothing = 0.5f };
+    struct copse_params_class_loss_grad p = { .n = R * C,
+                                              .cols = C,
+                                              .ignored = 2,
+                                              .at_label = 0.75f,
+                                              .share = 0.25f,
+                                              .keep = 0.5f,
+                                              .smoothing = 0.5f };
     copse__divisor(C, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), R * C, R, 2 * R, C, 1, R, p.n);
     copse__test_quarters(t, 2);
@@ -255,8 +289,10 @@ static void class_loss_size(const void *params, const int32_t *spec,
         const size_t row = spec[0] ? i / p->cols : i;
         const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
         const size_t col = spec[0] ? i % p->cols : COPSE_MIN(label, p->cols - 1);
-        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
-        const double size = fabs(copse__load(&args[0], row * p->cols + col)) + fabs(copse__load(&args[2], 2 * row)) +
+        const double q =
+            fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        const double size = fabs(copse__load(&args[0], row * p->cols + col)) +
+                            fabs(copse__load(&args[2], 2 * row)) +
                             fabs(log1p(fabs(copse__load(&args[2], 2 * row + 1))));
         copse__store(&args[4], i, q == 0 ? 0 : q * size);
     }
@@ -272,9 +308,11 @@ static void class_loss_grad_size(const void *params, const int32_t *spec,
         const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
         const double share = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row)) /
                              (1 + copse__load(&args[2], 2 * row + 1));
-        const double all = fabs(copse__load(&args[3], COPSE_MIN(label, p->cols - 1)) * (double)p->keep) +
-                           fabs(copse__load(&args[4], 0) * (double)p->smoothing);
-        const double q = fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
+        const double all =
+            fabs(copse__load(&args[3], COPSE_MIN(label, p->cols - 1)) * (double)p->keep) +
+            fabs(copse__load(&args[4], 0) * (double)p->smoothing);
+        const double q =
+            fabs(copse__load(&args[3], col) * (double)(col == label ? p->at_label : p->share));
         copse__store(&args[6], i, (all * (1 + share) + q) * fabs(copse__load(&args[5], row)));
     }
 }
@@ -296,11 +334,14 @@ static bool class_loss_grad_split(const struct copse_command *c, struct copse_sp
 }
 
 const struct copse_law copse_law_class_loss = {
-    .host = class_loss_host, .split = class_loss_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = class_loss_size }, .self_test = class_loss_test,
+    .host = class_loss_host,
+    .split = class_loss_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = class_loss_size },
+    .self_test = class_loss_test,
 };
 const struct copse_law copse_law_class_loss_grad = {
-    .host = class_loss_grad_host, .split = class_loss_grad_split,
+    .host = class_loss_grad_host,
+    .split = class_loss_grad_split,
     .limit = { .ulp = 1, .ratio = 16, .size = class_loss_grad_size },
     .self_test = class_loss_grad_test,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-entropy of softmax with one class per example, forward and gradient fused: the probabilities are not
-   stored. */
+/* Cross-entropy of softmax with one class per example, forward and gradient fused: the
+   probabilities are not stored. */
 #include <math.h>
 
 #include "core/device/split.h"
@@ -30,8 +30,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     COPSE_TRY(COPSE_LAUNCH(l, cross_entropy, NULL, p,
                            copse__groups_for(l, COPSE_KERNEL_cross_entropy, p.rows),
                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]), rows));
-    return copse__lower_reduce(l, a->is_mean ? COPSE_AXIS_MEAN : COPSE_AXIS_SUM, 1, p.rows, 1,
-                               rows, copse__of(y));
+    return copse__lower_reduce(l, a->is_mean ? COPSE_AXIS_MEAN : COPSE_AXIS_SUM, 1, p.rows, 1, rows,
+                               copse__of(y));
 }
 
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
@@ -63,13 +63,12 @@ copse_status copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, co
     if (logits->type != COPSE_F32 || logits->shape.rank != 2 || logits->shape.dims[1] == 0 ||
         labels->type != COPSE_I32 || labels->shape.rank != 1 ||
         labels->shape.dims[0] != logits->shape.dims[0])
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "sparse_cross_entropy: operands %s%s and %s%s: expected f32 logits "
-                          "[examples, classes] and i32 labels [examples]",
-                          logits->type == COPSE_F32 ? "f32" : "i32",
-                          copse__shape_text(logits->shape, x),
-                          labels->type == COPSE_F32 ? "f32" : "i32",
-                          copse__shape_text(labels->shape, y));
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "sparse_cross_entropy: operands %s%s and %s%s: expected f32 logits "
+            "[examples, classes] and i32 labels [examples]",
+            logits->type == COPSE_F32 ? "f32" : "i32", copse__shape_text(logits->shape, x),
+            labels->type == COPSE_F32 ? "f32" : "i32", copse__shape_text(labels->shape, y));
     COPSE_TRY(copse__row_stats(g, logits, &stats));
     return COPSE_NODE(g, &op_loss, &a, out, logits, labels, stats);
 }
@@ -114,6 +113,8 @@ static bool cross_entropy_split(const struct copse_command *c, struct copse_spli
 }
 
 const struct copse_law copse_law_cross_entropy = {
-    .host = cross_entropy_host, .split = cross_entropy_split, .limit = { .ulp = 4, .floor = 8 },
+    .host = cross_entropy_host,
+    .split = cross_entropy_split,
+    .limit = { .ulp = 4, .floor = 8 },
     .self_test = cross_entropy_test,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The derivative of the cross-entropy of rows of logits, (softmax - one-hot) dy / divisor, from their statistics. */
+/* The derivative of the cross-entropy of rows of logits, (softmax - one-hot) dy / divisor, from
+   their statistics. */
 #include <math.h>
 
 #include "core/device/split.h"
@@ -22,19 +23,24 @@ struct grad_attr {
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct grad *w = work;
-    struct copse_params_cross_entropy_grad p = { .n = w->of.rows * w->of.cols, .cols = w->of.cols, .divisor = w->divisor };
+    struct copse_params_cross_entropy_grad p = { .n = w->of.rows * w->of.cols,
+                                                 .cols = w->of.cols,
+                                                 .divisor = w->divisor };
     copse__divisor(w->of.cols, &p.m, &p.h);
-    return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p, copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
-                        copse__of(w->logits), copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
-                        copse__of(w->dx));
+    return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p,
+                        copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
+                        copse__of(w->logits), copse__of(w->labels), copse__of(w->stats),
+                        copse__of(w->dy), copse__of(w->dx));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct grad *w = work;
-    const struct copse_params_cross_entropy_grad_wide p = { w->of.rows, w->of.cols, w->divisor, copse__rows_each(w->of.cols) };
-    return COPSE_LAUNCH(l, cross_entropy_grad_wide, NULL, p, copse__row_groups(p.rows, p.cols, p.each),
-                        copse__of(w->logits), copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
+    const struct copse_params_cross_entropy_grad_wide p = { w->of.rows, w->of.cols, w->divisor,
+                                                            copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, cross_entropy_grad_wide, NULL, p,
+                        copse__row_groups(p.rows, p.cols, p.each), copse__of(w->logits),
+                        copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
                         copse__of(w->dx));
 }
 
@@ -54,7 +60,8 @@ static void job(size_t index, struct copse_tune_job *j)
 }
 
 /* All rows have the class 0. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     copse_tensor *labels, *dy, *stats;
     COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SHAPE(j->in[0].dims[0]), 0, &labels));
@@ -87,8 +94,13 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct grad_attr *a = y->attr;
     const uint32_t rows = y->shape.dims[0];
-    const struct grad w = { copse__row_work(y->shape), a->is_mean ? (float)rows : 1.0f, y->in[0], y->in[1], y->in[2],
-                            y->in[3], y };
+    const struct grad w = { copse__row_work(y->shape),
+                            a->is_mean ? (float)rows : 1.0f,
+                            y->in[0],
+                            y->in[1],
+                            y->in[2],
+                            y->in[3],
+                            y };
     return copse__lower_variant(l, &copse_family_cross_entropy_grad, &w);
 }
 
@@ -99,8 +111,9 @@ static const struct copse_op op_grad = {
     .lower = lower,
 };
 
-copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels, copse_tensor *stats,
-                                       copse_tensor *dy, bool is_mean, copse_tensor **out)
+copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                       copse_tensor *stats, copse_tensor *dy, bool is_mean,
+                                       copse_tensor **out)
 {
     const struct grad_attr a = { is_mean };
     return COPSE_NODE(g, &op_grad, &a, out, logits, labels, stats, dy);
@@ -210,12 +223,14 @@ static bool cross_entropy_grad_wide_split(const struct copse_command *c, struct 
 }
 
 const struct copse_law copse_law_cross_entropy_grad = {
-    .host = cross_entropy_grad_host, .split = cross_entropy_grad_split,
+    .host = cross_entropy_grad_host,
+    .split = cross_entropy_grad_split,
     .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_size },
     .self_test = cross_entropy_grad_test,
 };
 const struct copse_law copse_law_cross_entropy_grad_wide = {
-    .host = cross_entropy_grad_wide_host, .split = cross_entropy_grad_wide_split,
+    .host = cross_entropy_grad_wide_host,
+    .split = cross_entropy_grad_wide_split,
     .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_wide_size },
     .self_test = cross_entropy_grad_wide_test,
 };

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-entropy of the logits x w + bias, in chunks of classes: the logits of a chunk live until its statistics are joined
-   to those of the chunks before, and the derivative computes them again. */
-#include "core/device/split.h"
+/* Cross-entropy of the logits x w + bias, in chunks of classes: the logits of a chunk live until
+   its statistics are joined to those of the chunks before, and the derivative computes them
+   again. */
 #include "core/ops/loss/dense_loss.h"
+#include "core/device/split.h"
 
 #include <math.h>
 
+#include "copse/matmul.h"
 #include "core/graph/type.h"
 #include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax/softmax.h"
-#include "copse/matmul.h"
 
 #define CHUNK_LOGITS (1u << 22) /* of a chunk: 16 MiB */
 #define CHUNK_LEAST  256u       /* classes of a chunk */
@@ -18,7 +19,8 @@
 
 /* ---- chunks ---- */
 
-/* The layer. Its operands are f32; its products convert them to `type`, as those of copse_dense do. */
+/* The layer. Its operands are f32; its products convert them to `type`, as those of copse_dense
+   do. */
 struct layer {
     copse_tensor *x, *w, *bias; /* [n, d], [d, classes], [classes] or NULL */
     copse_type type;
@@ -49,7 +51,8 @@ static copse_status compute(copse_graph *g, const struct layer *a, uint32_t i, s
     *c = (struct chunk){ .first = i * a->chunk, .x = a->x, .w = a->w };
     c->cols = COPSE_MIN(a->chunk, a->classes - c->first);
     if (c->cols < a->classes) {
-        COPSE_TRY(copse_slice(g, a->w, (uint32_t[]){ 0, c->first }, (uint32_t[]){ a->width, c->cols }, &c->w));
+        COPSE_TRY(copse_slice(g, a->w, (uint32_t[]){ 0, c->first },
+                              (uint32_t[]){ a->width, c->cols }, &c->w));
         if (bias)
             COPSE_TRY(copse_slice(g, bias, &c->first, &c->cols, &bias));
     }
@@ -79,7 +82,8 @@ static copse_status label_lower(struct copse_lowering *l, const copse_tensor *y)
     const struct chunk_attr *a = y->attr;
     const copse_shape s = y->in[0]->shape;
     const struct copse_params_label_logit p = { s.dims[0], s.dims[1], a->first };
-    return COPSE_LAUNCH(l, label_logit, NULL, p, copse__groups_for(l, COPSE_KERNEL_label_logit, p.rows), copse__of(y->in[0]),
+    return COPSE_LAUNCH(l, label_logit, NULL, p,
+                        copse__groups_for(l, COPSE_KERNEL_label_logit, p.rows), copse__of(y->in[0]),
                         copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
 }
 
@@ -105,7 +109,9 @@ static copse_status join_lower(struct copse_lowering *l, const copse_tensor *y)
 }
 
 /* The statistics of rows from those of their parts, [rows, parts, 2]. */
-static const struct copse_op op_join = { .name = "row_stats_join", .infer = join_infer, .lower = join_lower };
+static const struct copse_op op_join = { .name = "row_stats_join",
+                                         .infer = join_infer,
+                                         .lower = join_lower };
 
 static copse_status slope_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
@@ -119,11 +125,16 @@ static copse_status slope_lower(struct copse_lowering *l, const copse_tensor *y)
     const struct chunk_attr *a = y->attr;
     const copse_shape s = y->shape;
     const int32_t spec[COPSE_MAX_SPECS] = { a->has_ignored };
-    struct copse_params_logits_grad p = { .n = s.dims[0] * s.dims[1], .cols = s.dims[1], .first = a->first, .classes = a->classes,
+    struct copse_params_logits_grad p = { .n = s.dims[0] * s.dims[1],
+                                          .cols = s.dims[1],
+                                          .first = a->first,
+                                          .classes = a->classes,
                                           .ignored = (uint32_t)a->ignored };
     copse__divisor(p.cols, &p.m, &p.h);
-    return COPSE_LAUNCH(l, logits_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_logits_grad, p.n), copse__of(y->in[0]),
-                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y->in[3]), copse__of(y));
+    return COPSE_LAUNCH(l, logits_grad, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_logits_grad, p.n), copse__of(y->in[0]),
+                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y->in[3]),
+                        copse__of(y));
 }
 
 /* The derivative of a chunk's logits, of logits, labels, statistics and dy [rows]. */
@@ -155,8 +166,9 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct copse_params_cross_entropy p = { y->shape.dims[0], 1 };
-    return COPSE_LAUNCH(l, cross_entropy, NULL, p, copse__groups_for(l, COPSE_KERNEL_cross_entropy, p.rows),
-                        copse__of(y->in[PICKED]), copse__of(y->in[ZEROS]), copse__of(y->in[STATS]), copse__of(y));
+    return COPSE_LAUNCH(
+        l, cross_entropy, NULL, p, copse__groups_for(l, COPSE_KERNEL_cross_entropy, p.rows),
+        copse__of(y->in[PICKED]), copse__of(y->in[ZEROS]), copse__of(y->in[STATS]), copse__of(y));
 }
 
 /* dx, which adds up over the chunks, and the parts of the derivatives of w and bias. */
@@ -164,8 +176,8 @@ struct slopes {
     copse_tensor *x, **w, **bias;
 };
 
-static copse_status add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy, const struct layer *a, uint32_t i,
-                               struct slopes *to)
+static copse_status add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               const struct layer *a, uint32_t i, struct slopes *to)
 {
     const struct loss_attr *of = y->attr;
     struct chunk_attr attr = { 0, a->classes, of->has_ignored, of->ignored };
@@ -183,18 +195,21 @@ static copse_status add_slopes(copse_graph *g, const copse_tensor *y, copse_tens
     }
     if (y->in[W]->needs_gradient)
         COPSE_TRY(copse_matmul(g, c.x, narrow, true, false, &to->w[i]));
-    return a->bias && a->bias->needs_gradient ? copse__column_sum(g, slope, &to->bias[i]) : COPSE_OK;
+    return a->bias && a->bias->needs_gradient ? copse__column_sum(g, slope, &to->bias[i])
+                                              : COPSE_OK;
 }
 
 static struct layer layer_of(const copse_tensor *y)
 {
     const struct loss_attr *of = y->attr;
     const copse_shape w = y->in[W]->shape;
-    return (struct layer){ y->in[X], y->in[W], y->in_count > BIAS ? y->in[BIAS] : NULL, of->type, y->shape.dims[0], w.dims[0],
+    return (struct layer){ y->in[X],  y->in[W],         y->in_count > BIAS ? y->in[BIAS] : NULL,
+                           of->type,  y->shape.dims[0], w.dims[0],
                            w.dims[1], of->chunk };
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct layer a = layer_of(y);
     const uint32_t chunks = chunks_of(&a);
@@ -214,7 +229,8 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     return s;
 }
 
-/* Of the labels' logits, zeros, statistics, labels, x, w and a bias, if any. The derivative goes to the last three. */
+/* Of the labels' logits, zeros, statistics, labels, x, w and a bias, if any. The derivative goes to
+   the last three. */
 static const struct copse_op op_loss = {
     .name = "dense_cross_entropy",
     .attr_size = sizeof(struct loss_attr),
@@ -225,28 +241,38 @@ static const struct copse_op op_loss = {
 
 /* ---- the function ---- */
 
-static copse_status check(const copse_tensor *x, const copse_tensor *w, const copse_tensor *bias, const copse_tensor *labels,
-                          const struct copse_cross_entropy_params *p)
+static copse_status check(const copse_tensor *x, const copse_tensor *w, const copse_tensor *bias,
+                          const copse_tensor *labels, const struct copse_cross_entropy_params *p)
 {
     const copse_shape s = w->shape;
     COPSE_TRY(copse__check_averaging("dense_cross_entropy", p->averaging));
     if (p->label_smoothing != 0.0f || p->class_weights)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "dense_cross_entropy: label_smoothing and class_weights need all logits: call "
-                                                 "copse_dense and copse_cross_entropy");
-    if (x->type != COPSE_F32 || w->type != COPSE_F32 || labels->type != COPSE_I32 || x->shape.rank != 2 || s.rank != 2 ||
-        labels->shape.rank != 1 || labels->shape.dims[0] != x->shape.dims[0] || s.dims[0] != x->shape.dims[1] || s.dims[1] == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "dense_cross_entropy: operands %s%s, %s%s and %s%s: expected f32 x [examples, width], "
-                                           "f32 w [width, classes] and i32 labels [examples]",
-                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(w->type), COPSE_SHAPE_TEXT(s),
-                          copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
-    if (bias && (bias->type != COPSE_F32 || bias->shape.rank != 1 || bias->shape.dims[0] != s.dims[1]))
-        return copse_fail(COPSE_ERR_SHAPE, "dense_cross_entropy: bias %s%s: expected f32 [%u], one for each class",
-                          copse__type_name(bias->type), COPSE_SHAPE_TEXT(bias->shape), (unsigned)s.dims[1]);
+        return copse_fail(
+            COPSE_ERR_UNSUPPORTED,
+            "dense_cross_entropy: label_smoothing and class_weights need all logits: call "
+            "copse_dense and copse_cross_entropy");
+    if (x->type != COPSE_F32 || w->type != COPSE_F32 || labels->type != COPSE_I32 ||
+        x->shape.rank != 2 || s.rank != 2 || labels->shape.rank != 1 ||
+        labels->shape.dims[0] != x->shape.dims[0] || s.dims[0] != x->shape.dims[1] ||
+        s.dims[1] == 0)
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "dense_cross_entropy: operands %s%s, %s%s and %s%s: expected f32 x [examples, width], "
+            "f32 w [width, classes] and i32 labels [examples]",
+            copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(w->type),
+            COPSE_SHAPE_TEXT(s), copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
+    if (bias &&
+        (bias->type != COPSE_F32 || bias->shape.rank != 1 || bias->shape.dims[0] != s.dims[1]))
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "dense_cross_entropy: bias %s%s: expected f32 [%u], one for each class",
+                          copse__type_name(bias->type), COPSE_SHAPE_TEXT(bias->shape),
+                          (unsigned)s.dims[1]);
     return COPSE_OK;
 }
 
 /* The statistics of the rows, and the logits of the labels. */
-static copse_status survey(copse_graph *g, const struct layer *a, copse_tensor *labels, copse_tensor **stats, copse_tensor **picked)
+static copse_status survey(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                           copse_tensor **stats, copse_tensor **picked)
 {
     const uint32_t chunks = chunks_of(a);
     copse_tensor **parts = copse__alloc(&g->ctx->base.mem, chunks, sizeof(copse_tensor *)), *joined;
@@ -258,7 +284,8 @@ static copse_status survey(copse_graph *g, const struct layer *a, copse_tensor *
         if (s == COPSE_OK)
             s = copse__row_stats(g, c.logits, &parts[i]);
         if (s == COPSE_OK)
-            s = COPSE_NODE(g, &op_label, &((struct chunk_attr){ .first = c.first }), picked, c.logits, labels, *picked);
+            s = COPSE_NODE(g, &op_label, &((struct chunk_attr){ .first = c.first }), picked,
+                           c.logits, labels, *picked);
     }
     *stats = parts[0];
     if (s == COPSE_OK && chunks > 1)
@@ -270,7 +297,8 @@ static copse_status survey(copse_graph *g, const struct layer *a, copse_tensor *
 }
 
 /* 1 where the label has the largest logit, else 0. */
-static copse_status add_hits(copse_graph *g, copse_tensor *stats, copse_tensor *picked, copse_tensor **out)
+static copse_status add_hits(copse_graph *g, copse_tensor *stats, copse_tensor *picked,
+                             copse_tensor **out)
 {
     const uint32_t rows = stats->shape.dims[0];
     copse_tensor *largest;
@@ -296,8 +324,9 @@ static copse_status conclude(copse_graph *g, copse_tensor *losses, copse_tensor 
     return copse__weighted_mean(g, losses, weights, out);
 }
 
-static copse_status add(copse_graph *g, const struct layer *a, copse_tensor *labels, const struct copse_cross_entropy_params *p,
-                        copse_tensor **out, copse_tensor **hits)
+static copse_status add(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                        const struct copse_cross_entropy_params *p, copse_tensor **out,
+                        copse_tensor **hits)
 {
     const struct loss_attr attr = { a->chunk, a->type, p->ignores, p->ignored_label };
     copse_tensor *in[] = { NULL, NULL, NULL, labels, a->x, a->w, a->bias }, *right = NULL;
@@ -312,9 +341,10 @@ static copse_status add(copse_graph *g, const struct layer *a, copse_tensor *lab
     return COPSE_OK;
 }
 
-copse_status copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
-                                        copse_tensor *labels, const struct copse_cross_entropy_params *params, uint32_t chunk,
-                                        copse_tensor **out, copse_tensor **hits)
+copse_status copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                        copse_tensor *bias, copse_tensor *labels,
+                                        const struct copse_cross_entropy_params *params,
+                                        uint32_t chunk, copse_tensor **out, copse_tensor **hits)
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
@@ -329,16 +359,25 @@ copse_status copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_t
     if (bias)
         COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
     COPSE_TRY(check(x, w, bias, labels, p));
-    const struct layer a = { x, w, bias, g->precision, x->shape.dims[0], w->shape.dims[0], w->shape.dims[1],
+    const struct layer a = { x,
+                             w,
+                             bias,
+                             g->precision,
+                             x->shape.dims[0],
+                             w->shape.dims[0],
+                             w->shape.dims[1],
                              chunk ? chunk : chunk_of(x->shape.dims[0], w->shape.dims[1]) };
-    const copse_status s = copse_note(add(g, &a, labels, p, out, hits), "while adding dense_cross_entropy");
+    const copse_status s =
+        copse_note(add(g, &a, labels, p, out, hits), "while adding dense_cross_entropy");
     if (s)
         *out = NULL;
     return s;
 }
 
-copse_status copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias, copse_tensor *labels,
-                                       const struct copse_cross_entropy_params *params, copse_tensor **out, copse_tensor **hits)
+copse_status copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                       copse_tensor *bias, copse_tensor *labels,
+                                       const struct copse_cross_entropy_params *params,
+                                       copse_tensor **out, copse_tensor **hits)
 {
     return copse__dense_cross_entropy(g, x, w, bias, labels, params, 0, out, hits);
 }
@@ -366,9 +405,13 @@ static void logits_grad_host(const void *params, const int32_t *spec,
     for (size_t i = 0; i < p->n; i++) {
         const size_t row = i / p->cols, class = i % p->cols + p->first;
         const uint32_t label = (uint32_t)copse__load_i(&args[1], row);
-        const double t = copse__load(&args[2], 2 * row + 1), e = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row));
+        const double t = copse__load(&args[2], 2 * row + 1),
+                     e = exp(copse__load(&args[0], i) - copse__load(&args[2], 2 * row));
         const double d = (class == label ? e - 1 - t : e) / (1 + t) * copse__load(&args[3], row);
-        copse__store(&args[4], i, spec[0] && label == p->ignored ? 0 : label < p->classes ? d : NAN);
+        copse__store(&args[4], i,
+                     spec[0] && label == p->ignored ? 0
+                     : label < p->classes           ? d
+                                                    : NAN);
     }
 }
 
@@ -387,12 +430,15 @@ static void label_logit_test(const struct copse_kernel *k, struct copse_self_tes
 
 static void logits_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_logits_grad p = { .n = R * C, .cols = C, .first = FIRST, .classes = FIRST + C, .ignored = 2 };
+    struct copse_params_logits_grad p = {
+        .n = R * C, .cols = C, .first = FIRST, .classes = FIRST + C, .ignored = 2
+    };
     copse__divisor(C, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, R, 2 * R, R, p.n);
     copse__test_quarters(t, 2);
     for (uint32_t i = 0; i < R; i++)
-        t->words[1][i] = 2 + i * FIRST; /* the first one is ignored, the next two are in the columns */
+        /* the first one is ignored, the next two are in the columns */
+        t->words[1][i] = 2 + i * FIRST;
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
@@ -424,9 +470,13 @@ static bool logits_grad_split(const struct copse_command *c, struct copse_split 
 }
 
 const struct copse_law copse_law_label_logit = {
-    .host = label_logit_host, .split = label_logit_split, .self_test = label_logit_test,
+    .host = label_logit_host,
+    .split = label_logit_split,
+    .self_test = label_logit_test,
 };
 const struct copse_law copse_law_logits_grad = {
-    .host = logits_grad_host, .split = logits_grad_split,
-    .limit = { .ulp = 16, .ratio = 16, .size = logits_grad_size }, .self_test = logits_grad_test,
+    .host = logits_grad_host,
+    .split = logits_grad_split,
+    .limit = { .ulp = 16, .ratio = 16, .size = logits_grad_size },
+    .self_test = logits_grad_test,
 };

@@ -8,21 +8,22 @@
 
 /* ---- Huber's loss and smooth L1 ---- */
 
-copse_status copse_huber_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float delta, copse_averaging averaging,
-                              copse_tensor **out)
+copse_status copse_huber_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float delta,
+                              copse_averaging averaging, copse_tensor **out)
 {
     copse_tensor *d;
     COPSE_TRY(COPSE_CHECK_OPERANDS("huber_loss", g, out, a, b));
     COPSE_TRY(copse__check_averaging("huber_loss", averaging));
     if (!(delta > 0.0f) || !isfinite(delta))
-        return copse_fail(COPSE_ERR_ARGUMENT, "huber_loss: delta %g is not a finite number above 0", (double)delta);
+        return copse_fail(COPSE_ERR_ARGUMENT, "huber_loss: delta %g is not a finite number above 0",
+                          (double)delta);
     COPSE_TRY(copse_note(copse_sub(g, a, b, &d), "in huber_loss"));
     COPSE_TRY(copse_note(copse__huber(g, d, delta, &d), "in huber_loss"));
     return copse_note(copse__average(g, d, averaging, out), "in huber_loss");
 }
 
-static copse_status add_smooth_l1(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta, copse_averaging averaging,
-                                  copse_tensor **out)
+static copse_status add_smooth_l1(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
+                                  copse_averaging averaging, copse_tensor **out)
 {
     copse_tensor *d;
     COPSE_TRY(copse_sub(g, a, b, &d));
@@ -35,13 +36,14 @@ static copse_status add_smooth_l1(copse_graph *g, copse_tensor *a, copse_tensor 
     return copse__average(g, d, averaging, out);
 }
 
-copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta, copse_averaging averaging,
-                                  copse_tensor **out)
+copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
+                                  copse_averaging averaging, copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("smooth_l1_loss", g, out, a, b));
     COPSE_TRY(copse__check_averaging("smooth_l1_loss", averaging));
     if (!(beta >= 0.0f) || !isfinite(beta))
-        return copse_fail(COPSE_ERR_ARGUMENT, "smooth_l1_loss: beta %g is not a finite number from 0 on", (double)beta);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "smooth_l1_loss: beta %g is not a finite number from 0 on", (double)beta);
     return copse_note(add_smooth_l1(g, a, b, beta, averaging, out), "in smooth_l1_loss");
 }
 
@@ -50,7 +52,8 @@ copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor 
 #define LEAST 1e-16 /* square of the smallest length that counts */
 
 /* sqrt(max(sum of squares, LEAST)): a vector of zeros has a derivative of 0. */
-static copse_status length(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor *least, copse_tensor **out)
+static copse_status length(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor *least,
+                           copse_tensor **out)
 {
     COPSE_TRY(copse_square(g, x, out));
     COPSE_TRY(copse_sum(g, *out, &axis, 1, false, out));
@@ -73,14 +76,18 @@ static copse_status add_cosine(copse_graph *g, copse_tensor *a, copse_tensor *b,
 
 static copse_status check_vectors(const char *op, const copse_tensor *a, const copse_tensor *b)
 {
-    if (a->type == COPSE_F32 && b->type == COPSE_F32 && a->shape.rank > 0 && copse__shape_equal(a->shape, b->shape))
+    if (a->type == COPSE_F32 && b->type == COPSE_F32 && a->shape.rank > 0 &&
+        copse__shape_equal(a->shape, b->shape))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "%s: operands %s%s and %s%s: expected two f32 tensors of one shape, rank 1 or more", op,
-                      copse__type_name(a->type), COPSE_SHAPE_TEXT(a->shape), copse__type_name(b->type),
-                      COPSE_SHAPE_TEXT(b->shape));
+    return copse_fail(
+        COPSE_ERR_SHAPE,
+        "%s: operands %s%s and %s%s: expected two f32 tensors of one shape, rank 1 or more", op,
+        copse__type_name(a->type), COPSE_SHAPE_TEXT(a->shape), copse__type_name(b->type),
+        COPSE_SHAPE_TEXT(b->shape));
 }
 
-copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)
+copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                     copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("cosine_similarity", g, out, a, b));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &a, &b));
@@ -89,14 +96,16 @@ copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tens
 }
 
 /* 1 where the labels are `label`. */
-static copse_status has_label(copse_graph *g, copse_tensor *labels, double label, copse_tensor **out)
+static copse_status has_label(copse_graph *g, copse_tensor *labels, double label,
+                              copse_tensor **out)
 {
     COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SCALAR, label, out));
     return copse_equal(g, labels, *out, out);
 }
 
-static copse_status add_embedding(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor *labels, float margin,
-                                  copse_averaging averaging, copse_tensor **out)
+static copse_status add_embedding(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                  copse_tensor *labels, float margin, copse_averaging averaging,
+                                  copse_tensor **out)
 {
     copse_tensor *cosine, *near, *far, *one, *edge, *nothing, *is_near, *is_far;
     COPSE_TRY(add_cosine(g, a, b, &cosine));
@@ -113,8 +122,9 @@ static copse_status add_embedding(copse_graph *g, copse_tensor *a, copse_tensor 
     return copse__average(g, near, averaging, out);
 }
 
-copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor *labels,
-                                         float margin, copse_averaging averaging, copse_tensor **out)
+copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                         copse_tensor *labels, float margin,
+                                         copse_averaging averaging, copse_tensor **out)
 {
     static const char name[] = "cosine_embedding_loss";
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, a, b, labels));
@@ -124,9 +134,11 @@ copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_
     copse_shape rows = a->shape;
     rows.dims[--rows.rank] = 0;
     if (labels->type != COPSE_I32 || !copse__shape_equal(labels->shape, rows))
-        return copse_fail(COPSE_ERR_SHAPE, "%s: labels %s%s: expected i32%s", name, copse__type_name(labels->type),
-                          COPSE_SHAPE_TEXT(labels->shape), COPSE_SHAPE_TEXT(rows));
+        return copse_fail(COPSE_ERR_SHAPE, "%s: labels %s%s: expected i32%s", name,
+                          copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
+                          COPSE_SHAPE_TEXT(rows));
     if (!(margin >= -1.0f && margin <= 1.0f))
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: margin %g is not -1 to 1", name, (double)margin);
-    return copse_note(add_embedding(g, a, b, labels, margin, averaging, out), "in cosine_embedding_loss");
+    return copse_note(add_embedding(g, a, b, labels, margin, averaging, out),
+                      "in cosine_embedding_loss");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of a tensor and a target of its shape: binary cross-entropy with logits, Kullback-Leibler divergence. */
+/* Losses of a tensor and a target of its shape: binary cross-entropy with logits, Kullback-Leibler
+   divergence. */
 #include <math.h>
 
 #include "copse/ops/losses.h"
@@ -21,16 +22,20 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* Parameters of both kernels: the weights repeat. */
-#define PARAMS(x, weight)                                                                                           \
-    { (uint32_t)copse__elements((x)->shape), (uint32_t)COPSE_MAX(copse__elements((weight)->shape), 1), 0, 0 }
+#define PARAMS(x, weight)                                                  \
+    {                                                                      \
+        (uint32_t) copse__elements((x)->shape),                            \
+            (uint32_t)COPSE_MAX(copse__elements((weight)->shape), 1), 0, 0 \
+    }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_params_pair_loss p = PARAMS(y, y->in[2]);
     const int32_t spec[COPSE_MAX_SPECS] = { ((const struct pair_attr *)y->attr)->kind };
     copse__divisor(p.d, &p.m, &p.h);
-    return COPSE_LAUNCH(l, pair_loss, spec, p, copse__groups_for(l, COPSE_KERNEL_pair_loss, p.n), copse__of(y->in[0]),
-                        copse__of(y->in[1]), copse__of(y->in[2]), copse__of(y));
+    return COPSE_LAUNCH(l, pair_loss, spec, p, copse__groups_for(l, COPSE_KERNEL_pair_loss, p.n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
+                        copse__of(y));
 }
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
@@ -38,9 +43,10 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
     struct copse_params_pair_loss_grad p = PARAMS(dx, dx->in[2]);
     const int32_t spec[COPSE_MAX_SPECS] = { ((const struct pair_attr *)dx->attr)->kind };
     copse__divisor(p.d, &p.m, &p.h);
-    return COPSE_LAUNCH(l, pair_loss_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_pair_loss_grad, p.n),
-                        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx->in[2]), copse__of(dx->in[3]),
-                        copse__of(dx));
+    return COPSE_LAUNCH(l, pair_loss_grad, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_pair_loss_grad, p.n),
+                        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx->in[2]),
+                        copse__of(dx->in[3]), copse__of(dx));
 }
 
 /* Of x, targets, weights, dy. */
@@ -53,8 +59,10 @@ static const struct copse_op op_gradient = {
 
 /* ---- binary cross-entropy ---- */
 
-/* Targets and weights that depend on variables: with s = softplus(-x), dy ((w - 1) s - x) and dy y s. */
-static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+/* Targets and weights that depend on variables: with s = softplus(-x), dy ((w - 1) s - x) and dy y
+   s. */
+static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *target = y->in[1], *weight = y->in[2], *tail, *t;
     if (x->needs_gradient)
@@ -94,18 +102,22 @@ static bool repeats(copse_shape w, copse_shape x)
     return true;
 }
 
-static copse_status check_pair(const char *op, const copse_tensor *x, const copse_tensor *target, copse_averaging averaging)
+static copse_status check_pair(const char *op, const copse_tensor *x, const copse_tensor *target,
+                               copse_averaging averaging)
 {
     COPSE_TRY(copse__check_averaging(op, averaging));
-    if (x->type != COPSE_F32 || target->type != COPSE_F32 || !copse__shape_equal(x->shape, target->shape))
-        return copse_fail(COPSE_ERR_SHAPE, "%s: operands %s%s and %s%s: expected two f32 tensors of one shape", op,
-                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(target->type),
-                          COPSE_SHAPE_TEXT(target->shape));
+    if (x->type != COPSE_F32 || target->type != COPSE_F32 ||
+        !copse__shape_equal(x->shape, target->shape))
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "%s: operands %s%s and %s%s: expected two f32 tensors of one shape", op,
+                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape),
+                          copse__type_name(target->type), COPSE_SHAPE_TEXT(target->shape));
     return COPSE_OK;
 }
 
 copse_status copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *targets,
-                                        copse_tensor *positive_weight, copse_averaging averaging, copse_tensor **out)
+                                        copse_tensor *positive_weight, copse_averaging averaging,
+                                        copse_tensor **out)
 {
     static const char name[] = "binary_cross_entropy";
     const struct pair_attr a = { BINARY };
@@ -118,17 +130,22 @@ copse_status copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, co
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, weight));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &weight));
     if (weight->type != COPSE_F32 || !repeats(weight->shape, logits->shape))
-        return copse_fail(COPSE_ERR_SHAPE, "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
-                                           "of the last axes", name, copse__type_name(weight->type),
-                          COPSE_SHAPE_TEXT(weight->shape), COPSE_SHAPE_TEXT(logits->shape));
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
+            "of the last axes",
+            name, copse__type_name(weight->type), COPSE_SHAPE_TEXT(weight->shape),
+            COPSE_SHAPE_TEXT(logits->shape));
     COPSE_TRY(COPSE_NODE(g, &op_binary, &a, &losses, logits, targets, weight));
-    return copse_note(copse__average(g, losses, averaging, out), "while adding binary_cross_entropy");
+    return copse_note(copse__average(g, losses, averaging, out),
+                      "while adding binary_cross_entropy");
 }
 
 /* ---- Kullback-Leibler divergence ---- */
 
 /* A p that depends on variables: dy (log p - log q + 1), 0 where p is 0. */
-static copse_status divergence_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status divergence_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                        copse_tensor **dx)
 {
     copse_tensor *log_q = y->in[0], *p = y->in[1], *one, *zero, *t;
     if (log_q->needs_gradient)
@@ -152,8 +169,8 @@ static const struct copse_op op_divergence = {
     .lower = lower,
 };
 
-copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p, copse_averaging averaging,
-                                 copse_tensor **out)
+copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p,
+                                 copse_averaging averaging, copse_tensor **out)
 {
     static const char name[] = "kl_divergence";
     const struct pair_attr a = { DIVERGENCE };
@@ -162,7 +179,8 @@ copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tens
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &log_q, &p));
     COPSE_TRY(check_pair(name, log_q, p, averaging));
     if (log_q->shape.rank == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "%s: the operands are scalars: expected rows along the last axis", name);
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "%s: the operands are scalars: expected rows along the last axis", name);
     const uint32_t last = log_q->shape.rank - 1;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one)); /* not read */
     COPSE_TRY(COPSE_NODE(g, &op_divergence, &a, &t, log_q, p, one));
@@ -185,7 +203,9 @@ static void pair_loss_host(const void *params, const int32_t *spec,
     for (size_t i = 0; i < p->n; i++) {
         const double x = copse__load(&args[0], i), y = copse__load(&args[1], i);
         copse__store(&args[3], i,
-                     spec[0] == BINARY ? binary(x, y, copse__load(&args[2], i % p->d)) : y == 0 ? 0 : y * (log(y) - x));
+                     spec[0] == BINARY ? binary(x, y, copse__load(&args[2], i % p->d))
+                     : y == 0          ? 0
+                                       : y * (log(y) - x));
     }
 }
 
@@ -200,9 +220,11 @@ static void pair_loss_grad_host(const void *params, const int32_t *spec,
 {
     const struct copse_params_pair_loss_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
-        const double x = copse__load(&args[0], i), y = copse__load(&args[1], i), dy = copse__load(&args[3], i);
-        copse__store(&args[4], i,
-                     (spec[0] == BINARY ? binary_slope(x, y, copse__load(&args[2], i % p->d)) : -y) * dy);
+        const double x = copse__load(&args[0], i), y = copse__load(&args[1], i),
+                     dy = copse__load(&args[3], i);
+        copse__store(
+            &args[4], i,
+            (spec[0] == BINARY ? binary_slope(x, y, copse__load(&args[2], i % p->d)) : -y) * dy);
     }
 }
 
@@ -237,7 +259,8 @@ static void pair_loss_size(const void *params, const int32_t *spec,
     const struct copse_params_pair_loss *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const double x = fabs(copse__load(&args[0], i)), y = copse__load(&args[1], i);
-        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        const double factor = spec[0] == BINARY
+        ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
         const double size = x + (spec[0] == BINARY ? log1p(exp(-x)) : fabs(log(fabs(y))));
         copse__store(&args[3], i, factor == 0 ? 0 : factor * size);
     }
@@ -249,7 +272,8 @@ static void pair_loss_grad_size(const void *params, const int32_t *spec,
     const struct copse_params_pair_loss_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const double y = copse__load(&args[1], i);
-        const double factor = spec[0] == BINARY ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
+        const double factor = spec[0] == BINARY
+        ? fabs(1 - y) + fabs(copse__load(&args[2], i % p->d) * y) : fabs(y);
         copse__store(&args[4], i, factor * fabs(copse__load(&args[3], i)));
     }
 }
@@ -271,11 +295,14 @@ static bool pair_loss_grad_split(const struct copse_command *c, struct copse_spl
 }
 
 const struct copse_law copse_law_pair_loss = {
-    .host = pair_loss_host, .split = pair_loss_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = pair_loss_size }, .self_test = pair_loss_test,
+    .host = pair_loss_host,
+    .split = pair_loss_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = pair_loss_size },
+    .self_test = pair_loss_test,
 };
 const struct copse_law copse_law_pair_loss_grad = {
-    .host = pair_loss_grad_host, .split = pair_loss_grad_split,
+    .host = pair_loss_grad_host,
+    .split = pair_loss_grad_split,
     .limit = { .ulp = 1, .ratio = 16, .size = pair_loss_grad_size },
     .self_test = pair_loss_grad_test,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between element types, in one or two nodes: u8 through i32, f16 and bf16 through f32. */
+/* Conversion between element types, in one or two nodes: u8 through i32, f16 and bf16 through
+   f32. */
 #include <math.h>
 
 #include "core/base/half.h"
@@ -20,7 +21,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* Derivatives of f16 and bf16 tensors are f32. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     (void)y;
     return copse__own(g, dy, &dx[0]);
@@ -32,7 +34,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     if (copse__type_is_half(y->type)) {
         const struct copse_params_to_half p = { n };
         const int32_t spec[COPSE_MAX_SPECS] = { y->type == COPSE_BF16 };
-        return COPSE_LAUNCH(l, to_half, spec, p, copse__groups_for(l, COPSE_KERNEL_to_half, (n + 1) / 2),
+        return COPSE_LAUNCH(l, to_half, spec, p,
+                            copse__groups_for(l, COPSE_KERNEL_to_half, (n + 1) / 2),
                             copse__of(y->in[0]), copse__of(y));
     }
     if (y->in[0]->type == COPSE_U8) {
@@ -69,10 +72,12 @@ copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
     if (!copse__type_is_computed(type) && !copse__type_is_half(type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "cast: to f32, i32, f16 or bf16, not to element type %d (%s)", (int)type,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cast: to f32, i32, f16 or bf16, not to element type %d (%s)", (int)type,
                           copse__type_name(type));
     /* Nodes convert a stored type to its computed type, f32 to and from i32, and f32 to 16 bits. */
-    const copse_type between[] = { copse__type(x->type)->computed, copse__type(type)->computed, type };
+    const copse_type between[] = { copse__type(x->type)->computed, copse__type(type)->computed,
+                                   type };
     COPSE_TRY(copse__own(g, x, &x));
     if (x->type != type)
         for (size_t i = 0; i < COPSE_COUNT(between); i++) {
@@ -114,7 +119,8 @@ static void from_u8_host(const void *params, const int32_t *spec, const struct c
     (void)spec;
     const struct copse_params_from_u8 *p = params;
     for (size_t i = 0; i < p->n; i++)
-        copse__store_i(&args[1], i, (int32_t)((uint32_t)copse__load_i(&args[0], i / 4) >> (8 * (i % 4)) & 255u));
+        copse__store_i(&args[1], i,
+                       (int32_t)((uint32_t)copse__load_i(&args[0], i / 4) >> (8 * (i % 4)) & 255u));
 }
 
 /* Two elements per word, the first in its low half. */
@@ -135,7 +141,8 @@ static void to_half_host(const void *params, const int32_t *spec, const struct c
         uint32_t word = 0;
         for (size_t k = i; k < COPSE_MIN(i + 2, p->n); k++) {
             const float x = (float)copse__load(&args[0], k);
-            word |= (uint32_t)(spec[0] ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * (k % 2));
+            word |= (uint32_t)(spec[0] ? copse__f32_to_bf16(x) : copse__f32_to_f16(x))
+                    << (16 * (k % 2));
         }
         copse__store_i(&args[1], i / 2, (int32_t)word);
     }
@@ -214,17 +221,27 @@ static bool to_half_split(const struct copse_command *c, struct copse_split *o)
 }
 
 const struct copse_law copse_law_to_i32 = {
-    .host = to_i32_host, .split = copse__split_elements, .self_test = to_i32_test,
+    .host = to_i32_host,
+    .split = copse__split_elements,
+    .self_test = to_i32_test,
 };
 const struct copse_law copse_law_from_u8 = {
-    .host = from_u8_host, .split = from_u8_split, .self_test = from_u8_test,
+    .host = from_u8_host,
+    .split = from_u8_split,
+    .self_test = from_u8_test,
 };
 const struct copse_law copse_law_from_half = {
-    .host = from_half_host, .split = from_half_split, .self_test = from_half_test,
+    .host = from_half_host,
+    .split = from_half_split,
+    .self_test = from_half_test,
 };
 const struct copse_law copse_law_to_half = {
-    .host = to_half_host, .split = to_half_split, .self_test = to_half_test,
+    .host = to_half_host,
+    .split = to_half_split,
+    .self_test = to_half_test,
 };
 const struct copse_law copse_law_to_f32 = {
-    .host = to_f32_host, .split = copse__split_elements, .self_test = to_f32_test,
+    .host = to_f32_host,
+    .split = copse__split_elements,
+    .self_test = to_f32_test,
 };

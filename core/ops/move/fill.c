@@ -158,11 +158,16 @@ static void step_scalar_test(const struct copse_kernel *k, struct copse_self_tes
 /* ---- laws ---- */
 
 const struct copse_law copse_law_fill = {
-    .host = fill_host, .split = copse__split_elements, .self_test = fill_test,
+    .host = fill_host,
+    .split = copse__split_elements,
+    .self_test = fill_test,
 };
 const struct copse_law copse_law_fill_i32 = {
-    .host = fill_i32_host, .split = copse__split_elements, .self_test = fill_i32_test,
+    .host = fill_i32_host,
+    .split = copse__split_elements,
+    .self_test = fill_i32_test,
 };
 const struct copse_law copse_law_step_scalar = {
-    .host = step_scalar_host, .self_test = step_scalar_test,
+    .host = step_scalar_host,
+    .self_test = step_scalar_test,
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of a table by index. The derivative sorts the positions by row and sums each row's part of dy in one order. */
+/* Rows of a table by index. The derivative sorts the positions by row and sums each row's part of
+   dy in one order. */
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 #include "core/ops/sort/row_gradient.h"
 #include "core/ops/sort/row_sort.h"
-#include "core/ops/self_tests.h"
 
 static uint32_t width_of(copse_shape table)
 {
@@ -32,13 +33,14 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const copse_shape table = y->in[0]->shape;
-    struct copse_params_gather p = { .n = (uint32_t)copse__elements(y->shape), .width = width_of(table),
+    struct copse_params_gather p = { .n = (uint32_t)copse__elements(y->shape),
+                                     .width = width_of(table),
                                      .rows = table.dims[0] };
     if (p.rows == 0) /* every index is out of range, and there is no memory to bind */
         return copse__lower_fill(l, y, NAN);
     copse__divisor(p.width, &p.m, &p.h);
-    return COPSE_LAUNCH(l, gather, NULL, p, copse__groups_for(l, COPSE_KERNEL_gather, p.n), copse__of(y->in[0]),
-                        copse__of(y->in[1]), copse__of(y));
+    return COPSE_LAUNCH(l, gather, NULL, p, copse__groups_for(l, COPSE_KERNEL_gather, p.n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
 }
 
 /* ---- the derivative of the table, from dy and the indices ---- */
@@ -61,7 +63,8 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
     if (positions == 0 || copse__elements(y->shape) == 0)
         return copse__lower_fill(l, y, 0.0);
     COPSE_TRY(copse__lower_row_sort(l, y->in[1], rows, &sorted));
-    return copse__lower_row_sums(l, positions, rows, width_of(y->shape), copse__of(y->in[0]), &sorted, copse__of(y));
+    return copse__lower_row_sums(l, positions, rows, width_of(y->shape), copse__of(y->in[0]),
+                                 &sorted, copse__of(y));
 }
 
 static const struct copse_op op_grad = {
@@ -71,11 +74,13 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct grad_attr a = { y->in[0]->shape };
     if (copse__elements(y->in[1]->shape) > COPSE_MAX_SORTED)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "gather: the derivative takes at most %u indices, not %llu",
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "gather: the derivative takes at most %u indices, not %llu",
                           COPSE_MAX_SORTED, (unsigned long long)copse__elements(y->in[1]->shape));
     if (g->keeps_rows && y->in[0]->takes_rows)
         return copse__row_gradient(g, dy, y->in[1], a.table, &dx[0]);
@@ -89,7 +94,8 @@ static const struct copse_op op_gather = {
     .lower = lower,
 };
 
-copse_status copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *indices, copse_tensor **out)
+copse_status copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *indices,
+                          copse_tensor **out)
 {
     COPSE_TRY(COPSE_CHECK_OPERANDS("gather", g, out, table, indices));
     return COPSE_NODE(g, &op_gather, NULL, out, table, indices);
@@ -103,7 +109,8 @@ static double gather_at(const void *params, const int32_t *spec, const struct co
     const struct copse_params_gather *p = params;
     const uint32_t row = (uint32_t)copse__load_i(&args[1], i / p->width);
     (void)spec;
-    return row < p->rows ? copse__load(&args[0], (size_t)row * p->width + i % p->width) : (double)NAN;
+    return row < p->rows ? copse__load(&args[0], (size_t)row * p->width + i % p->width)
+                         : (double)NAN;
 }
 
 static void gather_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -119,12 +126,15 @@ static void gather_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     struct copse_params_gather p = { .n = COPSE_TEST_N, .width = 7, .rows = 3 };
     copse__divisor(p.width, &p.m, &p.h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.rows * p.width, (COPSE_TEST_N + 6) / 7, p.n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.rows * p.width, (COPSE_TEST_N + 6) / 7,
+                    p.n);
     t->words[1][3] = (uint32_t)-1;
 }
 
 /* ---- laws ---- */
 
 const struct copse_law copse_law_gather = {
-    .host = gather_host, .at = gather_at, .self_test = gather_test,
+    .host = gather_host,
+    .at = gather_at,
+    .self_test = gather_test,
 };

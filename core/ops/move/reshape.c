@@ -14,7 +14,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                     copse_tensor **dx)
+                             copse_tensor **dx)
 {
     return copse_reshape(g, dy, y->in[0]->shape, &dx[0]);
 }

@@ -94,9 +94,10 @@ copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *or
     a.gather.shape.rank = x->shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (order[i] >= x->shape.rank || is_used[order[i]])
-            return copse_fail(COPSE_ERR_SHAPE, "transpose: operand %s: order[%u] is %u: expected "
-                              "each axis once", copse__shape_text(x->shape, text), (unsigned)i,
-                              (unsigned)order[i]);
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "transpose: operand %s: order[%u] is %u: expected "
+                              "each axis once",
+                              copse__shape_text(x->shape, text), (unsigned)i, (unsigned)order[i]);
         is_used[order[i]] = true;
         a.order[i] = order[i];
         a.gather.shape.dims[i] = x->shape.dims[order[i]];
@@ -168,8 +169,10 @@ copse_status copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
     copse__strides(x->shape, a.strides);
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (start[i] > x->shape.dims[i] || size[i] > x->shape.dims[i] - start[i])
-            return copse_fail(COPSE_ERR_SHAPE, "slice: operand %s: %u elements from %u on exceed "
-                              "axis %u", copse__shape_text(x->shape, text), (unsigned)size[i],
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "slice: operand %s: %u elements from %u on exceed "
+                              "axis %u",
+                              copse__shape_text(x->shape, text), (unsigned)size[i],
                               (unsigned)start[i], (unsigned)i);
         a.shape.dims[i] = size[i];
         a.offset += start[i] * a.strides[i];
@@ -178,8 +181,8 @@ copse_status copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
     return COPSE_NODE(g, &op_slice, &a, out, x);
 }
 
-copse_status copse_pad(copse_graph *g, copse_tensor *x, const uint32_t *before, const uint32_t *after, double value,
-                       copse_tensor **out)
+copse_status copse_pad(copse_graph *g, copse_tensor *x, const uint32_t *before,
+                       const uint32_t *after, double value, copse_tensor **out)
 {
     struct pad_attr a = { .value = value };
     char text[96];

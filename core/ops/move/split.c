@@ -3,27 +3,31 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 
-static copse_status check_sizes(const copse_tensor *x, uint32_t axis, const uint32_t *sizes, size_t count)
+static copse_status check_sizes(const copse_tensor *x, uint32_t axis, const uint32_t *sizes,
+                                size_t count)
 {
     char text[96];
     uint64_t sum = 0;
     copse__shape_text(x->shape, text);
     if (axis >= x->shape.rank)
-        return copse_fail(COPSE_ERR_SHAPE, "split: operand %s has no axis %u", text, (unsigned)axis);
+        return copse_fail(COPSE_ERR_SHAPE, "split: operand %s has no axis %u", text,
+                          (unsigned)axis);
     const uint32_t length = x->shape.dims[axis];
     if (!sizes && length % count != 0)
-        return copse_fail(COPSE_ERR_SHAPE, "split: operand %s: axis %u does not split into %zu equal parts", text,
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "split: operand %s: axis %u does not split into %zu equal parts", text,
                           (unsigned)axis, count);
     for (size_t i = 0; sizes && i < count; i++)
         sum += sizes[i];
     if (sizes && sum != length)
-        return copse_fail(COPSE_ERR_SHAPE, "split: operand %s: the sizes sum to %llu, axis %u has %u", text,
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "split: operand %s: the sizes sum to %llu, axis %u has %u", text,
                           (unsigned long long)sum, (unsigned)axis, (unsigned)length);
     return COPSE_OK;
 }
 
-copse_status copse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes, size_t count,
-                         copse_tensor **out)
+copse_status copse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
+                         size_t count, copse_tensor **out)
 {
     uint32_t start[COPSE_MAX_RANK] = { 0 };
     for (size_t i = 0; out && i < count; i++)
@@ -51,17 +55,21 @@ static copse_status check_stack(copse_tensor *const *x, size_t count, uint32_t a
         if (!x[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "stack: operand %zu is NULL", i);
         if (x[i]->type != x[0]->type || !copse__shape_equal(x[i]->shape, x[0]->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "stack: operands %s%s and %s%s: expected one type and one shape",
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "stack: operands %s%s and %s%s: expected one type and one shape",
                               copse__type_name(x[0]->type), copse__shape_text(x[0]->shape, first),
                               copse__type_name(x[i]->type), copse__shape_text(x[i]->shape, other));
     }
     if (axis > x[0]->shape.rank || x[0]->shape.rank == COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_SHAPE, "stack: operand %s: a new axis %u needs a rank from %u to %d",
-                          copse__shape_text(x[0]->shape, first), (unsigned)axis, (unsigned)axis, COPSE_MAX_RANK - 1);
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "stack: operand %s: a new axis %u needs a rank from %u to %d",
+                          copse__shape_text(x[0]->shape, first), (unsigned)axis, (unsigned)axis,
+                          COPSE_MAX_RANK - 1);
     return COPSE_OK;
 }
 
-copse_status copse_stack(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis, copse_tensor **out)
+copse_status copse_stack(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis,
+                         copse_tensor **out)
 {
     if (out)
         *out = NULL;

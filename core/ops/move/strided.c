@@ -58,11 +58,11 @@ void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *stride
 }
 
 /* Both kernels have the same parameters. */
-#define PARAMS(n, offset, w)                                                                       \
-    {                                                                                              \
-        n, offset, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0],      \
-            (w).m[1], (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3],        \
-            (w).h[4], (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5]                   \
+#define PARAMS(n, offset, w)                                                                  \
+    {                                                                                         \
+        n, offset, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], \
+            (w).m[1], (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3],   \
+            (w).h[4], (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5]              \
     }
 
 copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
@@ -99,7 +99,8 @@ static size_t place(size_t i, const uint32_t *dims, const uint32_t *strides, int
 static size_t copy_strided(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_copy *p = params;
-    _Static_assert(sizeof *p == sizeof(struct copse_params_copy_i32), "both kernels have the same parameters");
+    _Static_assert(sizeof *p == sizeof(struct copse_params_copy_i32),
+                   "both kernels have the same parameters");
     const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
     const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
     return p->offset + place(i, dims, strides, spec[0]);
@@ -173,8 +174,14 @@ static void copy_i32_test(const struct copse_kernel *k, struct copse_self_test *
 /* ---- laws ---- */
 
 const struct copse_law copse_law_copy = {
-    .host = copy_host, .at = copy_at, .place = copy_place, .self_test = copy_test,
+    .host = copy_host,
+    .at = copy_at,
+    .place = copy_place,
+    .self_test = copy_test,
 };
 const struct copse_law copse_law_copy_i32 = {
-    .host = copy_i32_host, .at = copy_i32_at, .place = copy_place, .self_test = copy_i32_test,
+    .host = copy_i32_host,
+    .at = copy_i32_at,
+    .place = copy_place,
+    .self_test = copy_i32_test,
 };

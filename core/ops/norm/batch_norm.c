@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Statistics of the global batch, and batch norm by them. The features of an ordinary batch norm are the channels of one
-   batch of statistics; other axes and factors are composed of several ops. */
+/* Statistics of the global batch, and batch norm by them. The features of an ordinary batch norm
+   are the channels of one batch of statistics; other axes and factors are composed of several
+   ops. */
 #include <math.h>
 
 #include "copse/distribute/sync.h"
@@ -44,12 +45,15 @@ static bool is_of_channels(const copse_tensor *t, uint32_t channels)
     return t && t->type == COPSE_F32 && t->shape.rank == 1 && t->shape.dims[0] == channels;
 }
 
-/* Whether the statistics are those of the last axis over all others, with a factor and a summand for each of its elements. */
-static bool is_of_features(const copse_tensor *x, const uint32_t *axes, size_t axis_count, const struct copse_batch_norm *s)
+/* Whether the statistics are those of the last axis over all others, with a factor and a summand
+   for each of its elements. */
+static bool is_of_features(const copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                           const struct copse_batch_norm *s)
 {
     const uint32_t rank = x->shape.rank;
     bool is_reduced[COPSE_MAX_RANK] = { false };
-    if (rank < 2 || axis_count != rank - 1 || x->type != COPSE_F32 || copse__elements(x->shape) == 0)
+    if (rank < 2 || axis_count != rank - 1 || x->type != COPSE_F32 ||
+        copse__elements(x->shape) == 0)
         return false;
     for (size_t i = 0; i < axis_count; i++)
         if (axes[i] < rank)
@@ -62,13 +66,18 @@ static bool is_of_features(const copse_tensor *x, const uint32_t *axes, size_t a
            copse__channel_norm_fits((uint32_t)(copse__elements(x->shape) / channels), 1);
 }
 
-static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct copse_batch_norm *s, float epsilon,
-                                  copse_tensor **mean, copse_tensor **variance, copse_tensor **y)
+static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct copse_batch_norm *s,
+                                  float epsilon, copse_tensor **mean, copse_tensor **variance,
+                                  copse_tensor **y)
 {
     const copse_shape shape = x->shape;
     copse_shape one = shape;
-    const uint32_t channels = shape.dims[shape.rank - 1], places = (uint32_t)(copse__elements(shape) / channels);
-    struct copse_channel_norm n = { .scale = s->gamma, .offset = s->beta, .groups = channels, .epsilon = epsilon,
+    const uint32_t channels = shape.dims[shape.rank - 1],
+                   places = (uint32_t)(copse__elements(shape) / channels);
+    struct copse_channel_norm n = { .scale = s->gamma,
+                                    .offset = s->beta,
+                                    .groups = channels,
+                                    .epsilon = epsilon,
                                     .is_synchronised = true };
     for (uint32_t i = 0; i + 1 < one.rank; i++)
         one.dims[i] = 1;
@@ -79,9 +88,9 @@ static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct 
     return copse_reshape(g, *y, shape, y);
 }
 
-static copse_status compose(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
-                            const struct copse_batch_norm *s, float epsilon, copse_tensor **mean,
-                            copse_tensor **variance, copse_tensor **y)
+static copse_status compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                            size_t axis_count, const struct copse_batch_norm *s, float epsilon,
+                            copse_tensor **mean, copse_tensor **variance, copse_tensor **y)
 {
     copse_tensor *centred, *small;
     COPSE_TRY(moments(g, x, axes, axis_count, mean, &centred, variance));
@@ -106,8 +115,10 @@ copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32
     COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
     COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
     if (!(epsilon > 0.0f) || !isfinite(epsilon))
-        return copse_fail(COPSE_ERR_ARGUMENT, "sync_batch_norm: epsilon is %g: a finite number > 0 "
-                                              "is needed", (double)epsilon);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "sync_batch_norm: epsilon is %g: a finite number > 0 "
+                          "is needed",
+                          (double)epsilon);
     if (axes && is_of_features(x, axes, axis_count, s))
         COPSE_TRY(norm_features(g, x, s, epsilon, &mean, &variance, &out));
     else

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalisation of channels: the ops of statistics over places, of the normalised channels, and of the derivative, in which
-   one pass computes the sums of dy and of dy u for all operands. */
+/* Normalisation of channels: the ops of statistics over places, of the normalised channels, and of
+   the derivative, in which one pass computes the sums of dy and of dy u for all operands. */
 #include "core/ops/norm/channel_norm.h"
 
 #include "copse/distribute/sync.h"
-#include "core/ops/reduce/column_sum.h"
 #include "core/ops/ops.h"
+#include "core/ops/reduce/column_sum.h"
 
 struct attr {
     uint32_t groups;
@@ -18,15 +18,18 @@ static uint32_t group_of(const copse_tensor *y)
     return y->in[0]->shape.dims[2] / COPSE_MAX(a->groups, 1u);
 }
 
-/* t [.., channels]: the sum over each group of channels, times `factor`, for each channel of the group. */
-static copse_status over_groups(copse_graph *g, copse_tensor *t, uint32_t group, float factor, copse_tensor **out)
+/* t [.., channels]: the sum over each group of channels, times `factor`, for each channel of the
+   group. */
+static copse_status over_groups(copse_graph *g, copse_tensor *t, uint32_t group, float factor,
+                                copse_tensor **out)
 {
     static const uint32_t last = 1;
     const copse_shape shape = t->shape;
     copse_tensor *factors;
     if (group <= 1)
         return copse_multiply_by(g, t, factor, out);
-    COPSE_TRY(copse_reshape(g, t, COPSE_SHAPE((uint32_t)(copse__elements(shape) / group), group), &t));
+    COPSE_TRY(
+        copse_reshape(g, t, COPSE_SHAPE((uint32_t)(copse__elements(shape) / group), group), &t));
     COPSE_TRY(copse_sum(g, t, &last, 1, true, &t));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(group), (double)factor, &factors));
     COPSE_TRY(copse_mul(g, t, factors, &t));
@@ -47,15 +50,18 @@ static copse_status infer_statistic(const copse_tensor *y, copse_shape *shape, c
     return COPSE_OK;
 }
 
-/* dm [batches, channels], the slope of a mean over places and groups, as the slope of each term: [batches, 1, channels]. */
-static copse_status slope_of_terms(copse_graph *g, const copse_tensor *y, copse_tensor *dm, copse_tensor **out)
+/* dm [batches, channels], the slope of a mean over places and groups, as the slope of each term:
+   [batches, 1, channels]. */
+static copse_status slope_of_terms(copse_graph *g, const copse_tensor *y, copse_tensor *dm,
+                                   copse_tensor **out)
 {
     const copse_shape x = y->in[0]->shape;
     COPSE_TRY(over_groups(g, dm, group_of(y), share_of(x, group_of(y)), &dm));
     return copse_reshape(g, dm, COPSE_SHAPE(x.dims[0], 1, x.dims[2]), out);
 }
 
-static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
 {
     COPSE_TRY(slope_of_terms(g, y, dy, &dy));
     return copse_broadcast_to(g, dy, y->in[0]->shape, &dx[0]);
@@ -63,8 +69,10 @@ static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_t
 
 static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_MEAN, .group = group_of(y),
-                                                                         .x = y->in[0] });
+    return copse__lower_channel_sums(l, y,
+                                     &(struct copse_channel_sums){ .op = COPSE_CHANNEL_MEAN,
+                                                                   .group = group_of(y),
+                                                                   .x = y->in[0] });
 }
 
 static const struct copse_op op_mean = {
@@ -75,7 +83,8 @@ static const struct copse_op op_mean = {
     .lower = mean_lower,
 };
 
-/* ---- the variance about a mean, and the mean of the differences from it: [2, batches, channels] ---- */
+/* ---- the variance about a mean, and the mean of the differences from it: [2, batches, channels]
+   ---- */
 
 static copse_status infer_pair(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
@@ -88,13 +97,15 @@ static copse_status infer_pair(const copse_tensor *y, copse_shape *shape, copse_
 static copse_status part_of(copse_graph *g, copse_tensor *pair, uint32_t i, copse_tensor **out)
 {
     const uint32_t batches = pair->shape.dims[1], channels = pair->shape.dims[2];
-    COPSE_TRY(copse_slice(g, pair, (const uint32_t[]){ i, 0, 0 }, (const uint32_t[]){ 1, batches, channels }, out));
+    COPSE_TRY(copse_slice(g, pair, (const uint32_t[]){ i, 0, 0 },
+                          (const uint32_t[]){ 1, batches, channels }, out));
     return copse_reshape(g, *out, COPSE_SHAPE(batches, channels), out);
 }
 
-/* That of the variance alone. The rest is a rounding error of the mean; and the differences from the mean of all replicas
-   add up to 0, so that the mean gets nothing. */
-static copse_status spread_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+/* That of the variance alone. The rest is a rounding error of the mean; and the differences from
+   the mean of all replicas add up to 0, so that the mean gets nothing. */
+static copse_status spread_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
 {
     const copse_shape x = y->in[0]->shape;
     copse_tensor *mean, *d;
@@ -108,8 +119,10 @@ static copse_status spread_gradient(copse_graph *g, const copse_tensor *y, copse
 
 static copse_status spread_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SPREAD, .group = group_of(y),
-                                                                         .x = y->in[0], .mean = y->in[1] });
+    return copse__lower_channel_sums(
+        l, y,
+        &(struct copse_channel_sums){
+            .op = COPSE_CHANNEL_SPREAD, .group = group_of(y), .x = y->in[0], .mean = y->in[1] });
 }
 
 static const struct copse_op op_spread = {
@@ -143,9 +156,13 @@ static const struct copse_op op_gradient = {
 
 static copse_status slopes_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_sums(l, y, &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SLOPES, .group = 1, .x = y->in[0],
-                                                                         .slope = y->in[1], .mean = y->in[2],
-                                                                         .inverse = y->in[3] });
+    return copse__lower_channel_sums(l, y,
+                                     &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SLOPES,
+                                                                   .group = 1,
+                                                                   .x = y->in[0],
+                                                                   .slope = y->in[1],
+                                                                   .mean = y->in[2],
+                                                                   .inverse = y->in[3] });
 }
 
 /* Sums over places of dy and of dy u [2, batches, channels], of x, dy, mean and rest, 1 / sigma. */
@@ -156,16 +173,19 @@ static const struct copse_op op_slopes = {
 };
 
 /* Part `i` of the slopes, added over the batches. */
-static copse_status over_batches(copse_graph *g, copse_tensor *slopes, uint32_t i, copse_tensor **out)
+static copse_status over_batches(copse_graph *g, copse_tensor *slopes, uint32_t i,
+                                 copse_tensor **out)
 {
     copse_tensor *t;
     COPSE_TRY(part_of(g, slopes, i, &t));
-    return t->shape.dims[0] == 1 ? copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[1]), out) : copse__column_sum(g, t, out);
+    return t->shape.dims[0] == 1 ? copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[1]), out)
+                                 : copse__column_sum(g, t, out);
 }
 
-/* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised means go over the
-   batches of all replicas. */
-static copse_status shares(copse_graph *g, const copse_tensor *y, copse_tensor *slopes, copse_tensor **out)
+/* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised means go
+   over the batches of all replicas. */
+static copse_status shares(copse_graph *g, const copse_tensor *y, copse_tensor *slopes,
+                           copse_tensor **out)
 {
     const struct attr *a = y->attr;
     copse_tensor *part;
@@ -179,13 +199,15 @@ static copse_status shares(copse_graph *g, const copse_tensor *y, copse_tensor *
 }
 
 /* dx has the part of the statistics, so that these pass nothing on. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *slopes, *of_statistics;
     COPSE_TRY(COPSE_NODE(g, &op_slopes, NULL, &slopes, x, dy, y->in[1], y->in[2]));
     if (x->needs_gradient) {
         COPSE_TRY(shares(g, y, slopes, &of_statistics));
-        COPSE_TRY(COPSE_NODE(g, &op_gradient, NULL, &dx[0], x, y->in[1], y->in[2], y->in[3], dy, of_statistics));
+        COPSE_TRY(COPSE_NODE(g, &op_gradient, NULL, &dx[0], x, y->in[1], y->in[2], y->in[3], dy,
+                             of_statistics));
     }
     if (y->in[3]->needs_gradient)
         COPSE_TRY(over_batches(g, slopes, 1, &dx[3]));
@@ -205,10 +227,10 @@ static const struct copse_op op_norm = {
     .lower = norm_lower,
 };
 
-/* The variance is that about mean + rest: E d^2 - (E d)^2 with d = x - mean. The rest corrects a mean larger than sigma;
-   of a smaller one it is only rounding errors. */
-static copse_status finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread, float epsilon, copse_tensor **centre,
-                           copse_tensor **variance, copse_tensor **inverse)
+/* The variance is that about mean + rest: E d^2 - (E d)^2 with d = x - mean. The rest corrects a
+   mean larger than sigma; of a smaller one it is only rounding errors. */
+static copse_status finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread, float epsilon,
+                           copse_tensor **centre, copse_tensor **variance, copse_tensor **inverse)
 {
     const copse_shape shape = mean->shape;
     copse_tensor *rest, *t, *small;
@@ -228,8 +250,8 @@ static copse_status finish(copse_graph *g, copse_tensor *mean, copse_tensor *spr
     return copse_reshape(g, *centre, COPSE_SHAPE(2, shape.dims[0], shape.dims[1]), centre);
 }
 
-copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n, copse_tensor **mean,
-                                 copse_tensor **variance, copse_tensor **y)
+copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
+                                 copse_tensor **mean, copse_tensor **variance, copse_tensor **y)
 {
     const struct attr a = { n->groups, n->is_synchronised };
     copse_tensor *m, *v, *spread, *centre, *inverse;

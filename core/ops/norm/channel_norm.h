@@ -7,35 +7,40 @@
 #include "core/graph/op.h"
 
 struct copse_channel_norm {
-    copse_tensor *x;             /* f32 [batches, places, channels]: each batch has statistics of its own */
+    /* f32 [batches, places, channels]: each batch has statistics of its own */
+    copse_tensor *x;
     copse_tensor *scale, *offset; /* f32 [channels] */
-    uint32_t groups;             /* of channels with one mean and variance; divides the channels */
+    uint32_t groups;              /* of channels with one mean and variance; divides the channels */
     float epsilon;
-    bool is_synchronised;        /* one batch, whose statistics are those of the batches of all replicas */
+    /* one batch, whose statistics are those of the batches of all replicas */
+    bool is_synchronised;
 };
 /* Whether the kernels can process so many places in groups of so many channels. */
 bool copse__channel_norm_fits(uint32_t places, uint32_t group);
 /* y, and mean and variance [batches, channels] (NULL: not wanted). */
-copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n, copse_tensor **mean,
-                                 copse_tensor **variance, copse_tensor **y);
+copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
+                                 copse_tensor **mean, copse_tensor **variance, copse_tensor **y);
 
 /* ---- launches ---- */
 
 /* OP of kernels/norm/channel_sums.cl and channel_merge.cl, and their variants. */
 enum { COPSE_CHANNEL_MEAN, COPSE_CHANNEL_SPREAD, COPSE_CHANNEL_SLOPES };
 
-/* Sums over the places of x [batches, places, channels]. Tensors that the kernels do not read are NULL. */
+/* Sums over the places of x [batches, places, channels]. Tensors that the kernels do not read are
+   NULL. */
 struct copse_channel_sums {
     int32_t op;
     uint32_t group; /* channels that are added */
     const copse_tensor *x, *slope, *mean, *inverse;
 };
 /* y: the sums (channel_sums_variants.c). */
-copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_tensor *y, const struct copse_channel_sums *s);
+copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_tensor *y,
+                                       const struct copse_channel_sums *s);
 
-/* y of x, mean and rest, 1 / sigma, scale, offset; or dx of x, mean and rest, 1 / sigma, scale, dy, shares: the operands of
-   the tensor (channel_norm_variants.c). */
-copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y, bool is_gradient);
+/* y of x, mean and rest, 1 / sigma, scale, offset; or dx of x, mean and rest, 1 / sigma, scale, dy,
+   shares: the operands of the tensor (channel_norm_variants.c). */
+copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y,
+                                       bool is_gradient);
 
 /* Least channels of the kernels for wide vectors: one vector. */
 #define COPSE_WIDE_CHANNELS 16u

@@ -20,7 +20,8 @@ struct work {
 
 static struct work work_of(copse_shape x, int32_t op)
 {
-    return (struct work){ .op = op, .batches = x.dims[0], .places = x.dims[1], .channels = x.dims[2] };
+    return (
+        struct work){ .op = op, .batches = x.dims[0], .places = x.dims[1], .channels = x.dims[2] };
 }
 
 /* ---- launches ---- */
@@ -35,14 +36,17 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct work *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->op };
-    struct copse_params_channel_norm p = { .n = w->batches * w->places * w->channels, .channels = w->channels,
-                                           .size = w->places * w->channels, .second = w->batches * w->channels };
+    struct copse_params_channel_norm p = { .n = w->batches * w->places * w->channels,
+                                           .channels = w->channels,
+                                           .size = w->places * w->channels,
+                                           .second = w->batches * w->channels };
     copse_tensor *const *in = w->y->in;
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
-    return COPSE_LAUNCH(l, channel_norm, spec, p, copse__groups_for(l, COPSE_KERNEL_channel_norm, p.n), copse__of(in[0]),
-                        copse__of(in[1]), copse__of(in[2]), copse__of(in[3]), copse__of(in[4]), shares_of(w),
-                        copse__of(w->y));
+    return COPSE_LAUNCH(l, channel_norm, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_channel_norm, p.n), copse__of(in[0]),
+                        copse__of(in[1]), copse__of(in[2]), copse__of(in[3]), copse__of(in[4]),
+                        shares_of(w), copse__of(w->y));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -56,13 +60,15 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     enum { ENOUGH = 4096 }; /* elements of an invocation */
     const struct work *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->op };
-    const struct copse_params_channel_norm_wide p = { w->batches * w->places * w->channels, w->channels,
-                                                      w->places * w->channels, w->batches * w->channels,
+    const struct copse_params_channel_norm_wide p = { w->batches * w->places * w->channels,
+                                                      w->channels, w->places * w->channels,
+                                                      w->batches * w->channels,
                                                       COPSE_MAX(ENOUGH / w->channels, 1u) };
     const uint64_t blocks = (w->places + p.each - 1) / p.each;
     copse_tensor *const *in = w->y->in;
-    return COPSE_LAUNCH(l, channel_norm_wide, spec, p, w->batches * blocks, copse__of(in[0]), copse__of(in[1]),
-                        copse__of(in[2]), copse__of(in[3]), copse__of(in[4]), shares_of(w), copse__of(w->y));
+    return COPSE_LAUNCH(l, channel_norm_wide, spec, p, w->batches * blocks, copse__of(in[0]),
+                        copse__of(in[1]), copse__of(in[2]), copse__of(in[3]), copse__of(in[4]),
+                        shares_of(w), copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -78,7 +84,8 @@ static const uint32_t sizes[] = { 16, 64 };
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->channels));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->channels));
     return w->batches > 0 && w->places > 0 && w->channels > 0;
 }
 
@@ -88,7 +95,8 @@ static void job(size_t index, struct copse_tune_job *j)
     const struct work w = work_of(x, FORWARD);
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "2 x %u places of %u channels", (unsigned)w.places, (unsigned)w.channels);
+    snprintf(j->name, sizeof j->name, "2 x %u places of %u channels", (unsigned)w.places,
+             (unsigned)w.channels);
     j->operations = 6.0 * w.batches * w.places * w.channels;
     j->in_count = 3;
     j->in[0] = x;
@@ -114,12 +122,15 @@ static const struct copse_op op_job = {
     .lower = lower_job,
 };
 
-/* 1 / sigma: the first means, because three inputs are the most. Means, rests and factors are whole numbers. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+/* 1 / sigma: the first means, because three inputs are the most. Means, rests and factors are whole
+   numbers. */
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     const uint32_t channels = ((const struct work *)j->work)->channels;
     copse_tensor *inverse;
-    COPSE_TRY(copse_slice(g, in[1], (const uint32_t[]){ 0, 0, 0 }, (const uint32_t[]){ 1, 2, channels }, &inverse));
+    COPSE_TRY(copse_slice(g, in[1], (const uint32_t[]){ 0, 0, 0 },
+                          (const uint32_t[]){ 1, 2, channels }, &inverse));
     COPSE_TRY(copse_reshape(g, inverse, COPSE_SHAPE(2, channels), &inverse));
     return COPSE_NODE(g, &op_job, NULL, out, in[0], in[1], inverse, in[2], in[2]);
 }
@@ -134,11 +145,13 @@ const struct copse_family copse_family_channel_norm = {
     .build = build,
 };
 
-copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y, bool is_gradient)
+copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y,
+                                       bool is_gradient)
 {
     struct work w = work_of(y->shape, is_gradient ? GRADIENT : FORWARD);
     w.y = y;
-    return copse__elements(y->shape) > 0 ? copse__lower_variant(l, &copse_family_channel_norm, &w) : COPSE_OK;
+    return copse__elements(y->shape) > 0 ? copse__lower_variant(l, &copse_family_channel_norm, &w)
+                                         : COPSE_OK;
 }
 
 /* ---- references ---- */
@@ -149,13 +162,16 @@ static void channel_norm_host(const void *params, const int32_t *spec,
     const struct copse_params_channel_norm *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const size_t c = i % p->channels, at = i / p->size * p->channels + c;
-        const double inverse = copse__load(&args[2], at), d = copse__load(&args[0], i) - copse__load(&args[1], at);
+        const double inverse = copse__load(&args[2], at),
+                     d = copse__load(&args[0], i) - copse__load(&args[1], at);
         const double u = (d - copse__load(&args[1], p->second + at)) * inverse;
         const double scale = copse__load(&args[3], c);
         copse__store(&args[6], i,
-                     spec[0] == FORWARD ? u * scale + copse__load(&args[4], c)
-                                        : (scale * copse__load(&args[4], i) - copse__load(&args[5], at) -
-                                           u * copse__load(&args[5], p->second + at)) * inverse);
+                     spec[0] == FORWARD
+                         ? u * scale + copse__load(&args[4], c)
+                         : (scale * copse__load(&args[4], i) - copse__load(&args[5], at) -
+                            u * copse__load(&args[5], p->second + at)) *
+                               inverse);
     }
 }
 
@@ -163,7 +179,9 @@ static void channel_norm_wide_host(const void *params, const int32_t *spec,
                                    const struct copse_host_arg *args)
 {
     const struct copse_params_channel_norm_wide *p = params;
-    const struct copse_params_channel_norm of = { .n = p->n, .channels = p->channels, .size = p->size, .second = p->second };
+    const struct copse_params_channel_norm of = {
+        .n = p->n, .channels = p->channels, .size = p->size, .second = p->second
+    };
     channel_norm_host(&of, spec, args);
 }
 
@@ -174,19 +192,23 @@ static void channel_norm_wide_host(const void *params, const int32_t *spec,
 
 static void channel_norm_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_channel_norm p = { .n = B * 9 * C, .channels = C, .size = 9 * C, .second = B * C };
+    struct copse_params_channel_norm p = {
+        .n = B * 9 * C, .channels = C, .size = 9 * C, .second = B * C
+    };
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C, k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C,
+                    k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
 }
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
 
 static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_channel_norm_wide p = { B * 9 * WIDE_C, WIDE_C, 9 * WIDE_C, B * WIDE_C, 5 };
-    COPSE_SELF_TEST(t, p, B * 2, p.n, 2 * B * WIDE_C, B * WIDE_C, WIDE_C, k->spec[0] == FORWARD ? WIDE_C : p.n,
-                    2 * B * WIDE_C, p.n);
+    const struct copse_params_channel_norm_wide p = { B * 9 * WIDE_C, WIDE_C, 9 * WIDE_C,
+                                                      B * WIDE_C, 5 };
+    COPSE_SELF_TEST(t, p, B * 2, p.n, 2 * B * WIDE_C, B * WIDE_C, WIDE_C,
+                    k->spec[0] == FORWARD ? WIDE_C : p.n, 2 * B * WIDE_C, p.n);
 }
 
 /* ---- bases of tolerances ---- */
@@ -201,13 +223,17 @@ static void channel_norm_size(const void *params, const int32_t *spec,
     const struct copse_params_channel_norm *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const size_t c = i % p->channels, at = i / p->size * p->channels + c;
-        const double inverse = fabs(copse__load(&args[2], at)), scale = fabs(copse__load(&args[3], c));
+        const double inverse = fabs(copse__load(&args[2], at)),
+                     scale = fabs(copse__load(&args[3], c));
         const double d = fabs(copse__load(&args[0], i) - copse__load(&args[1], at));
         const double u = (d + fabs(copse__load(&args[1], p->second + at))) * inverse + LEAST;
         copse__store(&args[6], i,
-                     spec[0] == FORWARD ? u * scale + fabs(copse__load(&args[4], c))
-                                        : (scale * fabs(copse__load(&args[4], i)) + fabs(copse__load(&args[5], at)) +
-                                           u * fabs(copse__load(&args[5], p->second + at)) + LEAST) * inverse);
+                     spec[0] == FORWARD
+                         ? u * scale + fabs(copse__load(&args[4], c))
+                         : (scale * fabs(copse__load(&args[4], i)) +
+                            fabs(copse__load(&args[5], at)) +
+                            u * fabs(copse__load(&args[5], p->second + at)) + LEAST) *
+                               inverse);
     }
 }
 
@@ -215,15 +241,17 @@ static void channel_norm_wide_size(const void *params, const int32_t *spec,
                                    const struct copse_host_arg *args)
 {
     const struct copse_params_channel_norm_wide *p = params;
-    const struct copse_params_channel_norm of = { .n = p->n, .channels = p->channels, .size = p->size, .second = p->second };
+    const struct copse_params_channel_norm of = {
+        .n = p->n, .channels = p->channels, .size = p->size, .second = p->second
+    };
     channel_norm_size(&of, spec, args);
 }
 
 /* ---- laws ---- */
 
 /* Places of each item of the batch. */
-static bool split_places(const struct copse_command *c, struct copse_split *o, uint32_t *n, uint64_t channels,
-                         uint32_t *item)
+static bool split_places(const struct copse_command *c, struct copse_split *o, uint32_t *n,
+                         uint64_t channels, uint32_t *item)
 {
     const uint64_t size = *item, items = size > 0 ? *n / size : 0;
     if (items == 0 || channels == 0 || *n % size != 0)
@@ -253,11 +281,14 @@ static bool channel_norm_wide_split(const struct copse_command *c, struct copse_
 }
 
 const struct copse_law copse_law_channel_norm = {
-    .host = channel_norm_host, .split = channel_norm_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = channel_norm_size }, .self_test = channel_norm_test,
+    .host = channel_norm_host,
+    .split = channel_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = channel_norm_size },
+    .self_test = channel_norm_test,
 };
 const struct copse_law copse_law_channel_norm_wide = {
-    .host = channel_norm_wide_host, .split = channel_norm_wide_split,
+    .host = channel_norm_wide_host,
+    .split = channel_norm_wide_split,
     .limit = { .ulp = 1, .ratio = 16, .size = channel_norm_wide_size },
     .self_test = channel_norm_wide_test,
 };

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer norm and RMS norm over the last axis: one kernel computes a row's statistics and the requested result. The gradient
-   computes the statistics again, so that only operands stay alive. */
+/* Layer norm and RMS norm over the last axis: one kernel computes a row's statistics and the
+   requested result. The gradient computes the statistics again, so that only operands stay
+   alive. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "core/device/split.h"
 #include "core/graph/variant.h"
-#include "core/ops/reduce/column_sum.h"
 #include "core/ops/ops.h"
+#include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
 
-/* Row limit: an invocation loops four times over every 64th element, and all rounds of its loops count. */
+/* Row limit: an invocation loops four times over every 64th element, and all rounds of its loops
+   count. */
 #define MOST_COLS (1u << 19)
 
-/* The results computed from u = (x - mean) / sqrt(variance + epsilon): kernels/norm/layer_norm.cl. */
+/* The results computed from u = (x - mean) / sqrt(variance + epsilon):
+   kernels/norm/layer_norm.cl. */
 enum { FORWARD, GRADIENT, SCALE_GRADIENT };
 
 struct layer_norm {
@@ -57,11 +60,13 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     enum { ENOUGH = 4096 }; /* elements per invocation for short rows */
     const struct layer_norm *w = work;
-    const struct copse_params_layer_norm_wide p = { w->rows, w->cols, w->epsilon,
-                                                    COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u) };
+    const struct copse_params_layer_norm_wide p = {
+        w->rows, w->cols, w->epsilon, COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u)
+    };
     const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
-    return COPSE_LAUNCH(l, layer_norm_wide, spec, p, w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0,
-                        copse__of(w->x), copse__of(w->a), copse__of(w->b), copse__of(w->y));
+    return COPSE_LAUNCH(l, layer_norm_wide, spec, p,
+                        w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0, copse__of(w->x),
+                        copse__of(w->a), copse__of(w->b), copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -84,7 +89,9 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD, .is_centered = 1, .rows = 256,
+    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD,
+                                  .is_centered = 1,
+                                  .rows = 256,
                                   .cols = sizes[index / 2] };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
@@ -125,8 +132,10 @@ static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, in
                              const copse_tensor *a, const copse_tensor *b)
 {
     const struct layer_norm_attr *attr = y->attr;
-    const struct layer_norm w = { op, attr->is_centered, rows_of(y->shape), cols_of(y->shape), attr->epsilon,
-                                  y->in[0], a, b, y };
+    const struct layer_norm w = {
+        op, attr->is_centered, rows_of(y->shape), cols_of(y->shape), attr->epsilon, y->in[0], a, b,
+        y
+    };
     return copse__lower_variant(l, &copse_family_layer_norm, &w);
 }
 
@@ -178,11 +187,13 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
         if (y->in[i]->type != COPSE_F32)
             return copse__shape_error(y, "expected f32 operands");
     if (shape->rank < 1 || cols_of(*shape) > MOST_COLS)
-        return copse__shape_error(y, "expected x with a last axis of at most %u elements", MOST_COLS);
+        return copse__shape_error(y, "expected x with a last axis of at most %u elements",
+                                  MOST_COLS);
     for (uint32_t i = 1; i < y->in_count; i++)
         if (y->in[i]->shape.rank != 1 || y->in[i]->shape.dims[0] != cols_of(*shape))
             return copse__shape_error(y, "expected a scale%s of %u elements, the last axis of x",
-                                      y->in_count > 2 ? " and an offset" : "", (unsigned)cols_of(*shape));
+                                      y->in_count > 2 ? " and an offset" : "",
+                                      (unsigned)cols_of(*shape));
     return COPSE_OK;
 }
 
@@ -223,7 +234,8 @@ static const struct copse_op op_rms_norm = {
 static copse_status check_epsilon(const char *op, float epsilon)
 {
     if (!(epsilon >= FLT_MIN && isfinite(epsilon)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: epsilon %g is not a finite number of at least %g", op,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: epsilon %g is not a finite number of at least %g", op,
                           (double)epsilon, (double)FLT_MIN);
     return COPSE_OK;
 }
@@ -237,7 +249,8 @@ copse_status copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *sca
     return COPSE_NODE(g, &op_layer_norm, &a, out, x, scale, offset);
 }
 
-copse_status copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon, copse_tensor **out)
+copse_status copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon,
+                            copse_tensor **out)
 {
     const struct layer_norm_attr a = { epsilon, 0 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("rms_norm", g, out, x, scale));
@@ -283,12 +296,13 @@ static void layer_norm_host(const void *params, const int32_t *spec,
         }
         for (size_t k = 0; k < cols; k++) {
             const double u = (copse__load(x, base + k) - mean) * inverse;
-            copse__store(&args[3], base + k,
-                         spec[0] == FORWARD    ? u * copse__load(a, k) + (spec[1] ? copse__load(b, k) : 0)
-                         : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
-                                                  slopes / (double)cols - u * along / (double)cols) *
-                                                     inverse
-                                               : u * copse__load(b, base + k));
+            copse__store(
+                &args[3], base + k,
+                spec[0] == FORWARD    ? u * copse__load(a, k) + (spec[1] ? copse__load(b, k) : 0)
+                : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
+                                         slopes / (double)cols - u * along / (double)cols) *
+                                            inverse
+                                      : u * copse__load(b, base + k));
         }
     }
 }
@@ -348,9 +362,10 @@ static double size_mean(const struct copse_host_arg *x, size_t base, size_t cols
     return sum / (double)cols;
 }
 
-/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and likewise for the
-   derivatives. */
-static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args, size_t base)
+/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and
+   likewise for the derivatives. */
+static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args,
+                     size_t base)
 {
     const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
     const double mean = spec[1] ? size_mean(x, base, p->cols) : 0.0;
@@ -366,8 +381,10 @@ static void size_row(const struct norm *p, const int32_t *spec, const struct cop
     for (size_t k = 0; k < p->cols; k++) {
         const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
         copse__store(&args[3], base + k,
-                     spec[0] == FORWARD    ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
-                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) *
+                     spec[0] == FORWARD
+                         ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
+                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) +
+                                              slopes + u * along) *
                                                  inverse
                                            : u * fabs(copse__load(b, base + k)));
     }
@@ -395,15 +412,19 @@ static void layer_norm_wide_size(const void *params, const int32_t *spec,
 static bool layer_norm_split(const struct copse_command *c, struct copse_split *o)
 {
     const uint64_t cols = o->params[1];
-    return COPSE_SPLIT_EACH(o, 1, cols, 0, c->kernel->spec[0] == FORWARD ? 0 : cols, cols); /* an offset of each column */
+    /* an offset of each column */
+    return COPSE_SPLIT_EACH(o, 1, cols, 0, c->kernel->spec[0] == FORWARD ? 0 : cols, cols);
 }
 
 const struct copse_law copse_law_layer_norm = {
-    .host = layer_norm_host, .split = layer_norm_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_size }, .self_test = layer_norm_test,
+    .host = layer_norm_host,
+    .split = layer_norm_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_size },
+    .self_test = layer_norm_test,
 };
 const struct copse_law copse_law_layer_norm_wide = {
-    .host = layer_norm_wide_host, .split = layer_norm_split,
+    .host = layer_norm_wide_host,
+    .split = layer_norm_split,
     .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_wide_size },
     .self_test = layer_norm_wide_test,
 };

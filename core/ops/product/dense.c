@@ -2,10 +2,10 @@
 /* Dense layer: a matrix product with fused bias and activation, and its derivative. */
 #include "core/device/split.h"
 #include "core/graph/type.h"
-#include "core/ops/reduce/column_sum.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/precision.h"
 #include "core/ops/product/product.h"
+#include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
 
 struct dense_attr {
@@ -80,8 +80,8 @@ static const struct copse_op op_dense_grad = {
     .lower = dense_grad_lower,
 };
 
-copse_status copse__activation_gradient(copse_graph *g, copse_activation activation, copse_tensor *y, copse_tensor *dy,
-                                        copse_tensor **dz)
+copse_status copse__activation_gradient(copse_graph *g, copse_activation activation,
+                                        copse_tensor *y, copse_tensor *dy, copse_tensor **dz)
 {
     const struct dense_attr d = { activation };
     *dz = dy;
@@ -185,6 +185,8 @@ static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test
 /* ---- laws ---- */
 
 const struct copse_law copse_law_dense_grad = {
-    .host = dense_grad_host, .split = copse__split_elements, .limit = { .ulp = 4 },
+    .host = dense_grad_host,
+    .split = copse__split_elements,
+    .limit = { .ulp = 4 },
     .self_test = dense_grad_test,
 };

@@ -24,8 +24,8 @@ double copse__activate(int32_t activation, double x)
     }
 }
 
-/* Blocked only so that a training step on the host device does not take minutes: the sums are plain, in double, in
-   the order of k. */
+/* Blocked only so that a training step on the host device does not take minutes: the sums are
+   plain, in double, in the order of k. */
 enum { BLOCK_M = 16, BLOCK_N = 64, BLOCK_K = 64 };
 
 struct blocks {
@@ -43,7 +43,8 @@ static double element(const struct copse_host_arg *x, size_t i, const struct ele
     if (of->type == COPSE_F32)
         return copse__load(x, i);
     const uint16_t h = (uint16_t)((uint32_t)copse__load_i(x, i / 2) >> (16 * (i % 2)));
-    const double y = (double)(of->type == COPSE_BF16 ? copse__bf16_to_f32(h) : copse__f16_to_f32(h));
+    const double y =
+        (double)(of->type == COPSE_BF16 ? copse__bf16_to_f32(h) : copse__f16_to_f32(h));
     return of->are_magnitudes ? fabs(y) : y;
 }
 
@@ -53,8 +54,8 @@ struct strided {
     size_t first, row, col;
 };
 
-static void load_block(const struct strided *from, const struct elements *of, size_t rows, size_t cols, double *to,
-                       size_t to_row)
+static void load_block(const struct strided *from, const struct elements *of, size_t rows,
+                       size_t cols, double *to, size_t to_row)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
@@ -72,11 +73,13 @@ static void multiply_block(struct blocks *x, size_t rows, size_t depth)
 }
 
 /* The parameters of matmul_half and matmul_cooperative are those of matmul. */
-_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_half), "parameters");
-_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_cooperative), "parameters");
+_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_half),
+               "parameters");
+_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_cooperative),
+               "parameters");
 
-static void product(const struct copse_params_matmul *p, const int32_t *spec, const struct copse_host_arg *args,
-                    const struct elements *of)
+static void product(const struct copse_params_matmul *p, const int32_t *spec,
+                    const struct copse_host_arg *args, const struct elements *of)
 {
     const size_t m = p->m, n = p->n, k = p->k;
     const size_t a_row = spec[2] ? 1 : k, a_col = spec[2] ? m : 1;
@@ -90,11 +93,14 @@ static void product(const struct copse_params_matmul *p, const int32_t *spec, co
                 memset(x.sum, 0, sizeof x.sum);
                 for (size_t k0 = p->k_begin; k0 < p->k_end; k0 += BLOCK_K) {
                     const size_t depth = COPSE_MIN(BLOCK_K, p->k_end - k0);
-                    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
-                    load_block(&(struct strided){ &args[0], a + i0 * a_row + k0 * a_col, a_row, a_col }, of, rows, depth,
-                               x.a[0], BLOCK_K);
-                    load_block(&(struct strided){ &args[1], b + k0 * b_row + j0 * b_col, b_row, b_col }, of, depth, cols,
-                               x.b[0], BLOCK_N);
+                    const size_t a = item / p->a_each % p->a_count * m * k,
+                                 b = item / p->b_each % p->b_count * k * n;
+                    load_block(
+                        &(struct strided){ &args[0], a + i0 * a_row + k0 * a_col, a_row, a_col },
+                        of, rows, depth, x.a[0], BLOCK_K);
+                    load_block(
+                        &(struct strided){ &args[1], b + k0 * b_row + j0 * b_col, b_row, b_col },
+                        of, depth, cols, x.b[0], BLOCK_N);
                     multiply_block(&x, rows, depth);
                 }
                 for (size_t i = 0; i < rows; i++)
@@ -104,7 +110,8 @@ static void product(const struct copse_params_matmul *p, const int32_t *spec, co
                         if (p->k_begin > 0)
                             v += copse__load(&args[3], at);
                         if (p->k_end == p->k)
-                            v = copse__activate(spec[1], spec[0] ? v + copse__load(&args[2], j0 + j) : v);
+                            v = copse__activate(spec[1],
+                                                spec[0] ? v + copse__load(&args[2], j0 + j) : v);
                         copse__store(&args[3], at, v);
                     }
             }
@@ -128,16 +135,20 @@ static void matmul_half_host(const void *params, const int32_t *spec,
     product(params, spec, args, &of);
 }
 
-static double product_at(const struct copse_params_matmul *p, const int32_t *spec, const struct copse_host_arg *args,
-                         const struct elements *of, size_t place)
+static double product_at(const struct copse_params_matmul *p, const int32_t *spec,
+                         const struct copse_host_arg *args, const struct elements *of, size_t place)
 {
-    const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m, j = place % n;
-    const size_t a = item / p->a_each % p->a_count * m * k, b = item / p->b_each % p->b_count * k * n;
+    const size_t m = p->m, n = p->n, k = p->k, item = place / n / m, i = place / n % m,
+                 j = place % n;
+    const size_t a = item / p->a_each % p->a_count * m * k,
+                 b = item / p->b_each % p->b_count * k * n;
     double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
     for (size_t l = p->k_begin; l < p->k_end; l++)
         sum += element(&args[0], a + (spec[2] ? l * m + i : i * k + l), of) *
                element(&args[1], b + (spec[3] ? j * k + l : l * n + j), of);
-    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+    return p->k_end == p->k
+               ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum)
+               : sum;
 }
 
 static double matmul_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
@@ -157,9 +168,11 @@ static double matmul_pad_at(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_pad *p = params;
-    const size_t row = place / p->cols_to, item = row / p->rows_to, i = row % p->rows_to, j = place % p->cols_to;
+    const size_t row = place / p->cols_to, item = row / p->rows_to, i = row % p->rows_to,
+                 j = place % p->cols_to;
     (void)spec;
-    return i < p->rows && j < p->cols ? copse__load(&args[0], (item * p->rows + i) * p->cols + j) : 0;
+    return i < p->rows && j < p->cols ? copse__load(&args[0], (item * p->rows + i) * p->cols + j)
+                                      : 0;
 }
 
 static void matmul_pad_host(const void *params, const int32_t *spec,
@@ -204,8 +217,15 @@ static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activatio
 static void matmul_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     /* Two products, with one B if operands repeat. */
-    const struct copse_params_matmul p = { .m = M, .n = N, .k = K, .k_end = K, .batch = 2, .a_each = 1, .a_count = 2,
-                                           .b_each = k->spec[4] ? 2 : 1, .b_count = k->spec[4] ? 1 : 2 };
+    const struct copse_params_matmul p = { .m = M,
+                                           .n = N,
+                                           .k = K,
+                                           .k_end = K,
+                                           .batch = 2,
+                                           .a_each = 1,
+                                           .a_count = 2,
+                                           .b_each = k->spec[4] ? 2 : 1,
+                                           .b_count = k->spec[4] ? 1 : 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     2 * M * K, 2 * K * N, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
@@ -215,9 +235,11 @@ static double matmul_wide_at(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_wide *p = params;
-    const size_t width = (size_t)16 << spec[2], row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
+    const size_t width = (size_t)16 << spec[2], row = place / p->n, j = place % p->n,
+                 item = row / p->m, i = row % p->m;
     const size_t a = item / p->a_each % p->a_count * p->a_batch + i * p->a_row;
-    const size_t b = item / p->b_each % p->b_count * p->b_batch + j / width * p->b_panel + j % width;
+    const size_t b =
+        item / p->b_each % p->b_count * p->b_batch + j / width * p->b_panel + j % width;
     double sum = spec[0] ? copse__load(&args[2], j) : 0;
     for (size_t l = 0; l < p->k; l++)
         sum += copse__load(&args[0], a + l * p->a_step) * copse__load(&args[1], b + l * p->b_step);
@@ -236,14 +258,25 @@ static void matmul_wide_test(const struct copse_kernel *k, struct copse_self_tes
 {
     const uint32_t width = 16u << k->spec[2], panels = divide_up(N, width);
     const struct copse_params_matmul_wide p = {
-        .m = M, .n = N, .k = K, .a_row = 1, .a_step = M, .b_panel = K * width, .b_step = width,
-        .batch = 1, .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
+        .m = M,
+        .n = N,
+        .k = K,
+        .a_row = 1,
+        .a_step = M,
+        .b_panel = K * width,
+        .b_step = width,
+        .batch = 1,
+        .a_each = 1,
+        .a_count = 1,
+        .b_each = 1,
+        .b_count = 1,
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 6) * panels, M * K, panels * K * width, N, M * N);
     soften(t, 0, k->spec[1]);
 }
 
-/* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the width. */
+/* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the
+   width. */
 static size_t matmul_wide_pack_place(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_matmul_wide_pack *p = params;
@@ -307,8 +340,14 @@ static void matmul_wide_turn_host(const void *params, const int32_t *spec,
 static void matmul_wide_turn_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_matmul_wide_turn p = {
-        .rows = 20, .cols = 18, .width = 16, .panel = 18 * 16, .step = 16, .padded = 32,
-        .to_batch = 32 * 18, .batch = 1,
+        .rows = 20,
+        .cols = 18,
+        .width = 16,
+        .panel = 18 * 16,
+        .step = 16,
+        .padded = 32,
+        .to_batch = 32 * 18,
+        .batch = 1,
     };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, 20 * 18, 32 * 18);
@@ -326,12 +365,15 @@ static double matmul_texel_at(const void *params, const int32_t *spec,
     const struct copse_params_matmul_texel *p = params;
     const size_t a_row = 4 * (size_t)p->a_row, b_row = 4 * (size_t)p->b_row;
     const size_t row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
-    const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch, b = item / p->b_each % p->b_count * 4 * p->b_batch;
+    const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch,
+                 b = item / p->b_each % p->b_count * 4 * p->b_batch;
     double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
     for (size_t l = p->k_begin; l < p->k_end; l++)
         sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
                copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
-    return p->k_end == p->k ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum) : sum;
+    return p->k_end == p->k
+               ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum)
+               : sum;
 }
 
 static void matmul_texel_host(const void *params, const int32_t *spec,
@@ -349,9 +391,19 @@ static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_te
     const uint32_t b_row = divide_up(b_transposed ? K : N, 4), b_rows = b_transposed ? N : K;
     /* Two products, with one B if operands repeat. */
     const struct copse_params_matmul_texel p = {
-        .m = M, .n = N, .k = K, .k_end = K, .a_row = a_row, .b_row = b_row, .a_batch = a_row * a_rows,
-        .b_batch = b_row * b_rows, .batch = 2, .a_each = 1, .a_count = 2,
-        .b_each = k->spec[4] ? 2 : 1, .b_count = k->spec[4] ? 1 : 2,
+        .m = M,
+        .n = N,
+        .k = K,
+        .k_end = K,
+        .a_row = a_row,
+        .b_row = b_row,
+        .a_batch = a_row * a_rows,
+        .b_batch = b_row * b_rows,
+        .batch = 2,
+        .a_each = 1,
+        .a_count = 2,
+        .b_each = k->spec[4] ? 2 : 1,
+        .b_count = k->spec[4] ? 1 : 2,
     };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
                     8 * b_row * b_rows, N, 2 * M * N);
@@ -365,7 +417,8 @@ static void set_halves(struct copse_self_test *t, uint32_t buffer, float by, boo
         t->words[buffer][i] = 0;
         for (uint32_t h = 0; h < 2; h++) {
             const float x = (float)((int)(14 * i + 7 * h + 3 * buffer + i / 9) % 9 - 4) / by;
-            t->words[buffer][i] |= (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * h);
+            t->words[buffer][i] |=
+                (uint32_t)(is_bfloat ? copse__f32_to_bf16(x) : copse__f32_to_f16(x)) << (16 * h);
         }
     }
 }
@@ -374,10 +427,17 @@ static void matmul_half_test(const struct copse_kernel *k, struct copse_self_tes
 {
     enum { TERMS = 20 }; /* more than a strip */
     /* Two products with one B. */
-    const struct copse_params_matmul_half p = { .m = M, .n = N, .k = TERMS, .k_end = TERMS, .batch = 2, .a_each = 1,
-                                                .a_count = 2, .b_each = 2, .b_count = 1 };
-    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x), M * TERMS,
-                    TERMS * N / 2, N, 2 * M * N);
+    const struct copse_params_matmul_half p = { .m = M,
+                                                .n = N,
+                                                .k = TERMS,
+                                                .k_end = TERMS,
+                                                .batch = 2,
+                                                .a_each = 1,
+                                                .a_count = 2,
+                                                .b_each = 2,
+                                                .b_count = 1 };
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
+                    M * TERMS, TERMS * N / 2, N, 2 * M * N);
     soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, k->spec[4] != 0);
     set_halves(t, 1, 1, k->spec[4] != 0);
@@ -387,9 +447,17 @@ static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_s
 {
     enum { TERMS = 40 }; /* more than a strip */
     /* Two products with one B. */
-    const struct copse_params_matmul_cooperative p = { .m = M, .n = N, .k = TERMS, .k_end = TERMS, .batch = 2, .a_each = 1,
-                                                       .a_count = 2, .b_each = 2, .b_count = 1 };
-    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS, TERMS * N / 2, N, 2 * M * N);
+    const struct copse_params_matmul_cooperative p = { .m = M,
+                                                       .n = N,
+                                                       .k = TERMS,
+                                                       .k_end = TERMS,
+                                                       .batch = 2,
+                                                       .a_each = 1,
+                                                       .a_count = 2,
+                                                       .b_each = 2,
+                                                       .b_count = 1 };
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS,
+                    TERMS * N / 2, N, 2 * M * N);
     soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, false);
     set_halves(t, 1, 1, false);
@@ -475,7 +543,8 @@ static void matmul_magnitudes(int32_t *spec)
     spec[1] = COPSE_LINEAR;
 }
 
-/* Operands are 16 bits in words: with the last constant the host function takes their magnitudes. */
+/* Operands are 16 bits in words: with the last constant the host function takes their
+   magnitudes. */
 static void matmul_half_magnitudes(int32_t *spec)
 {
     spec[1] = COPSE_LINEAR;
@@ -507,11 +576,11 @@ static uint64_t matmul_cooperative_roundings(uint64_t terms)
     return matmul_roundings(terms) + 3 * COPSE_MIN(terms, COPSE_SUM_CHAIN);
 }
 
-#define SUM_OF_PARTS(kernel_)                                                                              \
-    static struct copse_sum kernel_##_sum(const void *params, const int32_t *spec)                          \
-    {                                                                                                       \
-        const struct copse_params_##kernel_ *p = params;                                                    \
-        return copse__sum_of(kernel_##_roundings(p->k_end - p->k_begin), p->k_begin > 0, spec);                    \
+#define SUM_OF_PARTS(kernel_)                                                                   \
+    static struct copse_sum kernel_##_sum(const void *params, const int32_t *spec)              \
+    {                                                                                           \
+        const struct copse_params_##kernel_ *p = params;                                        \
+        return copse__sum_of(kernel_##_roundings(p->k_end - p->k_begin), p->k_begin > 0, spec); \
     }
 #define matmul_half_roundings matmul_roundings
 SUM_OF_PARTS(matmul)
@@ -521,51 +590,83 @@ SUM_OF_PARTS(matmul_cooperative)
 
 static struct copse_sum matmul_wide_sum(const void *params, const int32_t *spec)
 {
-    return copse__sum_of(matmul_wide_roundings(((const struct copse_params_matmul_wide *)params)->k), false, spec);
+    return copse__sum_of(
+        matmul_wide_roundings(((const struct copse_params_matmul_wide *)params)->k), false, spec);
 }
 
 const struct copse_law copse_law_matmul = {
-    .host = matmul_host, .at = matmul_at, .elements = matmul_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes, .roundings = matmul_roundings, .sum = matmul_sum,
+    .host = matmul_host,
+    .at = matmul_at,
+    .elements = matmul_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = matmul_magnitudes,
+    .roundings = matmul_roundings,
+    .sum = matmul_sum,
     .self_test = matmul_test,
 };
 const struct copse_law copse_law_matmul_half = {
-    .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_half_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_half_magnitudes,
-    .roundings = matmul_half_roundings, .sum = matmul_half_sum,
+    .host = matmul_half_host,
+    .at = matmul_half_at,
+    .elements = matmul_half_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = matmul_half_magnitudes,
+    .roundings = matmul_half_roundings,
+    .sum = matmul_half_sum,
     .self_test = matmul_half_test,
 };
 const struct copse_law copse_law_matmul_cooperative = {
-    .host = matmul_half_host, .at = matmul_half_at, .elements = matmul_cooperative_elements,
-    .limit = { .ulp = 1, .ratio = 64 }, .magnitudes = matmul_half_magnitudes,
-    .roundings = matmul_cooperative_roundings, .sum = matmul_cooperative_sum,
+    .host = matmul_half_host,
+    .at = matmul_half_at,
+    .elements = matmul_cooperative_elements,
+    .limit = { .ulp = 1, .ratio = 64 },
+    .magnitudes = matmul_half_magnitudes,
+    .roundings = matmul_cooperative_roundings,
+    .sum = matmul_cooperative_sum,
     .self_test = matmul_cooperative_test,
 };
 const struct copse_law copse_law_matmul_pad = {
-    .host = matmul_pad_host, .at = matmul_pad_at, .elements = matmul_pad_elements,
+    .host = matmul_pad_host,
+    .at = matmul_pad_at,
+    .elements = matmul_pad_elements,
     .self_test = matmul_pad_test,
 };
 const struct copse_law copse_law_bias_activation = {
-    .host = bias_activation_host, .split = bias_activation_split, .limit = { .ulp = 5 },
+    .host = bias_activation_host,
+    .split = bias_activation_split,
+    .limit = { .ulp = 5 },
     .self_test = bias_activation_test,
 };
 const struct copse_law copse_law_matmul_wide = {
-    .host = matmul_wide_host, .at = matmul_wide_at, .elements = matmul_wide_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
-    .roundings = matmul_wide_roundings, .sum = matmul_wide_sum,
+    .host = matmul_wide_host,
+    .at = matmul_wide_at,
+    .elements = matmul_wide_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = matmul_magnitudes,
+    .roundings = matmul_wide_roundings,
+    .sum = matmul_wide_sum,
     .self_test = matmul_wide_test,
 };
 const struct copse_law copse_law_matmul_wide_pack = {
-    .host = matmul_wide_pack_host, .at = matmul_wide_pack_at, .place = matmul_wide_pack_place,
-    .elements = matmul_wide_pack_elements, .self_test = matmul_wide_pack_test,
+    .host = matmul_wide_pack_host,
+    .at = matmul_wide_pack_at,
+    .place = matmul_wide_pack_place,
+    .elements = matmul_wide_pack_elements,
+    .self_test = matmul_wide_pack_test,
 };
 const struct copse_law copse_law_matmul_wide_turn = {
-    .host = matmul_wide_turn_host, .at = matmul_wide_turn_at, .place = matmul_wide_turn_place,
-    .elements = matmul_wide_turn_elements, .self_test = matmul_wide_turn_test,
+    .host = matmul_wide_turn_host,
+    .at = matmul_wide_turn_at,
+    .place = matmul_wide_turn_place,
+    .elements = matmul_wide_turn_elements,
+    .self_test = matmul_wide_turn_test,
 };
 const struct copse_law copse_law_matmul_texel = {
-    .host = matmul_texel_host, .at = matmul_texel_at, .elements = matmul_texel_elements,
-    .limit = { .ulp = 1, .ratio = 16 }, .magnitudes = matmul_magnitudes,
-    .roundings = matmul_texel_roundings, .sum = matmul_texel_sum,
+    .host = matmul_texel_host,
+    .at = matmul_texel_at,
+    .elements = matmul_texel_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .magnitudes = matmul_magnitudes,
+    .roundings = matmul_texel_roundings,
+    .sum = matmul_texel_sum,
     .self_test = matmul_texel_test,
 };

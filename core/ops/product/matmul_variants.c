@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: the kernel variants with their launches, the family, and the op with its shapes and derivatives. */
+/* Matrix products: the kernel variants with their launches, the family, and the op with its shapes
+   and derivatives. */
 #include <stdio.h>
 
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
-#include "core/ops/product/product.h"
 #include "core/ops/product/precision.h"
+#include "core/ops/product/product.h"
 
-/* A longer sum is split over several launches. Each launch adds to the result of the launch before. Some drivers leave
-   a loop after 65535 rounds, so loops must be shorter; chains of additions must be short, too. */
+/* A longer sum is split over several launches. Each launch adds to the result of the launch before.
+   Some drivers leave a loop after 65535 rounds, so loops must be shorter; chains of additions must
+   be short, too. */
 #define SHARED_MAX_K 8192u /* 5.6 rounds per element, if inner loops are not unrolled */
 #define TEXEL_MAX_K  65536u
 
@@ -47,24 +49,25 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     uint32_t x, y;
     COPSE_TRY(widened(l, work, &wide));
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed,
-                                            p->b_transposed, repeats(p) };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed, repeats(p) };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
-    struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
-                                          p->of_b.each, p->of_b.count };
+    struct copse_params_matmul params = {
+        p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count, p->of_b.each, p->of_b.count
+    };
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b,
-                               bias_of(p), p->c));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b, bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
 
 /* ---- wide vectors ---- */
 
-/* Measured limits [elements]. A transposed A is read down its columns, which is cheap while A fits into the caches; a
-   larger one is transposed first. Likewise for B in place: rows far apart map to few cache lines. */
+/* Measured limits [elements]. A transposed A is read down its columns, which is cheap while A fits
+   into the caches; a larger one is transposed first. Likewise for B in place: rows far apart map to
+   few cache lines. */
 #define WIDE_ROWS  6u
 #define WIDE_MAX_A (200u * 1024)
 #define WIDE_MAX_B (400u * 1024)
@@ -108,8 +111,8 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
     params->b_batch = (uint32_t)(padded * p->k);
     if (!p->b_transposed) {
         const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, count };
-        return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack,
-                            count * panels * divide_up(p->k, 64), p->b, *b);
+        return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack, count * panels * divide_up(p->k, 64),
+                            p->b, *b);
     }
     const struct copse_params_matmul_wide_turn turn = {
         .rows = p->n,
@@ -189,8 +192,8 @@ static copse_status texel_matrix(struct copse_lowering *l, struct copse_operand 
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul_pad, &gx, &gy);
     COPSE_TRY(copse__scratch(l, (uint64_t)count * whole_rows * whole_cols, &out->operand));
     return COPSE_LAUNCH(l, matmul_pad, NULL, pad,
-                        count * divide_up(whole_rows, gy) * divide_up(whole_cols, 256),
-                        x, out->operand);
+                        count * divide_up(whole_rows, gy) * divide_up(whole_cols, 256), x,
+                        out->operand);
 }
 
 static copse_status lower_texel(struct copse_lowering *l, const void *work)
@@ -203,8 +206,8 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
     COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed,
-                                            p->b_transposed, repeats(p) };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed, repeats(p) };
     struct copse_params_matmul_texel params = {
         .m = p->m,
         .n = p->n,
@@ -249,8 +252,8 @@ static copse_status lower_clblast(struct copse_lowering *l, const void *work)
     struct copse_operand c = p->c;
     if (ends)
         COPSE_TRY(copse__scratch(l, (uint64_t)p->m * p->n, &c));
-    COPSE_TRY(copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed,
-                                 p->a, p->b, c));
+    COPSE_TRY(
+        copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed, p->a, p->b, c));
     if (!ends)
         return COPSE_OK;
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation };
@@ -274,11 +277,13 @@ static copse_status lower_half(struct copse_lowering *l, const void *work)
     const struct copse_product *p = work;
     uint32_t x, y;
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul_half, &x, &y);
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed, p->b_transposed,
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed,
                                             p->type == COPSE_BF16 };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
-    struct copse_params_matmul_half params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
-                                               p->of_b.each, p->of_b.count };
+    struct copse_params_matmul_half params = {
+        p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count, p->of_b.each, p->of_b.count
+    };
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
@@ -301,14 +306,18 @@ static bool is_half(const struct copse_limits *limits, const void *work)
 static copse_status lower_cooperative(struct copse_lowering *l, const void *work)
 {
     const struct copse_product *p = work;
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed, p->b_transposed };
-    const uint64_t groups = p->batch * divide_up(p->m, COOPERATIVE_TILE) * divide_up(p->n, COOPERATIVE_TILE);
-    struct copse_params_matmul_cooperative params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
-                                                      p->of_b.each, p->of_b.count };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed };
+    const uint64_t groups =
+        p->batch * divide_up(p->m, COOPERATIVE_TILE) * divide_up(p->n, COOPERATIVE_TILE);
+    struct copse_params_matmul_cooperative params = {
+        p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count, p->of_b.each, p->of_b.count
+    };
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p), p->c));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p),
+                               p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -322,21 +331,38 @@ static bool is_f16(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack };
+static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_turn,
+                                                   COPSE_KERNEL_matmul_wide_pack };
 static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
 static const enum copse_kernel_id clblast_needs[] = { COPSE_KERNEL_bias_activation };
 
-#define MEASURED_ONLY { COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR }
+#define MEASURED_ONLY                                  \
+    {                                                  \
+        COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR \
+    }
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared, NULL, 0 },
-    { "wide", COPSE_KERNEL_matmul_wide, { 1, 0, 2 }, has_terms, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
-    { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel, texel_needs, COPSE_COUNT(texel_needs) },
+    { "wide",
+      COPSE_KERNEL_matmul_wide,
+      { 1, 0, 2 },
+      has_terms,
+      lower_wide,
+      wide_needs,
+      COPSE_COUNT(wide_needs) },
+    { "texel",
+      COPSE_KERNEL_matmul_texel,
+      { 2, 2, 0 },
+      fits_texels,
+      lower_texel,
+      texel_needs,
+      COPSE_COUNT(texel_needs) },
     { "clblast", COPSE_LIBRARY_KERNEL, MEASURED_ONLY, is_one_product, lower_clblast, clblast_needs,
       COPSE_COUNT(clblast_needs) },
     { "half", COPSE_KERNEL_matmul_half, MEASURED_ONLY, is_half, lower_half, NULL, 0 },
-    { "cooperative", COPSE_KERNEL_matmul_cooperative, MEASURED_ONLY, is_f16, lower_cooperative, NULL, 0 },
+    { "cooperative", COPSE_KERNEL_matmul_cooperative, MEASURED_ONLY, is_f16, lower_cooperative,
+      NULL, 0 },
 };
 
 static bool takes_operands(const struct copse_variant *v, copse_type type)
@@ -355,13 +381,13 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
     const struct copse_product *p = work;
     snprintf(name, COPSE_SIZE_CLASS, "%c%c-%u-%u-%u%s", p->a_transposed ? 't' : 'n',
              p->b_transposed ? 't' : 'n', (unsigned)copse__size_class(sizes, SIZES, p->m),
-             (unsigned)copse__size_class(sizes, SIZES, p->n), (unsigned)copse__size_class(sizes, SIZES, p->k),
-             p->type == COPSE_F16 ? "_f16" : "");
+             (unsigned)copse__size_class(sizes, SIZES, p->n),
+             (unsigned)copse__size_class(sizes, SIZES, p->k), p->type == COPSE_F16 ? "_f16" : "");
     return p->batch == 1 && p->k > 0;
 }
 
-/* For each size: the forward product, the gradient of the weights and the gradient of the input of a dense layer; then the
-   same of f16. */
+/* For each size: the forward product, the gradient of the weights and the gradient of the input of
+   a dense layer; then the same of f16. */
 static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
 enum { JOBS = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES };
 
@@ -371,13 +397,18 @@ static void job(size_t index, struct copse_tune_job *j)
     const size_t t = index % COPSE_COUNT(transposes), i = index % JOBS / COPSE_COUNT(transposes);
     const struct copse_product p = {
         .type = is_half ? COPSE_F16 : COPSE_F32,
-        .batch = 1, .m = sizes[i / SIZES % SIZES], .n = sizes[i % SIZES], .k = sizes[i / SIZES / SIZES],
-        .a_transposed = transposes[t][0], .b_transposed = transposes[t][1],
+        .batch = 1,
+        .m = sizes[i / SIZES % SIZES],
+        .n = sizes[i % SIZES],
+        .k = sizes[i / SIZES / SIZES],
+        .a_transposed = transposes[t][0],
+        .b_transposed = transposes[t][1],
     };
     _Static_assert(sizeof p <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &p, sizeof p);
-    snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s%s", (unsigned)p.m, (unsigned)p.n, (unsigned)p.k,
-             p.a_transposed ? ", a transposed" : "", p.b_transposed ? ", b transposed" : "", is_half ? ", f16" : "");
+    snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s%s", (unsigned)p.m, (unsigned)p.n,
+             (unsigned)p.k, p.a_transposed ? ", a transposed" : "",
+             p.b_transposed ? ", b transposed" : "", is_half ? ", f16" : "");
     j->operations = 2.0 * p.m * p.n * p.k;
     j->in_count = 2;
     j->in[0] = p.a_transposed ? COPSE_SHAPE(p.k, p.m) : COPSE_SHAPE(p.m, p.k);
@@ -399,7 +430,8 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 /* On CPUs without cooperative matrices the measurements of f32 serve for f16. */
 static bool takes_job(const struct copse_limits *limits, const void *work)
 {
-    return ((const struct copse_product *)work)->type == COPSE_F32 || limits->cooperative_shape[0] > 0 ||
+    return ((const struct copse_product *)work)->type == COPSE_F32 ||
+           limits->cooperative_shape[0] > 0 ||
            !(limits->has_wide_vectors || limits->has_fast_texels);
 }
 
@@ -451,8 +483,8 @@ static copse_shape lead_of(const copse_tensor *x)
     return lead;
 }
 
-/* Which matrices of an operand with leading axes `from` a batch of shape `to` reads. false: a matrix is repeated between
-   axes that are not, so a copy is necessary. */
+/* Which matrices of an operand with leading axes `from` a batch of shape `to` reads. false: a
+   matrix is repeated between axes that are not, so a copy is necessary. */
 static bool items_of(copse_shape from, copse_shape to, struct copse_product_items *out)
 {
     uint32_t i = 0;
@@ -474,7 +506,8 @@ static bool items_of(copse_shape from, copse_shape to, struct copse_product_item
 /* One b for all products: the rows of all matrices a are one matrix. */
 static bool shares_b(const copse_tensor *y)
 {
-    return !((const struct matmul_attr *)y->attr)->a_transposed && copse__elements(lead_of(y->in[1])) == 1;
+    return !((const struct matmul_attr *)y->attr)->a_transposed &&
+           copse__elements(lead_of(y->in[1])) == 1;
 }
 
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -487,7 +520,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
         return copse__shape_error(y, "expected ranks of at least 2");
     if (!copse__broadcast(lead_of(y->in[0]), lead_of(y->in[1]), shape))
         return copse__shape_error(y, "expected leading axes that are equal or 1");
-    const uint32_t k = a.dims[a.rank - 1 - t->a_transposed], b_k = b.dims[b.rank - 2 + t->b_transposed];
+    const uint32_t k = a.dims[a.rank - 1 - t->a_transposed],
+                   b_k = b.dims[b.rank - 2 + t->b_transposed];
     if (k != b_k)
         return copse__shape_error(y, "expected equal inner sizes; a%s has %u, b%s has %u",
                                   t->a_transposed ? " (transposed)" : "", (unsigned)k,
@@ -509,14 +543,16 @@ static copse_status all_rows(copse_graph *g, copse_tensor *x, copse_tensor **out
     return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[x->shape.rank - 1]), out);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
     const bool ta = t->a_transposed, tb = t->b_transposed;
     COPSE_TRY(copse__narrow_slope(g, y, &dy));
     if (a->needs_gradient) { /* dA = dY op(B)^T, or its transpose */
-        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0]) : copse_matmul(g, dy, b, false, !tb, &dx[0]));
+        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
+                     : copse_matmul(g, dy, b, false, !tb, &dx[0]));
         COPSE_TRY(copse__sum_to(g, dx[0], a->shape, &dx[0]));
     }
     if (!b->needs_gradient)
@@ -526,8 +562,10 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
         COPSE_TRY(all_rows(g, dy, &dy));
     }
     /* dB = op(A)^T dY, or its transpose */
-    COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1]) : copse_matmul(g, a, dy, !ta, false, &dx[1]));
-    return shares_b(y) ? copse_reshape(g, dx[1], b->shape, &dx[1]) : copse__sum_to(g, dx[1], b->shape, &dx[1]);
+    COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
+                 : copse_matmul(g, a, dy, !ta, false, &dx[1]));
+    return shares_b(y) ? copse_reshape(g, dx[1], b->shape, &dx[1])
+                       : copse__sum_to(g, dx[1], b->shape, &dx[1]);
 }
 
 /* ---- the op ---- */
@@ -550,7 +588,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     if (shares_b(y)) {
         p.m *= p.batch;
         p.batch = 1;
-    } else if (!items_of(lead_of(y->in[0]), lead, &p.of_a) || !items_of(lead_of(y->in[1]), lead, &p.of_b)) {
+    } else if (!items_of(lead_of(y->in[0]), lead, &p.of_a) ||
+               !items_of(lead_of(y->in[1]), lead, &p.of_b)) {
         return copse_fail(COPSE_ERR_INTERNAL, "matmul: operands that were not copied");
     }
     return copse__lower_product(l, &p);
@@ -577,14 +616,15 @@ static copse_status copy(copse_graph *g, copse_shape lead, copse_tensor **x)
     return copse_note(copse_broadcast_to(g, *x, lead, x), "while adding matmul");
 }
 
-copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a, bool transpose_b,
-                          copse_tensor **y)
+copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
+                          bool transpose_b, copse_tensor **y)
 {
     const struct matmul_attr t = { transpose_a, transpose_b };
     copse_shape lead;
     COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
     COPSE_TRY(copse__product_operands(g, &a, &b));
-    if (a->shape.rank >= 2 && b->shape.rank >= 2 && copse__broadcast(lead_of(a), lead_of(b), &lead)) {
+    if (a->shape.rank >= 2 && b->shape.rank >= 2 &&
+        copse__broadcast(lead_of(a), lead_of(b), &lead)) {
         COPSE_TRY(copy(g, lead, &a));
         COPSE_TRY(copy(g, lead, &b));
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of f16 and bf16 operands: the precision of a graph, and what products do with such operands. */
+/* Products of f16 and bf16 operands: the precision of a graph, and what products do with such
+   operands. */
 #include "copse/ops/precision.h"
 
 #include "core/graph/type.h"
@@ -9,7 +10,8 @@ copse_status copse_set_precision(copse_graph *g, copse_type type)
 {
     COPSE_TRY(copse_need("precision", g));
     if (!copse__type_is_known(type) || !copse__type_is_smooth(type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "precision: f32, f16 or bf16, not element type %d (%s)", (int)type,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "precision: f32, f16 or bf16, not element type %d (%s)", (int)type,
                           copse__type_name(type));
     g->precision = type;
     return COPSE_OK;
@@ -29,17 +31,20 @@ copse_status copse__product_operands(copse_graph *g, copse_tensor **a, copse_ten
 copse_status copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_tensor **dy)
 {
     const copse_type type = y->in[0]->type;
-    return copse__type_is_half(type) && y->in[1]->type == type ? copse__cast_once(g, *dy, type, dy) : COPSE_OK;
+    return copse__type_is_half(type) && y->in[1]->type == type ? copse__cast_once(g, *dy, type, dy)
+                                                               : COPSE_OK;
 }
 
 copse_status copse__widen(struct copse_lowering *l, struct copse_operand *x)
 {
     const copse_tensor *t = x->tensor;
-    if (x->kind != COPSE_OPERAND_TENSOR || !copse__type_is_half(t->type) || copse__elements(t->shape) == 0)
+    if (x->kind != COPSE_OPERAND_TENSOR || !copse__type_is_half(t->type) ||
+        copse__elements(t->shape) == 0)
         return COPSE_OK;
     const struct copse_params_from_half p = { (uint32_t)copse__elements(t->shape) };
     const int32_t spec[COPSE_MAX_SPECS] = { t->type == COPSE_BF16 };
     const struct copse_operand from = *x;
     COPSE_TRY(copse__scratch(l, p.n, x));
-    return COPSE_LAUNCH(l, from_half, spec, p, copse__groups_for(l, COPSE_KERNEL_from_half, p.n), from, *x);
+    return COPSE_LAUNCH(l, from_half, spec, p, copse__groups_for(l, COPSE_KERNEL_from_half, p.n),
+                        from, *x);
 }

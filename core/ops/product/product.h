@@ -6,7 +6,8 @@
 #include "copse/matmul.h"
 #include "core/graph/op.h"
 
-/* The matrices of an operand in a batch of products: product `item` reads matrix item / each % count. */
+/* The matrices of an operand in a batch of products: product `item` reads matrix item / each %
+   count. */
 struct copse_product_items {
     uint32_t each, count;
 };
@@ -14,7 +15,8 @@ struct copse_product_items {
 /* c[batch, m, n] = activation(op(a) op(b) + bias) */
 struct copse_product {
     struct copse_operand a, b; /* f32, or tensors of 16 bits */
-    copse_type type;           /* of both operands; COPSE_F32 if they differ. copse__lower_product sets it */
+    /* of both operands; COPSE_F32 if they differ. copse__lower_product sets it */
+    copse_type type;
     struct copse_operand c;
     const copse_tensor *bias; /* NULL = none */
     uint32_t batch, m, n, k;
@@ -27,8 +29,8 @@ struct copse_product {
 double copse__activate(int32_t activation, double z);
 
 /* dz = dy f'(z) from y = f(z), f up to COPSE_TANH; dy itself for COPSE_LINEAR (dense.c). */
-copse_status copse__activation_gradient(copse_graph *g, copse_activation activation, copse_tensor *y, copse_tensor *dy,
-                                        copse_tensor **dz);
+copse_status copse__activation_gradient(copse_graph *g, copse_activation activation,
+                                        copse_tensor *y, copse_tensor *dy, copse_tensor **dz);
 
 /* Launch it with a variant of the family matmul. */
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dropout: the op, and its kernel variants with their launches. The mask is not stored: the gradient generates the same
-   random numbers again. */
+/* Dropout: the op, and its kernel variants with their launches. The mask is not stored: the
+   gradient generates the same random numbers again. */
 #include <stdio.h>
 
 #include "core/base/random.h"
@@ -39,20 +39,25 @@ struct dropout {
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct dropout *w = work;
-    struct copse_params_dropout p = { .n = w->n, .row_elements = w->row_elements, .stream = w->of.stream,
-                                      .threshold = w->of.threshold, .scale = w->of.scale };
+    struct copse_params_dropout p = { .n = w->n,
+                                      .row_elements = w->row_elements,
+                                      .stream = w->of.stream,
+                                      .threshold = w->of.threshold,
+                                      .scale = w->of.scale };
     copse__divisor(p.row_elements, &p.m, &p.h);
-    return COPSE_LAUNCH(l, dropout, NULL, p, copse__groups_for(l, COPSE_KERNEL_dropout, p.n), copse__of(w->x),
-                        copse__step(), copse__of(w->y));
+    return COPSE_LAUNCH(l, dropout, NULL, p, copse__groups_for(l, COPSE_KERNEL_dropout, p.n),
+                        copse__of(w->x), copse__step(), copse__of(w->y));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     enum { EACH = 2048 }; /* elements that an invocation computes: a multiple of 16 */
     const struct dropout *w = work;
-    const struct copse_params_dropout_wide p = { w->n, w->row_elements, w->of.stream, w->of.threshold, w->of.scale, EACH };
-    return COPSE_LAUNCH(l, dropout_wide, NULL, p, ((uint64_t)p.n + EACH - 1) / EACH, copse__of(w->x), copse__step(),
-                        copse__of(w->y));
+    const struct copse_params_dropout_wide p = { w->n,         w->row_elements,
+                                                 w->of.stream, w->of.threshold,
+                                                 w->of.scale,  EACH };
+    return COPSE_LAUNCH(l, dropout_wide, NULL, p, ((uint64_t)p.n + EACH - 1) / EACH,
+                        copse__of(w->x), copse__step(), copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -68,7 +73,8 @@ static const uint32_t sizes[] = { 4096, 1u << 18 };
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct dropout *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->n));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->n));
     return w->n > 0;
 }
 
@@ -84,7 +90,8 @@ static void job(size_t index, struct copse_tune_job *j)
 }
 
 /* A rate so low that no element is dropped, whatever the step and the seed are. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
     return copse_dropout(g, in[0], 0x1p-40f, true, out);
@@ -105,7 +112,9 @@ const struct copse_family copse_family_dropout = {
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct dropout_attr *a = y->attr;
-    struct dropout w = { .of = *a, .n = (uint32_t)copse__elements(y->shape), .row_elements = 1, .x = y->in[0], .y = y };
+    struct dropout w = {
+        .of = *a, .n = (uint32_t)copse__elements(y->shape), .row_elements = 1, .x = y->in[0], .y = y
+    };
     for (uint32_t i = 1; i < y->shape.rank; i++)
         w.row_elements *= y->shape.dims[i];
     return copse__lower_variant(l, &copse_family_dropout, &w);
@@ -144,13 +153,15 @@ copse_status copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is_
 
 /* ---- reference ---- */
 
-static double element(const struct copse_params_dropout_wide *p, const struct copse_host_arg *args, size_t i)
+static double element(const struct copse_params_dropout_wide *p, const struct copse_host_arg *args,
+                      size_t i)
 {
     const uint32_t *words = args[1].data;
     const uint32_t key[2] = { words[COPSE_STEP_SEED_LO], words[COPSE_STEP_SEED_HI] };
     const uint32_t example = words[COPSE_STEP_FIRST_EXAMPLE] + (uint32_t)(i / p->row_elements);
     const uint64_t place = (uint64_t)example * p->row_elements + i % p->row_elements;
-    const uint32_t counter[4] = { (uint32_t)place, (uint32_t)(place >> 32), words[COPSE_STEP_NUMBER], p->stream };
+    const uint32_t counter[4] = { (uint32_t)place, (uint32_t)(place >> 32),
+                                  words[COPSE_STEP_NUMBER], p->stream };
     uint32_t random[4];
     copse__philox(counter, key, random);
     return random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * (double)p->scale;
@@ -167,8 +178,10 @@ static double dropout_at(const void *params, const int32_t *spec, const struct c
                          size_t i)
 {
     const struct copse_params_dropout *p = params;
-    const struct copse_params_dropout_wide of = { .row_elements = p->row_elements, .stream = p->stream,
-                                                  .threshold = p->threshold, .scale = p->scale };
+    const struct copse_params_dropout_wide of = { .row_elements = p->row_elements,
+                                                  .stream = p->stream,
+                                                  .threshold = p->threshold,
+                                                  .scale = p->scale };
     (void)spec;
     return element(&of, args, i);
 }
@@ -184,10 +197,12 @@ static void dropout_host(const void *params, const int32_t *spec, const struct c
 
 static void dropout_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    struct copse_params_dropout p = { .n = COPSE_TEST_N, .row_elements = 7, .stream = 3,
-                                      .threshold = 0x80000000u, .scale = 2.0f };
+    struct copse_params_dropout p = {
+        .n = COPSE_TEST_N, .row_elements = 7, .stream = 3, .threshold = 0x80000000u, .scale = 2.0f
+    };
     copse__divisor(p.row_elements, &p.m, &p.h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_STEP_WORDS,
+                    COPSE_TEST_N);
 }
 
 static void dropout_wide_host(const void *params, const int32_t *spec,
@@ -209,9 +224,14 @@ static void dropout_wide_test(const struct copse_kernel *k, struct copse_self_te
 /* ---- laws ---- */
 
 const struct copse_law copse_law_dropout = {
-    .host = dropout_host, .at = dropout_at, .limit = { .ulp = 1 }, .self_test = dropout_test,
+    .host = dropout_host,
+    .at = dropout_at,
+    .limit = { .ulp = 1 },
+    .self_test = dropout_test,
 };
 const struct copse_law copse_law_dropout_wide = {
-    .host = dropout_wide_host, .at = dropout_wide_at, .limit = { .ulp = 1 },
+    .host = dropout_wide_host,
+    .at = dropout_wide_at,
+    .limit = { .ulp = 1 },
     .self_test = dropout_wide_test,
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Recurrent layers, made of a product of all inputs, the loop over time, and what cuts its states into results. */
+/* Recurrent layers, made of a product of all inputs, the loop over time, and what cuts its states
+   into results. */
 #include "copse/ops/recurrent.h"
+#include "copse/matmul.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/recurrent/recurrent_steps.h"
-#include "copse/matmul.h"
 
 struct layer {
     const char *name;
@@ -20,33 +21,41 @@ static copse_status check_weights(struct layer *a)
 {
     const copse_shape x = a->x->shape, w = a->w->shape, r = a->r->shape;
     const uint32_t gates = copse__recurrent_gates(a->kind);
-    if (!copse__type_is_smooth(a->x->type) || !copse__type_is_smooth(a->w->type) || !copse__type_is_smooth(a->r->type) ||
-        x.rank != 3 || w.rank != 2 || r.rank != 2 || w.dims[0] != x.dims[2] || r.dims[1] != (uint64_t)gates * r.dims[0] ||
+    if (!copse__type_is_smooth(a->x->type) || !copse__type_is_smooth(a->w->type) ||
+        !copse__type_is_smooth(a->r->type) || x.rank != 3 || w.rank != 2 || r.rank != 2 ||
+        w.dims[0] != x.dims[2] || r.dims[1] != (uint64_t)gates * r.dims[0] ||
         w.dims[1] != r.dims[1])
-        return copse_fail(COPSE_ERR_SHAPE, "%s: operands %s%s, %s%s and %s%s: expected f32 x [batch, time, features], "
-                                           "w [features, %u units] and r [units, %u units]", a->name,
-                          copse__type_name(a->x->type), COPSE_SHAPE_TEXT(x), copse__type_name(a->w->type), COPSE_SHAPE_TEXT(w),
-                          copse__type_name(a->r->type), COPSE_SHAPE_TEXT(r), (unsigned)gates, (unsigned)gates);
+        return copse_fail(
+            COPSE_ERR_SHAPE,
+            "%s: operands %s%s, %s%s and %s%s: expected f32 x [batch, time, features], "
+            "w [features, %u units] and r [units, %u units]",
+            a->name, copse__type_name(a->x->type), COPSE_SHAPE_TEXT(x),
+            copse__type_name(a->w->type), COPSE_SHAPE_TEXT(w), copse__type_name(a->r->type),
+            COPSE_SHAPE_TEXT(r), (unsigned)gates, (unsigned)gates);
     a->batch = x.dims[0];
     a->time = x.dims[1];
     a->units = r.dims[0];
     if (a->time > COPSE_MOST_STEPS)
-        return copse_fail(COPSE_ERR_SHAPE, "%s: %u steps: at most %u", a->name, (unsigned)a->time, COPSE_MOST_STEPS);
+        return copse_fail(COPSE_ERR_SHAPE, "%s: %u steps: at most %u", a->name, (unsigned)a->time,
+                          COPSE_MOST_STEPS);
     return COPSE_OK;
 }
 
-static copse_status check_one(const struct layer *a, const copse_tensor *x, const char *what, copse_type type, copse_shape shape)
+static copse_status check_one(const struct layer *a, const copse_tensor *x, const char *what,
+                              copse_type type, copse_shape shape)
 {
     if (!x || (x->type == type && copse__shape_equal(x->shape, shape)))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "%s: %s %s%s: expected %s%s", a->name, what, copse__type_name(x->type),
-                      COPSE_SHAPE_TEXT(x->shape), copse__type_name(type), COPSE_SHAPE_TEXT(shape));
+    return copse_fail(COPSE_ERR_SHAPE, "%s: %s %s%s: expected %s%s", a->name, what,
+                      copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(type),
+                      COPSE_SHAPE_TEXT(shape));
 }
 
 static copse_status check_params(copse_graph *g, struct layer *a)
 {
     struct copse_recurrent_params *p = &a->params;
-    const copse_shape bias = COPSE_SHAPE(copse__recurrent_gates(a->kind) * a->units), state = COPSE_SHAPE(a->batch, a->units);
+    const copse_shape bias = COPSE_SHAPE(copse__recurrent_gates(a->kind) * a->units),
+                      state = COPSE_SHAPE(a->batch, a->units);
     copse_tensor **const smooth[] = { &p->bias, &p->recurrent_bias, &p->hidden, &p->cell };
     for (size_t i = 0; i < COPSE_COUNT(smooth); i++)
         if (*smooth[i])
@@ -70,7 +79,8 @@ static copse_status mask_of(copse_graph *g, const struct layer *a, copse_tensor 
     COPSE_TRY(copse_need_memory(numbers, "%s", a->name));
     for (uint32_t i = 0; i < a->time; i++)
         numbers[i] = (int32_t)i;
-    const copse_status s = copse_constant(g, COPSE_I32, COPSE_SHAPE(1, a->time, 1), numbers, &steps);
+    const copse_status s =
+        copse_constant(g, COPSE_I32, COPSE_SHAPE(1, a->time, 1), numbers, &steps);
     copse__free(&g->ctx->base.mem, numbers);
     COPSE_TRY(s);
     COPSE_TRY(copse_reshape(g, a->params.lengths, COPSE_SHAPE(a->batch, 1, 1), &ends));
@@ -99,7 +109,8 @@ static copse_status first_state(copse_graph *g, const struct layer *a, copse_ten
     for (uint32_t i = 0; i < states; i++)
         if (!parts[i])
             COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(a->batch, a->units), 0, &parts[i]));
-    return states == 1 ? copse_reshape(g, parts[0], shape, out) : copse_stack(g, parts, states, 0, out);
+    return states == 1 ? copse_reshape(g, parts[0], shape, out)
+                       : copse_stack(g, parts, states, 0, out);
 }
 
 /* The other of two orders of the axes: sequences first, or steps first. */
@@ -113,20 +124,23 @@ static copse_status turn(copse_graph *g, copse_tensor **x)
 }
 
 /* Vector `i` of the states from step `from` on, as [count, batch, units]. */
-static copse_status states_of(copse_graph *g, const struct layer *a, copse_tensor *states, uint32_t i, uint32_t from,
-                              uint32_t count, copse_tensor **out)
+static copse_status states_of(copse_graph *g, const struct layer *a, copse_tensor *states,
+                              uint32_t i, uint32_t from, uint32_t count, copse_tensor **out)
 {
-    COPSE_TRY(copse_slice(g, states, COPSE_SHAPE(from, i, 0, 0).dims, COPSE_SHAPE(count, 1, a->batch, a->units).dims, out));
+    COPSE_TRY(copse_slice(g, states, COPSE_SHAPE(from, i, 0, 0).dims,
+                          COPSE_SHAPE(count, 1, a->batch, a->units).dims, out));
     return copse_reshape(g, *out, COPSE_SHAPE(count, a->batch, a->units), out);
 }
 
-static copse_status end_state(copse_graph *g, const struct layer *a, copse_tensor *states, uint32_t i, copse_tensor **out)
+static copse_status end_state(copse_graph *g, const struct layer *a, copse_tensor *states,
+                              uint32_t i, copse_tensor **out)
 {
     COPSE_TRY(states_of(g, a, states, i, a->time, 1, out));
     return copse_reshape(g, *out, COPSE_SHAPE(a->batch, a->units), out);
 }
 
-static copse_status add(copse_graph *g, struct layer *a, copse_tensor **y, copse_tensor **last, copse_tensor **cell)
+static copse_status add(copse_graph *g, struct layer *a, copse_tensor **y, copse_tensor **last,
+                        copse_tensor **cell)
 {
     copse_tensor *mask = NULL, *t, *first, *states;
     if (a->params.lengths)
@@ -135,7 +149,8 @@ static copse_status add(copse_graph *g, struct layer *a, copse_tensor **y, copse
     COPSE_TRY(turn(g, &a->x));
     COPSE_TRY(copse_dense(g, a->x, a->w, a->params.bias, COPSE_LINEAR, &t));
     COPSE_TRY(first_state(g, a, &first));
-    COPSE_TRY(copse__recurrent_steps(g, a->kind, t, a->r, first, a->params.recurrent_bias, a->params.lengths, &states));
+    COPSE_TRY(copse__recurrent_steps(g, a->kind, t, a->r, first, a->params.recurrent_bias,
+                                     a->params.lengths, &states));
     if (last)
         COPSE_TRY(end_state(g, a, states, 0, last));
     if (cell)
@@ -149,9 +164,10 @@ static copse_status add(copse_graph *g, struct layer *a, copse_tensor **y, copse
 
 /* ---- the layers ---- */
 
-static copse_status add_layer(copse_graph *g, const char *name, enum copse_recurrent_kind kind, copse_tensor *x, copse_tensor *w,
-                              copse_tensor *r, const struct copse_recurrent_params *params, copse_tensor **y, copse_tensor **last,
-                              copse_tensor **cell)
+static copse_status add_layer(copse_graph *g, const char *name, enum copse_recurrent_kind kind,
+                              copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                              const struct copse_recurrent_params *params, copse_tensor **y,
+                              copse_tensor **last, copse_tensor **cell)
 {
     struct layer a = { .name = name, .kind = kind, .x = x, .w = w, .r = r };
     if (last)
@@ -173,19 +189,22 @@ static copse_status add_layer(copse_graph *g, const char *name, enum copse_recur
 }
 
 copse_status copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **y, copse_tensor **last)
+                       const struct copse_recurrent_params *params, copse_tensor **y,
+                       copse_tensor **last)
 {
     return add_layer(g, "gru", COPSE_RECURRENT_GRU, x, w, r, params, y, last, NULL);
 }
 
 copse_status copse_lstm(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                        const struct copse_recurrent_params *params, copse_tensor **y, copse_tensor **last, copse_tensor **cell)
+                        const struct copse_recurrent_params *params, copse_tensor **y,
+                        copse_tensor **last, copse_tensor **cell)
 {
     return add_layer(g, "lstm", COPSE_RECURRENT_LSTM, x, w, r, params, y, last, cell);
 }
 
 copse_status copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **y, copse_tensor **last)
+                       const struct copse_recurrent_params *params, copse_tensor **y,
+                       copse_tensor **last)
 {
     return add_layer(g, "rnn", COPSE_RECURRENT_TANH, x, w, r, params, y, last, NULL);
 }

@@ -31,8 +31,9 @@ struct gates {
     double from[4], product[4];
 };
 
-static struct gates gates_of(const struct copse_host_arg *from, size_t from_first, const struct copse_host_arg *product,
-                             size_t product_first, int32_t kind, size_t width, size_t i)
+static struct gates gates_of(const struct copse_host_arg *from, size_t from_first,
+                             const struct copse_host_arg *product, size_t product_first,
+                             int32_t kind, size_t width, size_t i)
 {
     const size_t count = copse__recurrent_gates(kind), at = i / width * width * count + i % width;
     struct gates g = { { 0 }, { 0 } };
@@ -68,20 +69,22 @@ static void recurrent_host(const void *params, const int32_t *spec,
     }
 }
 
-/* The derivatives of the gates from those of the states: of the products of the input, and of those of the hidden state. What is
-   passed to the states before replaces *dh and *dc. */
+/* The derivatives of the gates from those of the states: of the products of the input, and of those
+   of the hidden state. What is passed to the states before replaces *dh and *dc. */
 struct slopes {
     double from[4], product[4];
 };
 
-static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, double c, double *dh, double *dc)
+static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, double c, double *dh,
+                               double *dc)
 {
     struct slopes s = { { 0 }, { 0 } };
     double x[4];
     for (int k = 0; k < 4; k++)
         x[k] = g->from[k] + g->product[k];
     if (kind == COPSE_RECURRENT_LSTM) {
-        const double in = sigmoid(x[0]), keep = sigmoid(x[1]), candidate = tanh(x[2]), next = keep * c + in * candidate;
+        const double in = sigmoid(x[0]), keep = sigmoid(x[1]), candidate = tanh(x[2]),
+                     next = keep * c + in * candidate;
         const double d = *dc + *dh * sigmoid(x[3]) * tanh_slope(next);
         s.from[0] = d * candidate * sigmoid_slope(x[0]);
         s.from[1] = d * c * sigmoid_slope(x[1]);
@@ -110,20 +113,24 @@ static void recurrent_grad_host(const void *params, const int32_t *spec,
                                 const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent_grad *p = params;
-    const struct copse_host_arg *state = &args[3], *slope = &args[4], *carry = &args[5], *to = &args[6], *now = &args[7];
-    const size_t count = copse__recurrent_gates(spec[0]), wide = count + (spec[0] == COPSE_RECURRENT_GRU);
+    const struct copse_host_arg *state = &args[3], *slope = &args[4], *carry = &args[5],
+                                *to = &args[6], *now = &args[7];
+    const size_t count = copse__recurrent_gates(spec[0]),
+                 wide = count + (spec[0] == COPSE_RECURRENT_GRU);
     const bool has_cell = spec[0] == COPSE_RECURRENT_LSTM;
     for (size_t i = 0; i < p->n; i++) {
         const size_t row = i / p->width, col = i % p->width;
         const bool is_on = spec[2] && (!spec[1] || (int64_t)p->step < copse__load_i(&args[2], row));
-        double dh = copse__load(slope, p->slope_first + i), dc = has_cell ? copse__load(slope, p->slope_first + p->n + i) : 0;
+        double dh = copse__load(slope, p->slope_first + i),
+               dc = has_cell ? copse__load(slope, p->slope_first + p->n + i) : 0;
         if (!p->is_first) {
             dh += copse__load(carry, i) + copse__load(carry, p->passed + i);
             dc += has_cell ? copse__load(carry, p->passed + p->n + i) : 0;
         }
         struct slopes s = { { 0 }, { 0 } };
         if (is_on) {
-            const struct gates g = gates_of(&args[0], p->from_first, &args[1], p->from_first, spec[0], p->width, i);
+            const struct gates g =
+                gates_of(&args[0], p->from_first, &args[1], p->from_first, spec[0], p->width, i);
             s = slopes_of(&g, spec[0], copse__load(state, p->before + i),
                           has_cell ? copse__load(state, p->before + p->n + i) : 0, &dh, &dc);
         }
@@ -132,7 +139,8 @@ static void recurrent_grad_host(const void *params, const int32_t *spec,
             copse__store(now, (row * count + k) * p->width + col, s.product[k]);
         }
         if (spec[2] && wide > count)
-            copse__store(to, p->to_first + (row * wide + count) * p->width + col, s.product[count - 1]);
+            copse__store(to, p->to_first + (row * wide + count) * p->width + col,
+                         s.product[count - 1]);
         if (!spec[2])
             copse__store(to, p->to_first + i, dh);
         if (!spec[2] && has_cell)
@@ -150,10 +158,14 @@ enum { ROWS = 3, UNITS = 7, N = ROWS * UNITS };
 
 static void recurrent_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t gates = copse__recurrent_gates(k->spec[0]), states = copse__recurrent_states(k->spec[0]);
-    struct copse_params_recurrent p = { .n = N, .width = UNITS, .step = 2, .from_first = 3, .before = 1, .after = 1 + states * N };
+    const uint32_t gates = copse__recurrent_gates(k->spec[0]),
+                   states = copse__recurrent_states(k->spec[0]);
+    struct copse_params_recurrent p = {
+        .n = N, .width = UNITS, .step = 2, .from_first = 3, .before = 1, .after = 1 + states * N
+    };
     copse__divisor(UNITS, &p.m, &p.h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, N), p.from_first + gates * N, gates * N, ROWS, p.after + states * N, N);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, N), p.from_first + gates * N, gates * N, ROWS,
+                    p.after + states * N, N);
     for (uint32_t i = 0; i < p.after; i++) /* the state before the step */
         copse__test_set(t, 3, i, 0.25f * (float)(i % 7) - 0.5f);
     memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
@@ -162,13 +174,22 @@ static void recurrent_test(const struct copse_kernel *k, struct copse_self_test 
 
 static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t gates = copse__recurrent_gates(k->spec[0]), states = copse__recurrent_states(k->spec[0]);
+    const uint32_t gates = copse__recurrent_gates(k->spec[0]),
+                   states = copse__recurrent_states(k->spec[0]);
     const uint32_t wide = gates + (k->spec[0] == COPSE_RECURRENT_GRU);
-    struct copse_params_recurrent_grad p = { .n = N, .width = UNITS, .step = 2, .from_first = 3, .before = 1, .slope_first = 2,
-                                             .passed = N + 4, .to_first = 5 };
+    struct copse_params_recurrent_grad p = { .n = N,
+                                             .width = UNITS,
+                                             .step = 2,
+                                             .from_first = 3,
+                                             .before = 1,
+                                             .slope_first = 2,
+                                             .passed = N + 4,
+                                             .to_first = 5 };
     copse__divisor(UNITS, &p.m, &p.h);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, N), p.from_first + gates * N, p.from_first + gates * N, ROWS, p.before + states * N,
-                    p.slope_first + states * N, p.passed + states * N, p.to_first + wide * N, gates * N);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, N), p.from_first + gates * N,
+                    p.from_first + gates * N, ROWS, p.before + states * N,
+                    p.slope_first + states * N, p.passed + states * N, p.to_first + wide * N,
+                    gates * N);
     for (uint32_t i = 0; i < t->counts[5]; i++)
         copse__test_set(t, 5, i, 0.25f * (float)(i % 5) - 0.5f);
     memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
@@ -178,7 +199,8 @@ static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_
 /* ---- laws ---- */
 
 const struct copse_law copse_law_recurrent = {
-    .host = recurrent_host, .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_size },
+    .host = recurrent_host,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_size },
     .self_test = recurrent_test,
 };
 const struct copse_law copse_law_recurrent_grad = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The bases of tolerances of recurrent layers: see struct copse_limit. Numbers carry a bound of their error, from which
-   the bound of a sum, a product or a gate follows. */
+/* The bases of tolerances of recurrent layers: see struct copse_limit. Numbers carry a bound of
+   their error, from which the bound of a sum, a product or a gate follows. */
 #include "core/ops/recurrent/recurrent_sizes.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ static struct number sum(struct number a, struct number b)
 
 static struct number product(struct number a, struct number b)
 {
-    return (struct number){ a.v * b.v, times(a.v, b.e) + times(b.v, a.e) + times(a.v, b.v) + LEAST };
+    return (struct number){ a.v * b.v,
+                            times(a.v, b.e) + times(b.v, a.e) + times(a.v, b.v) + LEAST };
 }
 
 static struct number sigmoid(struct number x)
@@ -54,10 +55,12 @@ static struct number minus(struct number x)
     return (struct number){ -x.v, x.e };
 }
 
-/* d times the derivative at x of sigmoid, or of tanh. The second derivative is at most twice the first. */
+/* d times the derivative at x of sigmoid, or of tanh. The second derivative is at most twice the
+   first. */
 static struct number slope(struct number x, struct number d, bool is_tanh)
 {
-    const double e = exp((is_tanh ? -2 : -1) * fabs(x.v)), s = (is_tanh ? 4 : 1) * e / ((1 + e) * (1 + e));
+    const double e = exp((is_tanh ? -2 : -1) * fabs(x.v)),
+                 s = (is_tanh ? 4 : 1) * e / ((1 + e) * (1 + e));
     return (struct number){ d.v * s, times(d.v * s, 1 + 2 * x.e) + times(s, d.e) + LEAST };
 }
 
@@ -66,8 +69,9 @@ struct gates {
     struct number from[4], product[4], x[4];
 };
 
-static struct gates gates_of(const struct copse_host_arg *from, size_t from_first, const struct copse_host_arg *hidden,
-                             size_t hidden_first, size_t count, size_t width, size_t i)
+static struct gates gates_of(const struct copse_host_arg *from, size_t from_first,
+                             const struct copse_host_arg *hidden, size_t hidden_first, size_t count,
+                             size_t width, size_t i)
 {
     struct gates g = { .from = { { 0, 0 } } };
     const size_t at = i / width * width * count + i % width;
@@ -94,12 +98,14 @@ static struct number cell_of(const struct gates *g, double c)
     return sum(product(sigmoid(g->x[1]), exact(c)), product(sigmoid(g->x[0]), hyperbolic(g->x[2])));
 }
 
-void copse__recurrent_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__recurrent_size(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent *p = params;
     const struct copse_host_arg *state = &args[3], *now = &args[4];
     for (size_t i = 0; i < p->n; i++) {
-        const struct gates g = gates_of(&args[0], p->from_first, &args[1], 0, count_of(spec[0]), p->width, i);
+        const struct gates g =
+            gates_of(&args[0], p->from_first, &args[1], 0, count_of(spec[0]), p->width, i);
         const double old = copse__load(state, p->before + i);
         struct number y = hyperbolic(g.x[0]);
         if (spec[0] == LSTM) {
@@ -108,7 +114,8 @@ void copse__recurrent_size(const void *params, const int32_t *spec, const struct
             y = product(sigmoid(g.x[3]), hyperbolic(cell));
         } else if (spec[0] == GRU) {
             const struct number z = sigmoid(g.x[1]), rest = sigmoid(minus(g.x[1]));
-            y = sum(product((struct number){ rest.v, rest.e + z.e }, hyperbolic(candidate(&g))), product(z, exact(old)));
+            y = sum(product((struct number){ rest.v, rest.e + z.e }, hyperbolic(candidate(&g))),
+                    product(z, exact(old)));
         }
         copse__store(state, p->after + i, y.e);
         copse__store(now, i, y.e);
@@ -119,7 +126,8 @@ struct slopes {
     struct number from[4], hidden, dh, dc;
 };
 
-static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, double c, struct number dh, struct number dc)
+static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, double c,
+                               struct number dh, struct number dc)
 {
     struct slopes s = { .dh = exact(0), .dc = exact(0) };
     if (kind == LSTM) {
@@ -142,10 +150,12 @@ static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, do
     return s;
 }
 
-void copse__recurrent_grad_size(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+void copse__recurrent_grad_size(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
 {
     const struct copse_params_recurrent_grad *p = params;
-    const struct copse_host_arg *state = &args[3], *slopes = &args[4], *carry = &args[5], *to = &args[6], *now = &args[7];
+    const struct copse_host_arg *state = &args[3], *slopes = &args[4], *carry = &args[5],
+                                *to = &args[6], *now = &args[7];
     const size_t count = count_of(spec[0]), wide = count + (spec[0] == GRU);
     const bool has_cell = spec[0] == LSTM;
     for (size_t i = 0; i < p->n; i++) {
@@ -155,13 +165,15 @@ void copse__recurrent_grad_size(const void *params, const int32_t *spec, const s
         if (has_cell)
             dc = exact(copse__load(slopes, p->slope_first + p->n + i));
         if (!p->is_first) {
-            dh = sum(dh, sum(exact(copse__load(carry, i)), exact(copse__load(carry, p->passed + i))));
+            dh = sum(dh,
+                     sum(exact(copse__load(carry, i)), exact(copse__load(carry, p->passed + i))));
             if (has_cell)
                 dc = sum(dc, exact(copse__load(carry, p->passed + p->n + i)));
         }
         struct slopes s = { .dh = dh, .dc = dc };
         if (is_on) {
-            const struct gates g = gates_of(&args[0], p->from_first, &args[1], p->from_first, count, p->width, i);
+            const struct gates g =
+                gates_of(&args[0], p->from_first, &args[1], p->from_first, count, p->width, i);
             s = slopes_of(&g, spec[0], copse__load(state, p->before + i),
                           has_cell ? copse__load(state, p->before + p->n + i) : 0, dh, dc);
         }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop over time of recurrent layers: for each step a product of the hidden state and one launch for the gates. The derivative
-   computes the products of all steps again, in one product, and goes back through the steps; the derivatives of the weights are one
-   product of all steps. Operands of launches are windows of a step, so that no launch reads the other steps. */
-#include "core/ops/reduce/column_sum.h"
+/* The loop over time of recurrent layers: for each step a product of the hidden state and one
+   launch for the gates. The derivative computes the products of all steps again, in one product,
+   and goes back through the steps; the derivatives of the weights are one product of all steps.
+   Operands of launches are windows of a step, so that no launch reads the other steps. */
+#include "core/ops/recurrent/recurrent_steps.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/product.h"
-#include "core/ops/recurrent/recurrent_steps.h"
+#include "core/ops/reduce/column_sum.h"
 
 struct steps_attr {
     int32_t kind;
@@ -24,7 +25,9 @@ struct sizes {
 
 static struct sizes sizes_of(copse_shape products, int32_t kind)
 {
-    struct sizes s = { .time = products.dims[0], .batch = products.dims[1], .gates = copse__recurrent_gates(kind),
+    struct sizes s = { .time = products.dims[0],
+                       .batch = products.dims[1],
+                       .gates = copse__recurrent_gates(kind),
                        .states = copse__recurrent_states(kind) };
     s.units = products.dims[2] / s.gates;
     s.n = s.batch * s.units;
@@ -32,8 +35,10 @@ static struct sizes sizes_of(copse_shape products, int32_t kind)
     return s;
 }
 
-/* `count` words of x from `first` on, as a range that begins at a multiple of COPSE_UNIT; *at is the first one's place in it. */
-static struct copse_operand window(const copse_tensor *x, uint32_t first, uint32_t count, uint32_t *at)
+/* `count` words of x from `first` on, as a range that begins at a multiple of COPSE_UNIT; *at is
+   the first one's place in it. */
+static struct copse_operand window(const copse_tensor *x, uint32_t first, uint32_t count,
+                                   uint32_t *at)
 {
     struct copse_operand o = copse__of(x);
     *at = first % COPSE_UNIT;
@@ -43,7 +48,8 @@ static struct copse_operand window(const copse_tensor *x, uint32_t first, uint32
 }
 
 /* The lengths of sequences, or words that no kernel reads. */
-static copse_status lengths_of(struct copse_lowering *l, const copse_tensor *lengths, struct copse_operand *out)
+static copse_status lengths_of(struct copse_lowering *l, const copse_tensor *lengths,
+                               struct copse_operand *out)
 {
     if (!lengths)
         return copse__scratch(l, 1, out);
@@ -65,22 +71,29 @@ static copse_status step(struct copse_lowering *l, const struct forward *f, uint
     const struct sizes *s = &f->size;
     const int32_t spec[COPSE_MAX_SPECS] = { a->kind, a->has_lengths };
     struct copse_params_recurrent p = { .n = s->n, .width = s->units, .step = t };
-    const struct copse_product product = { .a = t ? f->now : copse__of(f->y->in[FIRST]), .b = copse__of(f->y->in[WEIGHTS]),
-                                           .bias = f->bias, .c = f->recurrent, .batch = 1, .m = s->batch,
-                                           .n = s->gates * s->units, .k = s->units };
+    const struct copse_product product = { .a = t ? f->now : copse__of(f->y->in[FIRST]),
+                                           .b = copse__of(f->y->in[WEIGHTS]),
+                                           .bias = f->bias,
+                                           .c = f->recurrent,
+                                           .batch = 1,
+                                           .m = s->batch,
+                                           .n = s->gates * s->units,
+                                           .k = s->units };
     COPSE_TRY(copse__lower_product(l, &product));
     copse__divisor(s->units, &p.m, &p.h);
     const struct copse_operand from = window(f->y->in[PRODUCTS], t * s->row, s->row, &p.from_first);
-    const struct copse_operand states = window(f->y, t * s->states * s->n, 2 * s->states * s->n, &p.before);
+    const struct copse_operand states =
+        window(f->y, t * s->states * s->n, 2 * s->states * s->n, &p.before);
     p.after = p.before + s->states * s->n;
-    return COPSE_LAUNCH(l, recurrent, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent, p.n), from, f->recurrent, f->lengths,
-                        states, f->now);
+    return COPSE_LAUNCH(l, recurrent, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent, p.n),
+                        from, f->recurrent, f->lengths, states, f->now);
 }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct steps_attr *a = y->attr;
-    struct forward f = { .y = y, .bias = a->has_bias ? y->in[OTHERS] : NULL,
+    struct forward f = { .y = y,
+                         .bias = a->has_bias ? y->in[OTHERS] : NULL,
                          .size = sizes_of(y->in[PRODUCTS]->shape, a->kind) };
     copse_status status = COPSE_OK;
     if (f.size.n == 0)
@@ -88,7 +101,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     COPSE_TRY(lengths_of(l, a->has_lengths ? y->in[y->in_count - 1] : NULL, &f.lengths));
     COPSE_TRY(copse__scratch(l, f.size.row, &f.recurrent));
     COPSE_TRY(copse__scratch(l, f.size.n, &f.now));
-    COPSE_TRY(copse__launch_copy(l, copse__of(y->in[FIRST]), copse__of(y), (uint64_t)f.size.states * f.size.n));
+    COPSE_TRY(copse__launch_copy(l, copse__of(y->in[FIRST]), copse__of(y),
+                                 (uint64_t)f.size.states * f.size.n));
     for (uint32_t t = 0; t < f.size.time && status == COPSE_OK; t++) {
         copse__scratch_round(l);
         status = step(l, &f, t);
@@ -99,13 +113,15 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
-    const struct sizes s = sizes_of(y->in[PRODUCTS]->shape, ((const struct steps_attr *)y->attr)->kind);
+    const struct sizes s =
+        sizes_of(y->in[PRODUCTS]->shape, ((const struct steps_attr *)y->attr)->kind);
     *shape = COPSE_SHAPE(s.time + 1, s.states, s.batch, s.units);
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-/* ---- the derivatives, in one tensor: those of the gates of all steps, then that of the first state ---- */
+/* ---- the derivatives, in one tensor: those of the gates of all steps, then that of the first
+   state ---- */
 
 /* Rows of a gate's derivatives: a GRU has those of both parts of n. */
 static uint32_t slopes_of(const struct sizes *s, int32_t kind)
@@ -126,7 +142,9 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
     const uint64_t words = (uint64_t)s.states * s.n + (uint64_t)s.time * s.n * slopes_of(&s, kind);
     *type = COPSE_F32;
     *shape = COPSE_SHAPE((uint32_t)words);
-    return words <= INT32_MAX ? COPSE_OK : copse__shape_error(y, "the derivatives have more than 2^31-1 elements");
+    return words <= INT32_MAX
+               ? COPSE_OK
+               : copse__shape_error(y, "the derivatives have more than 2^31-1 elements");
 }
 
 struct backward {
@@ -136,28 +154,39 @@ struct backward {
 };
 
 /* The derivatives of step t; or, behind them all, those that its state passes to the first one. */
-static copse_status step_back(struct copse_lowering *l, const struct backward *b, uint32_t t, bool is_on, bool is_first)
+static copse_status step_back(struct copse_lowering *l, const struct backward *b, uint32_t t,
+                              bool is_on, bool is_first)
 {
     const struct steps_attr *a = b->y->attr;
     const struct sizes *s = &b->size;
     const uint32_t states = s->states * s->n, slopes = s->n * slopes_of(s, a->kind);
     const int32_t spec[COPSE_MAX_SPECS] = { a->kind, a->has_lengths, is_on };
-    struct copse_params_recurrent_grad p = { .n = s->n, .width = s->units, .step = t, .is_first = is_first,
-                                             .passed = room_of(s->n) };
+    struct copse_params_recurrent_grad p = {
+        .n = s->n, .width = s->units, .step = t, .is_first = is_first, .passed = room_of(s->n)
+    };
     uint32_t same;
     copse__divisor(s->units, &p.m, &p.h);
-    const struct copse_operand from = window(b->y->in[GRAD_PRODUCTS], t * s->row, s->row, &p.from_first);
-    const struct copse_operand recurrent = window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
+    const struct copse_operand from =
+        window(b->y->in[GRAD_PRODUCTS], t * s->row, s->row, &p.from_first);
+    const struct copse_operand recurrent =
+        window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
     const struct copse_operand state = window(b->y->in[GRAD_STATES], t * states, states, &p.before);
-    const struct copse_operand slope = window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
+    const struct copse_operand slope =
+        window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
     const struct copse_operand to = is_on ? window(b->y, t * slopes, slopes, &p.to_first)
                                           : window(b->y, s->time * slopes, states, &p.to_first);
-    COPSE_TRY(COPSE_LAUNCH(l, recurrent_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent_grad, p.n), from, recurrent,
+    COPSE_TRY(COPSE_LAUNCH(l, recurrent_grad, spec, p,
+                           copse__groups_for(l, COPSE_KERNEL_recurrent_grad, p.n), from, recurrent,
                            b->lengths, state, slope, b->carry, to, b->now));
     if (!is_on)
         return COPSE_OK;
-    const struct copse_product product = { .a = b->now, .b = copse__of(b->y->in[GRAD_TURNED]), .c = b->carry, .batch = 1,
-                                           .m = s->batch, .n = s->units, .k = s->gates * s->units };
+    const struct copse_product product = { .a = b->now,
+                                           .b = copse__of(b->y->in[GRAD_TURNED]),
+                                           .c = b->carry,
+                                           .batch = 1,
+                                           .m = s->batch,
+                                           .n = s->units,
+                                           .k = s->gates * s->units };
     return copse__lower_product(l, &product);
 }
 
@@ -193,54 +222,64 @@ static const struct copse_op op_grad = {
 
 /* ---- the derivative ---- */
 
-static copse_status part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size, copse_shape shape,
-                         copse_tensor **out)
+static copse_status part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size,
+                         copse_shape shape, copse_tensor **out)
 {
     COPSE_TRY(copse_slice(g, x, start.dims, size.dims, out));
     return copse_reshape(g, *out, shape, out);
 }
 
-/* The derivatives of the products of the input, and those of the hidden state; rows are steps and sequences. */
-static copse_status gate_slopes(copse_graph *g, copse_tensor *all, const struct sizes *s, int32_t kind, copse_tensor **of_input,
-                                copse_tensor **of_hidden)
+/* The derivatives of the products of the input, and those of the hidden state; rows are steps and
+   sequences. */
+static copse_status gate_slopes(copse_graph *g, copse_tensor *all, const struct sizes *s,
+                                int32_t kind, copse_tensor **of_input, copse_tensor **of_hidden)
 {
-    const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind), two = 2 * s->units;
+    const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind),
+                   two = 2 * s->units;
     copse_tensor *gates, *parts[2];
-    COPSE_TRY(part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
+    COPSE_TRY(
+        part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
     *of_input = *of_hidden = gates;
     if (kind != COPSE_RECURRENT_GRU)
         return COPSE_OK;
-    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, 3 * s->units).dims, of_input));
-    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, two).dims, &parts[0]));
-    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 3 * s->units).dims, COPSE_SHAPE(rows, s->units).dims, &parts[1]));
+    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, 3 * s->units).dims,
+                          of_input));
+    COPSE_TRY(
+        copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, two).dims, &parts[0]));
+    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 3 * s->units).dims,
+                          COPSE_SHAPE(rows, s->units).dims, &parts[1]));
     return copse_concat(g, parts, 2, 1, of_hidden);
 }
 
-static copse_status add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
 {
     const struct steps_attr *a = y->attr;
     const struct sizes s = sizes_of(y->in[PRODUCTS]->shape, a->kind);
     const uint32_t rows = s.time * s.batch, order[] = { 1, 0 };
-    copse_tensor *states = g->nodes.at[y->id], *bias = a->has_bias ? y->in[OTHERS] : NULL, *before, *again, *turned, *all,
-                 *of_input, *of_hidden;
-    COPSE_TRY(part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units), COPSE_SHAPE(rows, s.units),
-                   &before));
+    copse_tensor *states = g->nodes.at[y->id], *bias = a->has_bias ? y->in[OTHERS] : NULL, *before,
+                 *again, *turned, *all, *of_input, *of_hidden;
+    COPSE_TRY(part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units),
+                   COPSE_SHAPE(rows, s.units), &before));
     COPSE_TRY(copse_dense(g, before, y->in[WEIGHTS], bias, COPSE_LINEAR, &again));
     COPSE_TRY(copse_transpose(g, y->in[WEIGHTS], order, &turned));
-    copse_tensor *const in[] = { y->in[PRODUCTS], again, states, dy, turned, a->has_lengths ? y->in[y->in_count - 1] : NULL };
+    copse_tensor *const in[] = { y->in[PRODUCTS], again,
+                                 states,          dy,
+                                 turned,          a->has_lengths ? y->in[y->in_count - 1] : NULL };
     COPSE_TRY(copse__node(g, &op_grad, a, in, GRAD_LENGTHS + a->has_lengths, &all));
     COPSE_TRY(gate_slopes(g, all, &s, a->kind, &of_input, &of_hidden));
     COPSE_TRY(copse_reshape(g, of_input, y->in[PRODUCTS]->shape, &dx[PRODUCTS]));
     if (y->in[WEIGHTS]->needs_gradient)
         COPSE_TRY(copse_matmul(g, before, of_hidden, true, false, &dx[WEIGHTS]));
     if (y->in[FIRST]->needs_gradient)
-        COPSE_TRY(part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)), COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape,
-                       &dx[FIRST]));
+        COPSE_TRY(part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)),
+                       COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape, &dx[FIRST]));
     return bias && bias->needs_gradient ? copse__column_sum(g, of_hidden, &dx[OTHERS]) : COPSE_OK;
 }
 
 /* In f32, as the products of the steps. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const copse_type precision = g->precision;
     g->precision = COPSE_F32;
@@ -257,8 +296,10 @@ static const struct copse_op op_steps = {
     .lower = lower,
 };
 
-copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind, copse_tensor *products, copse_tensor *weights,
-                                    copse_tensor *first, copse_tensor *bias, copse_tensor *lengths, copse_tensor **out)
+copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,
+                                    copse_tensor *products, copse_tensor *weights,
+                                    copse_tensor *first, copse_tensor *bias, copse_tensor *lengths,
+                                    copse_tensor **out)
 {
     const struct steps_attr a = { (int32_t)kind, bias != NULL, lengths != NULL };
     copse_tensor *in[OTHERS + 2] = { products, weights, first };

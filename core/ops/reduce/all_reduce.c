@@ -43,7 +43,8 @@ struct mean_attr {
 };
 
 /* The division computes the derivative of the mean; the sum below it passes it on. */
-static copse_status pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
 {
     (void)g, (void)y;
     dx[0] = dy;
@@ -58,7 +59,8 @@ static const struct copse_op op_sum_of_mean = {
     .crosses = true,
 };
 
-static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
 {
     (void)y;
     return copse_all_reduce(g, dy, COPSE_MEAN, &dx[0]);
@@ -70,8 +72,10 @@ static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
     const struct mean_attr *a = y->attr;
     const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors, 0,
                                             copse__mean_is_power(a->replicas, false) };
-    const struct copse_params_mean p = copse__mean_params((uint32_t)copse__elements(y->shape), a->replicas);
-    return COPSE_LAUNCH(l, mean, spec, p, copse__groups_for(l, COPSE_KERNEL_mean, (p.n + PER - 1) / PER),
+    const struct copse_params_mean p =
+        copse__mean_params((uint32_t)copse__elements(y->shape), a->replicas);
+    return COPSE_LAUNCH(l, mean, spec, p,
+                        copse__groups_for(l, COPSE_KERNEL_mean, (p.n + PER - 1) / PER),
                         copse__of(y->in[0]), copse__of(y));
 }
 

@@ -34,7 +34,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         outer *= i < axis ? x->dims[i] : 1;
         inner *= i > axis ? x->dims[i] : 1;
     }
-    struct copse_params_argmax p = { .extent = x->dims[axis], .chunks = x->dims[axis],
+    struct copse_params_argmax p = { .extent = x->dims[axis],
+                                     .chunks = x->dims[axis],
                                      .inner = inner };
     struct copse_operand from = copse__of(y); /* the first pass does not read it */
     int32_t spec[COPSE_MAX_SPECS] = { 1 };
@@ -83,8 +84,8 @@ static void argmax_host(const void *params, const int32_t *spec, const struct co
             const int32_t index =
                 spec[0] ? (int32_t)k
                         : copse__load_i(&args[1], (outer * p->count + k) * p->inner + lane);
-            const double x = copse__load(
-                &args[0], (outer * p->extent + (size_t)index) * p->inner + lane);
+            const double x =
+                copse__load(&args[0], (outer * p->extent + (size_t)index) * p->inner + lane);
             if (best < 0 || (!isnan(largest) && (isnan(x) || x > largest))) {
                 best = index;
                 largest = x;
@@ -103,7 +104,8 @@ static void argmax_test(const struct copse_kernel *k, struct copse_self_test *t)
     p.count = is_first ? COPSE_TEST_LINE : 4;
     p.chunks = is_first ? 2 : 1;
     p.n = 3 * p.chunks * p.inner;
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, is_first ? 4 : 3 * 4 * 2, p.n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2,
+                    is_first ? 4 : 3 * 4 * 2, p.n);
     for (uint32_t i = 0; i < 3 * 4 * 2; i++)
         t->words[1][i] = i * 17 % COPSE_TEST_LINE;
 }
@@ -118,5 +120,7 @@ static bool argmax_split(const struct copse_command *c, struct copse_split *o)
 }
 
 const struct copse_law copse_law_argmax = {
-    .host = argmax_host, .split = argmax_split, .self_test = argmax_test,
+    .host = argmax_host,
+    .split = argmax_split,
+    .self_test = argmax_test,
 };

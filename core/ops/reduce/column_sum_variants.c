@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "core/graph/variant.h"
-#include "core/ops/reduce/column_sum.h"
 #include "core/ops/ops.h"
+#include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
 
 struct column_sum {
@@ -169,6 +169,10 @@ static struct copse_sum column_sum_wide_sum(const void *params, const int32_t *s
 }
 
 const struct copse_law copse_law_column_sum_wide = {
-    .host = column_sum_wide_host, .at = column_sum_wide_at, .elements = column_sum_wide_elements,
-    .limit = { .ulp = 1, .ratio = 4 }, .sum = column_sum_wide_sum, .self_test = column_sum_wide_test,
+    .host = column_sum_wide_host,
+    .at = column_sum_wide_at,
+    .elements = column_sum_wide_elements,
+    .limit = { .ulp = 1, .ratio = 4 },
+    .sum = column_sum_wide_sum,
+    .self_test = column_sum_wide_test,
 };

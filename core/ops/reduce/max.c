@@ -3,7 +3,7 @@
 #include "core/ops/ops.h"
 
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx)
+                             copse_tensor **dx)
 {
     const struct copse_reduce_attr *a = y->attr;
     copse_tensor *largest, *is_largest, *ties, *share;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions over axes: each run of adjacent axes is one node, which reduces the middle of [outer, count, inner]. The
-   ops sum and mean, and repeat, the transpose of the sum. */
+/* Reductions over axes: each run of adjacent axes is one node, which reduces the middle of [outer,
+   count, inner]. The ops sum and mean, and repeat, the transpose of the sum. */
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -24,9 +24,9 @@ copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kin
         p.chunks = (count + COPSE_CHAIN - 1) / COPSE_CHAIN;
         p.n = outer * p.chunks * inner;
         const bool is_last = p.chunks == 1;
-        const int32_t spec[COPSE_MAX_SPECS] = {
-            kind == COPSE_AXIS_MEAN && !is_last ? COPSE_AXIS_SUM : (int32_t)kind
-        };
+        const int32_t spec[COPSE_MAX_SPECS] = { kind == COPSE_AXIS_MEAN && !is_last
+                                                    ? COPSE_AXIS_SUM
+                                                    : (int32_t)kind };
         struct copse_operand part = to;
         if (!is_last && p.n > 0)
             COPSE_TRY(copse__scratch(l, p.n, &part));
@@ -155,8 +155,8 @@ static copse_status repeat_lower(struct copse_lowering *l, const copse_tensor *y
 {
     const struct copse_reduce_attr *a = y->attr;
     const uint32_t strides[] = { a->inner, 0, 1 };
-    return copse__lower_copy(l, y->type, COPSE_SHAPE(a->outer, a->count, a->inner), strides, 0, false,
-                             y->in[0], y);
+    return copse__lower_copy(l, y->type, COPSE_SHAPE(a->outer, a->count, a->inner), strides, 0,
+                             false, y->in[0], y);
 }
 
 static const struct copse_op op_repeat = {
@@ -256,8 +256,9 @@ static void reduce_host(const void *params, const int32_t *spec, const struct co
 
 static void reduce_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_reduce p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2,
-                                           .divisor = 64.0f };
+    const struct copse_params_reduce p = {
+        .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2, .divisor = 64.0f
+    };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n);
 }
 
@@ -271,6 +272,9 @@ static struct copse_elements reduce_elements(const void *params, const int32_t *
 }
 
 const struct copse_law copse_law_reduce = {
-    .host = reduce_host, .at = reduce_at, .elements = reduce_elements,
-    .limit = { .ulp = 1, .ratio = 4 }, .self_test = reduce_test,
+    .host = reduce_host,
+    .at = reduce_at,
+    .elements = reduce_elements,
+    .limit = { .ulp = 1, .ratio = 4 },
+    .self_test = reduce_test,
 };

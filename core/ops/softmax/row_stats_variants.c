@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The statistics of rows that softmax and the cross-entropy share: (m, t) = the maximum, and the sum of exp(x - m) without
-   the largest element. */
+/* The statistics of rows that softmax and the cross-entropy share: (m, t) = the maximum, and the
+   sum of exp(x - m) without the largest element. */
 #include <math.h>
 
 #include "core/device/split.h"
@@ -15,8 +15,9 @@ struct stats {
 
 /* ---- launches ---- */
 
-copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, bool are_pairs,
-                                    struct copse_operand from, struct copse_operand to)
+copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols,
+                                    bool are_pairs, struct copse_operand from,
+                                    struct copse_operand to)
 {
     struct copse_params_row_stats p = { .chunks = cols };
     int32_t spec[COPSE_MAX_SPECS] = { !are_pairs };
@@ -38,7 +39,8 @@ copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uin
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
 {
     const struct stats *w = work;
-    return copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x), copse__of(w->y));
+    return copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x),
+                                  copse__of(w->y));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -50,9 +52,10 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct stats *w = work;
-    const struct copse_params_row_stats_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
-    return COPSE_LAUNCH(l, row_stats_wide, NULL, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->x),
-                        copse__of(w->y));
+    const struct copse_params_row_stats_wide p = { w->of.rows, w->of.cols,
+                                                   copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, row_stats_wide, NULL, p, copse__row_groups(p.rows, p.cols, p.each),
+                        copse__of(w->x), copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -70,7 +73,8 @@ static void job(size_t index, struct copse_tune_job *j)
     memcpy(j->work, &w, sizeof w);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
     return copse__row_stats(g, in[0], out);
@@ -135,7 +139,9 @@ static void row_stats_host(const void *params, const int32_t *spec,
         for (size_t k = chunk; k < p->count; k += p->chunks) {
             const double x = copse__load(&args[0], step * (first + k));
             const double rest = spec[0] ? 0 : copse__load(&args[0], step * (first + k) + 1);
-            t += k == best ? rest : x == -INFINITY ? 0 : (1 + rest) * exp(x - (m == -INFINITY ? 0 : m));
+            t += k == best        ? rest
+                 : x == -INFINITY ? 0
+                                  : (1 + rest) * exp(x - (m == -INFINITY ? 0 : m));
         }
         copse__store(&args[1], 2 * i, m);
         copse__store(&args[1], 2 * i + 1, p->chunks == 1 && isinf(m) ? NAN : t);
@@ -189,10 +195,14 @@ static bool row_stats_wide_split(const struct copse_command *c, struct copse_spl
 }
 
 const struct copse_law copse_law_row_stats = {
-    .host = row_stats_host, .split = row_stats_split, .limit = { .ulp = 16 },
+    .host = row_stats_host,
+    .split = row_stats_split,
+    .limit = { .ulp = 16 },
     .self_test = row_stats_test,
 };
 const struct copse_law copse_law_row_stats_wide = {
-    .host = row_stats_wide_host, .split = row_stats_wide_split, .limit = { .ulp = 16 },
+    .host = row_stats_wide_host,
+    .split = row_stats_wide_split,
+    .limit = { .ulp = 16 },
     .self_test = row_stats_wide_test,
 };

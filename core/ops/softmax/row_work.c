@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the families of kernels of rows have in common: work, size classes, and jobs of the tuning. */
+/* What the families of kernels of rows have in common: work, size classes, and jobs of the
+   tuning. */
 #include <stdio.h>
 
 #include "core/ops/softmax/softmax.h"
@@ -14,11 +15,13 @@ struct copse_row_work copse__row_work(copse_shape shape)
 bool copse__row_size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_row_work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u", (unsigned)copse__size_class(sizes, COPSE_ROW_JOBS, w->cols));
+    snprintf(name, COPSE_SIZE_CLASS, "%u",
+             (unsigned)copse__size_class(sizes, COPSE_ROW_JOBS, w->cols));
     return w->rows > 0 && w->cols > 0;
 }
 
-struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs, struct copse_tune_job *j)
+struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs,
+                                     struct copse_tune_job *j)
 {
     const struct copse_row_work w = { 256, sizes[index] };
     snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)w.rows, (unsigned)w.cols);

@@ -30,8 +30,10 @@ struct copse_row_work copse__row_work(copse_shape shape);
 /* For struct copse_family: rows of about 10 and about 1,000 elements. */
 #define COPSE_ROW_JOBS 2
 bool copse__row_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
-/* Describe a job with so many operations for an element and so many inputs; the caller sets its work. */
-struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs, struct copse_tune_job *j);
+/* Describe a job with so many operations for an element and so many inputs; the caller sets its
+   work. */
+struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs,
+                                     struct copse_tune_job *j);
 
 /* Rows that an invocation of a kernel for wide vectors processes, and the groups of a launch. */
 static inline uint32_t copse__rows_each(uint32_t cols)
@@ -51,15 +53,18 @@ static inline uint64_t copse__row_groups(uint32_t rows, uint32_t cols, uint32_t 
 
 /* For each row of f32 x: (m, t), as [rows, 2]. */
 copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out);
-/* The launches of row_stats alone: its kernel for all devices. `are_pairs`: the elements are the (m, t) of parts of rows. */
-copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols, bool are_pairs,
-                                    struct copse_operand from, struct copse_operand to);
+/* The launches of row_stats alone: its kernel for all devices. `are_pairs`: the elements are the
+   (m, t) of parts of rows. */
+copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols,
+                                    bool are_pairs, struct copse_operand from,
+                                    struct copse_operand to);
 
 /* The derivative of softmax, or of its logarithm, of rows from y and dy. */
-copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
-                                 copse_tensor **out);
+copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                 bool is_logarithm, copse_tensor **out);
 /* The derivative of the cross-entropy from logits, labels, (m, t) and dy. */
-copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels, copse_tensor *stats,
-                                       copse_tensor *dy, bool is_mean, copse_tensor **out);
+copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                       copse_tensor *stats, copse_tensor *dy, bool is_mean,
+                                       copse_tensor **out);
 
 #endif

@@ -27,17 +27,18 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     const struct softmax_grad *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
     const struct copse_params_softmax_grad p = { w->of.rows, w->of.cols };
-    return COPSE_LAUNCH(l, softmax_grad, spec, p, w->of.cols > 0 ? w->of.rows : 0, copse__of(w->y), copse__of(w->dy),
-                        copse__of(w->dx));
+    return COPSE_LAUNCH(l, softmax_grad, spec, p, w->of.cols > 0 ? w->of.rows : 0, copse__of(w->y),
+                        copse__of(w->dy), copse__of(w->dx));
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct softmax_grad *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    const struct copse_params_softmax_grad_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
-    return COPSE_LAUNCH(l, softmax_grad_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->y),
-                        copse__of(w->dy), copse__of(w->dx));
+    const struct copse_params_softmax_grad_wide p = { w->of.rows, w->of.cols,
+                                                      copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, softmax_grad_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each),
+                        copse__of(w->y), copse__of(w->dy), copse__of(w->dx));
 }
 
 /* ---- the family ---- */
@@ -55,7 +56,8 @@ static void job(size_t index, struct copse_tune_job *j)
     memcpy(j->work, &w, sizeof w);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
     return copse__softmax_grad(g, in[0], in[1], false, out);
@@ -84,7 +86,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct softmax_grad_attr *a = y->attr;
-    const struct softmax_grad w = { copse__row_work(y->shape), a->is_logarithm, y->in[0], y->in[1], y };
+    const struct softmax_grad w = { copse__row_work(y->shape), a->is_logarithm, y->in[0], y->in[1],
+                                    y };
     return copse__lower_variant(l, &copse_family_softmax_grad, &w);
 }
 
@@ -96,7 +99,8 @@ static const struct copse_op op_softmax_grad = {
 };
 
 /* The same from other ops, for rows that are too long. */
-static copse_status compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm, copse_tensor **out)
+static copse_status compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
+                            copse_tensor **out)
 {
     const uint32_t last = y->shape.rank - 1;
     copse_tensor *t = dy;
@@ -112,8 +116,8 @@ static copse_status compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, b
     return copse_sub(g, dy, t, out);
 }
 
-copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
-                                 copse_tensor **out)
+copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                 bool is_logarithm, copse_tensor **out)
 {
     const struct softmax_grad_attr a = { is_logarithm };
     if (copse__row_cols(y->shape) > MOST_COLS)
@@ -170,8 +174,8 @@ static void softmax_grad_wide_test(const struct copse_kernel *k, struct copse_se
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
 
-/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide vectors has the same first
-   parameters. */
+/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide
+   vectors has the same first parameters. */
 static void softmax_grad_size(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
 {
@@ -197,11 +201,14 @@ static bool softmax_grad_split(const struct copse_command *c, struct copse_split
 }
 
 const struct copse_law copse_law_softmax_grad = {
-    .host = softmax_grad_host, .split = softmax_grad_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size }, .self_test = softmax_grad_test,
+    .host = softmax_grad_host,
+    .split = softmax_grad_split,
+    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
+    .self_test = softmax_grad_test,
 };
 const struct copse_law copse_law_softmax_grad_wide = {
-    .host = softmax_grad_host, .split = softmax_grad_split,
+    .host = softmax_grad_host,
+    .split = softmax_grad_split,
     .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
     .self_test = softmax_grad_wide_test,
 };

@@ -27,8 +27,8 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     copse__divisor(p.cols, &p.m, &p.h);
     COPSE_TRY(copse__scratch(l, 2 * (uint64_t)w->of.rows, &stats));
     COPSE_TRY(copse__lower_row_stats(l, w->of.rows, w->of.cols, false, copse__of(w->x), stats));
-    return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n), copse__of(w->x), stats,
-                        copse__of(w->y));
+    return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n),
+                        copse__of(w->x), stats, copse__of(w->y));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -41,9 +41,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     const struct softmax *w = work;
     const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
-    const struct copse_params_softmax_wide p = { w->of.rows, w->of.cols, copse__rows_each(w->of.cols) };
-    return COPSE_LAUNCH(l, softmax_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each), copse__of(w->x),
-                        copse__of(w->y));
+    const struct copse_params_softmax_wide p = { w->of.rows, w->of.cols,
+                                                 copse__rows_each(w->of.cols) };
+    return COPSE_LAUNCH(l, softmax_wide, spec, p, copse__row_groups(p.rows, p.cols, p.each),
+                        copse__of(w->x), copse__of(w->y));
 }
 
 /* ---- the family ---- */
@@ -52,7 +53,13 @@ static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_row_stats };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_softmax, { 0, 1, 0 }, NULL, lower_plain, plain_needs, COPSE_COUNT(plain_needs) },
+    { "plain",
+      COPSE_KERNEL_softmax,
+      { 0, 1, 0 },
+      NULL,
+      lower_plain,
+      plain_needs,
+      COPSE_COUNT(plain_needs) },
     { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
 };
 
@@ -63,7 +70,8 @@ static void job(size_t index, struct copse_tune_job *j)
     memcpy(j->work, &w, sizeof w);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
     (void)j;
     return copse_softmax(g, in[0], out);
@@ -107,12 +115,14 @@ static copse_status log_softmax_lower(struct copse_lowering *l, const copse_tens
     return lower_as(l, y, 1);
 }
 
-static copse_status softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                     copse_tensor **dx)
 {
     return copse__softmax_grad(g, (copse_tensor *)y, dy, false, &dx[0]);
 }
 
-static copse_status log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                         copse_tensor **dx)
 {
     return copse__softmax_grad(g, (copse_tensor *)y, dy, true, &dx[0]);
 }
@@ -172,7 +182,10 @@ static void softmax_wide_host(const void *params, const int32_t *spec,
             sum += i == best ? 0 : exp(copse__load(&args[0], i) - m);
         for (size_t i = first; i < first + p->cols; i++) {
             const double x = copse__load(&args[0], i) - m;
-            copse__store(&args[1], i, isinf(m) ? NAN : spec[0] ? x - log1p(sum) : exp(x) / (1 + sum));
+            copse__store(&args[1], i,
+                         isinf(m)  ? NAN
+                         : spec[0] ? x - log1p(sum)
+                                   : exp(x) / (1 + sum));
         }
     }
 }
@@ -224,10 +237,16 @@ static void softmax_limit(const void *params, const int32_t *spec, struct copse_
 }
 
 const struct copse_law copse_law_softmax = {
-    .host = softmax_host, .split = softmax_split, .limit = { .ulp = 16 }, .limit_of = softmax_limit,
+    .host = softmax_host,
+    .split = softmax_split,
+    .limit = { .ulp = 16 },
+    .limit_of = softmax_limit,
     .self_test = softmax_test,
 };
 const struct copse_law copse_law_softmax_wide = {
-    .host = softmax_wide_host, .split = softmax_wide_split, .limit = { .ulp = 16 },
-    .limit_of = softmax_limit, .self_test = softmax_wide_test,
+    .host = softmax_wide_host,
+    .split = softmax_wide_split,
+    .limit = { .ulp = 16 },
+    .limit_of = softmax_limit,
+    .self_test = softmax_wide_test,
 };

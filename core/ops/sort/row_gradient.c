@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of rows: see row_gradient.h. The list is sorted once; the sums are those of the dense gradient. */
+/* Gradients of rows: see row_gradient.h. The list is sorted once; the sums are those of the dense
+   gradient. */
 #include "core/ops/sort/row_gradient.h"
 
 #include "core/ops/ops.h"
-#include "core/ops/sort/row_sort.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/sort/row_sort.h"
 
 /* ---- the list: rows, positions and starts, each with room for n + 1 words ---- */
 
@@ -24,7 +25,8 @@ static copse_status list_infer(const copse_tensor *y, copse_shape *shape, copse_
 
 static struct copse_operand part_of(const copse_tensor *list, uint32_t part, uint64_t count)
 {
-    return (struct copse_operand){ COPSE_OPERAND_TENSOR, list, 0, (uint64_t)part * list->shape.dims[1], count };
+    return (struct copse_operand){ COPSE_OPERAND_TENSOR, list, 0,
+                                   (uint64_t)part * list->shape.dims[1], count };
 }
 
 static copse_status list_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -35,8 +37,10 @@ static copse_status list_lower(struct copse_lowering *l, const copse_tensor *y)
     struct copse_operand order;
     COPSE_TRY(copse__lower_row_order(l, indices, p.rows, &order));
     COPSE_TRY(copse__launch_copy(l, order, part_of(y, LIST_ORDER, p.n), p.n));
-    return COPSE_LAUNCH(l, row_heads, NULL, p, copse__groups_for(l, COPSE_KERNEL_row_heads, (uint64_t)p.n + 1),
-                        copse__of(indices), order, part_of(y, LIST_ROWS, p.n), part_of(y, LIST_STARTS, (uint64_t)p.n + 1));
+    return COPSE_LAUNCH(l, row_heads, NULL, p,
+                        copse__groups_for(l, COPSE_KERNEL_row_heads, (uint64_t)p.n + 1),
+                        copse__of(indices), order, part_of(y, LIST_ROWS, p.n),
+                        part_of(y, LIST_STARTS, (uint64_t)p.n + 1));
 }
 
 static const struct copse_op op_list = {
@@ -66,7 +70,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     const struct gradient_attr *a = y->attr;
     const struct copse_row_sort sorted = { part_of(y->in[1], LIST_ORDER, a->count),
                                            part_of(y->in[1], LIST_STARTS, (uint64_t)a->count + 1) };
-    return copse__lower_row_sums(l, a->count, a->count, a->width, copse__of(y->in[0]), &sorted, copse__of(y));
+    return copse__lower_row_sums(l, a->count, a->count, a->width, copse__of(y->in[0]), &sorted,
+                                 copse__of(y));
 }
 
 static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out);
@@ -79,11 +84,12 @@ static const struct copse_op op_gradient = {
     .join = join,
 };
 
-copse_status copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices, copse_shape table,
-                                 copse_tensor **out)
+copse_status copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
+                                 copse_shape table, copse_tensor **out)
 {
     const struct list_attr of_list = { table.dims[0] };
-    struct gradient_attr a = { table, (uint32_t)copse__elements(indices->shape), (uint32_t)copse__row_elements(table) };
+    struct gradient_attr a = { table, (uint32_t)copse__elements(indices->shape),
+                               (uint32_t)copse__row_elements(table) };
     copse_tensor *list;
     *out = NULL;
     if (a.count == 0)
@@ -101,22 +107,29 @@ static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse
     for (int i = 0; i < 2; i++) {
         const struct gradient_attr *attr = both[i]->attr;
         COPSE_TRY(copse_reshape(g, both[i]->in[0], COPSE_SHAPE(attr->count, attr->width), &dy[i]));
-        COPSE_TRY(copse_reshape(g, copse__row_list(both[i])->in[0], COPSE_SHAPE(attr->count), &indices[i]));
+        COPSE_TRY(copse_reshape(g, copse__row_list(both[i])->in[0], COPSE_SHAPE(attr->count),
+                                &indices[i]));
         count += attr->count;
     }
     if (count > COPSE_MAX_SORTED)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "gather: the derivative takes at most %u indices, not %llu",
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "gather: the derivative takes at most %u indices, not %llu",
                           COPSE_MAX_SORTED, (unsigned long long)count);
     COPSE_TRY(copse_concat(g, dy, 2, 0, &all_dy));
     COPSE_TRY(copse_concat(g, indices, 2, 0, &all_indices));
-    return copse__row_gradient(g, all_dy, all_indices, ((const struct gradient_attr *)a->attr)->table, out);
+    return copse__row_gradient(g, all_dy, all_indices,
+                               ((const struct gradient_attr *)a->attr)->table, out);
 }
 
 /* ---- reference and self-test of kernel row_heads ---- */
 
-static uint32_t row_at(const struct copse_host_arg *args, const struct copse_params_row_heads *p, size_t k)
+static uint32_t row_at(const struct copse_host_arg *args, const struct copse_params_row_heads *p,
+                       size_t k)
 {
-    return k < p->n ? COPSE_MIN((uint32_t)copse__load_i(&args[0], (size_t)copse__load_i(&args[1], k)), p->rows) : p->rows;
+    return k < p->n
+               ? COPSE_MIN((uint32_t)copse__load_i(&args[0], (size_t)copse__load_i(&args[1], k)),
+                           p->rows)
+               : p->rows;
 }
 
 static void row_heads_host(const void *params, const int32_t *spec,
@@ -154,5 +167,6 @@ static void row_heads_test(const struct copse_kernel *k, struct copse_self_test 
 /* ---- laws ---- */
 
 const struct copse_law copse_law_row_heads = {
-    .host = row_heads_host, .self_test = row_heads_test,
+    .host = row_heads_host,
+    .self_test = row_heads_test,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Radix sort of positions by row index. An invocation processes a block of positions one after the other, so the sort
-   is stable and needs no atomics. */
-#include "core/ops/ops.h"
+/* Radix sort of positions by row index. An invocation processes a block of positions one after the
+   other, so the sort is stable and needs no atomics. */
 #include "core/ops/sort/row_sort.h"
+#include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
 #define DIGIT_BITS 8u   /* most bits of a digit */
@@ -17,26 +17,32 @@ static uint32_t bits_of(uint32_t n)
     return bits;
 }
 
-static copse_status pass(struct copse_lowering *l, const copse_tensor *indices, const struct copse_params_sort_count *p,
-                         struct copse_operand from, struct copse_operand to, struct copse_operand counts,
+static copse_status pass(struct copse_lowering *l, const copse_tensor *indices,
+                         const struct copse_params_sort_count *p, struct copse_operand from,
+                         struct copse_operand to, struct copse_operand counts,
                          struct copse_operand totals)
 {
     const int32_t spec[COPSE_MAX_SPECS] = { p->shift == 0 };
     const struct copse_params_sort_offsets offsets = { p->blocks, p->digits };
-    const struct copse_params_sort_place place = { p->n, p->rows, p->blocks, p->each, p->shift, p->digits };
-    COPSE_TRY(COPSE_LAUNCH(l, sort_count, spec, *p, copse__groups_for(l, COPSE_KERNEL_sort_count, p->blocks),
+    const struct copse_params_sort_place place = { p->n,    p->rows,  p->blocks,
+                                                   p->each, p->shift, p->digits };
+    COPSE_TRY(COPSE_LAUNCH(l, sort_count, spec, *p,
+                           copse__groups_for(l, COPSE_KERNEL_sort_count, p->blocks),
                            copse__of(indices), from, counts));
     COPSE_TRY(COPSE_LAUNCH(l, sort_offsets, NULL, offsets,
-                           copse__groups_for(l, COPSE_KERNEL_sort_offsets, p->digits), counts, totals));
-    return COPSE_LAUNCH(l, sort_place, spec, place, copse__groups_for(l, COPSE_KERNEL_sort_place, p->blocks),
+                           copse__groups_for(l, COPSE_KERNEL_sort_offsets, p->digits), counts,
+                           totals));
+    return COPSE_LAUNCH(l, sort_place, spec, place,
+                        copse__groups_for(l, COPSE_KERNEL_sort_place, p->blocks),
                         copse__of(indices), from, totals, counts, to);
 }
 
-copse_status copse__lower_row_order(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
-                                    struct copse_operand *out)
+copse_status copse__lower_row_order(struct copse_lowering *l, const copse_tensor *indices,
+                                    uint32_t rows, struct copse_operand *out)
 {
     const uint32_t n = (uint32_t)copse__elements(indices->shape);
-    const uint32_t bits = COPSE_MAX(bits_of(rows), 1), passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
+    const uint32_t bits = COPSE_MAX(bits_of(rows), 1),
+                   passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     const uint32_t each = COPSE_MAX(BLOCK, (n + MAX_BLOCKS - 1) / MAX_BLOCKS);
     const uint32_t digit = (bits + passes - 1) / passes;
     struct copse_params_sort_count p = {
@@ -56,13 +62,15 @@ copse_status copse__lower_row_order(struct copse_lowering *l, const copse_tensor
     return COPSE_OK;
 }
 
-copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
-                                   struct copse_row_sort *out)
+copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor *indices,
+                                   uint32_t rows, struct copse_row_sort *out)
 {
-    const struct copse_params_sort_starts starts = { (uint32_t)copse__elements(indices->shape), rows };
+    const struct copse_params_sort_starts starts = { (uint32_t)copse__elements(indices->shape),
+                                                     rows };
     COPSE_TRY(copse__lower_row_order(l, indices, rows, &out->order));
     COPSE_TRY(copse__scratch(l, (uint64_t)rows + 1, &out->starts));
-    return COPSE_LAUNCH(l, sort_starts, NULL, starts, copse__groups_for(l, COPSE_KERNEL_sort_starts, (uint64_t)rows + 1),
+    return COPSE_LAUNCH(l, sort_starts, NULL, starts,
+                        copse__groups_for(l, COPSE_KERNEL_sort_starts, (uint64_t)rows + 1),
                         copse__of(indices), out->order, out->starts);
 }
 
@@ -142,11 +150,11 @@ static void sort_starts_host(const void *params, const int32_t *spec,
 
 /* ---- self-tests: 100 indices from 0 to 3; 3 is out of range ---- */
 
-#define N 100u
-#define ROWS 3u
+#define N      100u
+#define ROWS   3u
 #define DIGITS 4u
 #define BLOCKS 4u
-#define EACH 30u
+#define EACH   30u
 
 /* The positions from the last to the first. */
 static void reverse(uint32_t *order)
@@ -200,14 +208,18 @@ static void sort_starts_test(const struct copse_kernel *k, struct copse_self_tes
 /* ---- laws ---- */
 
 const struct copse_law copse_law_sort_count = {
-    .host = sort_count_host, .self_test = sort_count_test,
+    .host = sort_count_host,
+    .self_test = sort_count_test,
 };
 const struct copse_law copse_law_sort_offsets = {
-    .host = sort_offsets_host, .self_test = sort_offsets_test,
+    .host = sort_offsets_host,
+    .self_test = sort_offsets_test,
 };
 const struct copse_law copse_law_sort_place = {
-    .host = sort_place_host, .self_test = sort_place_test,
+    .host = sort_place_host,
+    .self_test = sort_place_test,
 };
 const struct copse_law copse_law_sort_starts = {
-    .host = sort_starts_host, .self_test = sort_starts_test,
+    .host = sort_starts_host,
+    .self_test = sort_starts_test,
 };

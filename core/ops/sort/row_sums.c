@@ -2,14 +2,15 @@
 /* Sums of rows at sorted positions, with kernel gather_grad: see row_sort.h. */
 #include "core/device/split.h"
 #include "core/ops/ops.h"
-#include "core/ops/sort/row_sort.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/sort/row_sort.h"
 
-#define CHUNK 64u          /* terms of the shortest sums */
+#define CHUNK 64u /* terms of the shortest sums */
 #define RUN   (256u * CHUNK)
 
-/* The columns of a row that a group sums: one for each lane, but fewer where rows have many positions on average. CPUs
-   through Vulkan, whose barriers are slow, get no lanes that share a column. The result does not depend on it. */
+/* The columns of a row that a group sums: one for each lane, but fewer where rows have many
+   positions on average. CPUs through Vulkan, whose barriers are slow, get no lanes that share a
+   column. The result does not depend on it. */
 static uint32_t columns_of_group(const struct copse_limits *limits, uint32_t group, uint32_t width,
                                  uint32_t positions, uint32_t rows)
 {
@@ -25,8 +26,9 @@ static uint32_t columns_of_group(const struct copse_limits *limits, uint32_t gro
     return cols;
 }
 
-copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions, uint32_t rows, uint32_t width,
-                                   struct copse_operand terms, const struct copse_row_sort *sorted, struct copse_operand to)
+copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions, uint32_t rows,
+                                   uint32_t width, struct copse_operand terms,
+                                   const struct copse_row_sort *sorted, struct copse_operand to)
 {
     const uint32_t group = copse__group_size(l, COPSE_KERNEL_gather_grad);
     struct copse_params_gather_grad p = { .rows = rows, .width = width };
@@ -35,7 +37,8 @@ copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions,
     const int32_t spec[COPSE_MAX_SPECS] = { p.cols < group };
     p.count = 3 * RUN * COPSE_MIN(group / p.cols, 8); /* at most 56,000 rounds of all loops */
     for (; p.first < positions; p.first += p.count)
-        COPSE_TRY(COPSE_LAUNCH(l, gather_grad, spec, p, (uint64_t)rows * p.tiles, terms, sorted->order, sorted->starts, to));
+        COPSE_TRY(COPSE_LAUNCH(l, gather_grad, spec, p, (uint64_t)rows * p.tiles, terms,
+                               sorted->order, sorted->starts, to));
     return COPSE_OK;
 }
 
@@ -67,7 +70,8 @@ static void gather_grad_test(const struct copse_kernel *k, struct copse_self_tes
     const struct copse_params_gather_grad p = {
         .rows = 3, .width = WIDTH, .tiles = (WIDTH + cols - 1) / cols, .cols = cols, .count = RUN
     };
-    COPSE_SELF_TEST(t, p, (uint64_t)p.rows * p.tiles, POSITIONS * WIDTH, POSITIONS, p.rows + 1, p.rows * WIDTH);
+    COPSE_SELF_TEST(t, p, (uint64_t)p.rows * p.tiles, POSITIONS * WIDTH, POSITIONS, p.rows + 1,
+                    p.rows * WIDTH);
     for (uint32_t i = 0; i < POSITIONS; i++)
         t->words[1][i] = POSITIONS - 1 - i;
     memcpy(t->words[2], (const uint32_t[]){ 0, 0, 130, POSITIONS }, 4 * sizeof(uint32_t));
@@ -100,6 +104,9 @@ static struct copse_sum gather_grad_sum(const void *params, const int32_t *spec)
 }
 
 const struct copse_law copse_law_gather_grad = {
-    .host = gather_grad_host, .split = gather_grad_split, .limit = { .ulp = 1, .ratio = 4 },
-    .sum = gather_grad_sum, .self_test = gather_grad_test,
+    .host = gather_grad_host,
+    .split = gather_grad_split,
+    .limit = { .ulp = 1, .ratio = 4 },
+    .sum = gather_grad_sum,
+    .self_test = gather_grad_test,
 };

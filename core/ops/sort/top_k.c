@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest elements of rows: sorted lists of the largest of 64 adjacent elements, which are merged in pairs. */
+/* The largest elements of rows: sorted lists of the largest of 64 adjacent elements, which are
+   merged in pairs. */
 #include <math.h>
 
 #include "copse/ops/scan.h"
@@ -18,7 +19,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     const uint32_t k = ((const struct top_k_attr *)y->attr)->k;
     const copse_shape *x = &y->in[0]->shape;
     if (y->in[0]->type != COPSE_F32 || x->rank == 0 || k == 0 || x->dims[x->rank - 1] < k)
-        return copse__shape_error(y, "expected f32 [..., m] and k from 1 to m, not %u", (unsigned)k);
+        return copse__shape_error(y, "expected f32 [..., m] and k from 1 to m, not %u",
+                                  (unsigned)k);
     *shape = *x;
     shape->dims[x->rank - 1] = k;
     *type = COPSE_I32;
@@ -30,7 +32,8 @@ static uint32_t last_of(const copse_shape *shape)
     return shape->dims[shape->rank - 1];
 }
 
-/* The width of the result: lists of `keep` for each `span` elements of a row; the last list may be shorter. */
+/* The width of the result: lists of `keep` for each `span` elements of a row; the last list may be
+   shorter. */
 static uint32_t width_after(uint32_t width, uint32_t span, uint32_t keep)
 {
     const uint32_t lists = (width + span - 1) / span;
@@ -46,7 +49,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     struct copse_operand lists[2], from, to;
     if (rows == 0)
         return COPSE_OK;
-    COPSE_TRY(copse__scratch(l, 1, &from)); /* the first pass does not read it, but every argument needs its own buffer */
+    /* the first pass does not read it, but every argument needs its own buffer */
+    COPSE_TRY(copse__scratch(l, 1, &from));
     for (uint32_t pass = 0;; pass++) {
         const uint32_t span = pass ? 2 * p.run : p.run;
         const bool is_last = p.width <= span;
@@ -56,7 +60,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         if (!is_last && pass < 2) /* later results are not larger */
             COPSE_TRY(copse__scratch(l, (uint64_t)rows * p.to_width, &lists[pass]));
         to = is_last ? copse__of(y) : lists[pass % 2];
-        COPSE_TRY(COPSE_LAUNCH(l, top_k, spec, p, copse__groups_for(l, COPSE_KERNEL_top_k, p.n), copse__of(y->in[0]), from, to));
+        COPSE_TRY(COPSE_LAUNCH(l, top_k, spec, p, copse__groups_for(l, COPSE_KERNEL_top_k, p.n),
+                               copse__of(y->in[0]), from, to));
         if (is_last)
             return COPSE_OK;
         from = to;
@@ -88,19 +93,21 @@ static copse_status moved_infer(const copse_tensor *y, copse_shape *shape, copse
 
 static copse_status values_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct copse_params_top_k_values p = { (uint32_t)copse__elements(y->shape), last_of(&y->shape),
-                                                 last_of(&y->in[0]->shape) };
-    return COPSE_LAUNCH(l, top_k_values, NULL, p, copse__groups_for(l, COPSE_KERNEL_top_k_values, p.n), copse__of(y->in[0]),
+    const struct copse_params_top_k_values p = { (uint32_t)copse__elements(y->shape),
+                                                 last_of(&y->shape), last_of(&y->in[0]->shape) };
+    return COPSE_LAUNCH(l, top_k_values, NULL, p,
+                        copse__groups_for(l, COPSE_KERNEL_top_k_values, p.n), copse__of(y->in[0]),
                         copse__of(y->in[1]), copse__of(y));
 }
 
 static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
     const copse_shape *k = &dx->in[0]->shape;
-    const struct copse_params_top_k_grad p = { (uint32_t)copse__elements(*k), last_of(k), last_of(&dx->shape) };
+    const struct copse_params_top_k_grad p = { (uint32_t)copse__elements(*k), last_of(k),
+                                               last_of(&dx->shape) };
     COPSE_TRY(copse__lower_fill(l, dx, 0.0));
-    return COPSE_LAUNCH(l, top_k_grad, NULL, p, copse__groups_for(l, COPSE_KERNEL_top_k_grad, p.n), copse__of(dx->in[0]),
-                        copse__of(dx->in[1]), copse__of(dx));
+    return COPSE_LAUNCH(l, top_k_grad, NULL, p, copse__groups_for(l, COPSE_KERNEL_top_k_grad, p.n),
+                        copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx));
 }
 
 /* dx of dy and the indices. */
@@ -111,7 +118,8 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status values_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status values_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
 {
     const struct moved_attr a = { y->in[0]->shape };
     return COPSE_NODE(g, &op_grad, &a, &dx[0], dy, y->in[1]);
@@ -125,7 +133,8 @@ static const struct copse_op op_values = {
     .lower = values_lower,
 };
 
-copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **values, copse_tensor **indices)
+copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **values,
+                         copse_tensor **indices)
 {
     const struct top_k_attr a = { k };
     copse_tensor *found;
@@ -149,9 +158,11 @@ static bool comes_before(double a, size_t i, double b, size_t j)
     return a > b || (a == b && i < j);
 }
 
-/* The elements with the indices list[first] to below list[end], or first to below end, that come before element `index`. */
-static size_t count_before(const struct copse_host_arg *x, size_t base, const struct copse_host_arg *list, size_t first,
-                           size_t end, size_t index)
+/* The elements with the indices list[first] to below list[end], or first to below end, that come
+   before element `index`. */
+static size_t count_before(const struct copse_host_arg *x, size_t base,
+                           const struct copse_host_arg *list, size_t first, size_t end,
+                           size_t index)
 {
     const double mine = copse__load(x, base + index);
     if (!list) {
@@ -175,14 +186,19 @@ static void top_k_host(const void *params, const int32_t *spec, const struct cop
 {
     const struct copse_params_top_k *p = params;
     for (size_t i = 0; i < p->n; i++) {
-        const size_t row = i / p->width, at = i % p->width, list = at / p->run, start = (spec[0] ? list : list ^ 1) * p->run;
+        const size_t row = i / p->width, at = i % p->width, list = at / p->run,
+                     start = (spec[0] ? list : list ^ 1) * p->run;
         const size_t end = COPSE_MIN(start + p->run, p->width), lists = row * p->width;
         const size_t index = spec[0] ? at : (size_t)copse__load_i(&args[1], i);
-        const size_t place = spec[0] ? count_before(&args[0], row * p->extent, NULL, start, end, index)
-                                     : at % p->run + (start < end ? count_before(&args[0], row * p->extent, &args[1],
-                                                                                 lists + start, lists + end, index) : 0);
+        const size_t place =
+            spec[0] ? count_before(&args[0], row * p->extent, NULL, start, end, index)
+                    : at % p->run + (start < end ? count_before(&args[0], row * p->extent, &args[1],
+                                                                lists + start, lists + end, index)
+                                                 : 0);
         if (place < p->keep)
-            copse__store_i(&args[2], row * p->to_width + (spec[0] ? list : list / 2) * p->keep + place, (int32_t)index);
+            copse__store_i(&args[2],
+                           row * p->to_width + (spec[0] ? list : list / 2) * p->keep + place,
+                           (int32_t)index);
     }
 }
 
@@ -193,7 +209,8 @@ static void top_k_values_host(const void *params, const int32_t *spec,
     (void)spec;
     for (size_t i = 0; i < p->n; i++) {
         const uint32_t index = (uint32_t)copse__load_i(&args[1], i);
-        copse__store(&args[2], i, index < p->extent ? copse__load(&args[0], i / p->k * p->extent + index) : NAN);
+        copse__store(&args[2], i,
+                     index < p->extent ? copse__load(&args[0], i / p->k * p->extent + index) : NAN);
     }
 }
 
@@ -213,15 +230,19 @@ static void top_k_grad_host(const void *params, const int32_t *spec,
 
 enum { ROWS = 3, EXTENT = 11, LIST = 4, KEPT = 3 };
 
-/* Rows of 11 whole numbers, many of them equal. The first pass makes 3 lists of 3; a later one makes 2 of lists of 3, 3 and 2. */
+/* Rows of 11 whole numbers, many of them equal. The first pass makes 3 lists of 3; a later one
+   makes 2 of lists of 3, 3 and 2. */
 static void top_k_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const bool is_first = k->spec[0] != 0;
-    struct copse_params_top_k p = { .extent = EXTENT, .width = is_first ? EXTENT : 3 * KEPT - 1, .run = is_first ? LIST : KEPT,
+    struct copse_params_top_k p = { .extent = EXTENT,
+                                    .width = is_first ? EXTENT : 3 * KEPT - 1,
+                                    .run = is_first ? LIST : KEPT,
                                     .keep = is_first ? KEPT : LIST };
     p.n = ROWS * p.width;
     p.to_width = is_first ? 3 * KEPT : LIST + KEPT - 1;
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), ROWS * EXTENT, is_first ? 4 : p.n, ROWS * p.to_width);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), ROWS * EXTENT, is_first ? 4 : p.n,
+                    ROWS * p.to_width);
     for (uint32_t i = 0; !is_first && i < p.n; i++) /* the values below fall along each list */
         t->words[1][i] = i % p.width;
     for (uint32_t i = 0; !is_first && i < ROWS * EXTENT; i++)
@@ -241,7 +262,8 @@ static void top_k_grad_test(const struct copse_kernel *k, struct copse_self_test
     const struct copse_params_top_k_grad p = { .n = COPSE_TEST_N, .k = 7, .extent = EXTENT };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, (COPSE_TEST_N + 6) / 7 * EXTENT);
     for (uint32_t i = 0; i < COPSE_TEST_N; i++)
-        t->words[1][i] = (i % 7 * 5 + 1) % (EXTENT + 1); /* they differ within a row; 11 is out of range */
+        /* they differ within a row; 11 is out of range */
+        t->words[1][i] = (i % 7 * 5 + 1) % (EXTENT + 1);
 }
 
 /* ---- laws ---- */
@@ -268,11 +290,17 @@ static bool top_k_grad_split(const struct copse_command *c, struct copse_split *
 }
 
 const struct copse_law copse_law_top_k = {
-    .host = top_k_host, .split = top_k_split, .self_test = top_k_test,
+    .host = top_k_host,
+    .split = top_k_split,
+    .self_test = top_k_test,
 };
 const struct copse_law copse_law_top_k_values = {
-    .host = top_k_values_host, .split = top_k_values_split, .self_test = top_k_values_test,
+    .host = top_k_values_host,
+    .split = top_k_values_split,
+    .self_test = top_k_values_test,
 };
 const struct copse_law copse_law_top_k_grad = {
-    .host = top_k_grad_host, .split = top_k_grad_split, .self_test = top_k_grad_test,
+    .host = top_k_grad_host,
+    .split = top_k_grad_split,
+    .self_test = top_k_grad_test,
 };

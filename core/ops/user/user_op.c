@@ -6,9 +6,9 @@
 
 #include "core/ops/user/user_op.h"
 
-#define MAX_NAME     32u
-#define MAX_GROUP    1024u
-#define MAX_SAMPLES  64u
+#define MAX_NAME    32u
+#define MAX_GROUP   1024u
+#define MAX_SAMPLES 64u
 
 /* ---- registration ---- */
 
@@ -16,7 +16,8 @@ static bool is_identifier(const char *name)
 {
     const size_t length = strlen(name);
     for (size_t i = 0; i < length; i++)
-        if (!isalpha((unsigned char)name[i]) && name[i] != '_' && (i == 0 || !isdigit((unsigned char)name[i])))
+        if (!isalpha((unsigned char)name[i]) && name[i] != '_' &&
+            (i == 0 || !isdigit((unsigned char)name[i])))
             return false;
     return length > 0 && length <= MAX_NAME;
 }
@@ -30,28 +31,38 @@ static copse_status check_numbers(const struct copse_user_op_params *p)
 {
     const uint32_t size = p->group_size ? p->group_size : 256;
     if (p->operands < 1 || p->operands > COPSE_USER_OPERANDS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: %u operands are not 1 to %d", p->name, (unsigned)p->operands,
-                          COPSE_USER_OPERANDS);
+        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: %u operands are not 1 to %d", p->name,
+                          (unsigned)p->operands, COPSE_USER_OPERANDS);
     for (uint32_t i = 0; i <= p->operands; i++) {
         const copse_type type = i < p->operands ? p->types[i] : p->type;
         if (type != COPSE_F32 && type != COPSE_I32)
-            return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: an element type is not COPSE_F32 or COPSE_I32", p->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "user op: %s: an element type is not COPSE_F32 or COPSE_I32",
+                              p->name);
     }
     if (size > MAX_GROUP || (size & (size - 1)) != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: a group of %u is no power of two up to %u", p->name,
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "user op: %s: a group of %u is no power of two up to %u", p->name,
                           (unsigned)size, MAX_GROUP);
-    if (p->params > COPSE_USER_PARAMS || p->specs > COPSE_USER_SPECS || p->settings_size > COPSE_USER_SETTINGS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: %u params, %u specs or %zu bytes of settings are too many: up to "
-                                              "%d, %d and %u", p->name, (unsigned)p->params, (unsigned)p->specs,
-                          p->settings_size, COPSE_USER_PARAMS, COPSE_USER_SPECS, COPSE_USER_SETTINGS);
+    if (p->params > COPSE_USER_PARAMS || p->specs > COPSE_USER_SPECS ||
+        p->settings_size > COPSE_USER_SETTINGS)
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "user op: %s: %u params, %u specs or %zu bytes of settings are too many: up to "
+            "%d, %d and %u",
+            p->name, (unsigned)p->params, (unsigned)p->specs, p->settings_size, COPSE_USER_PARAMS,
+            COPSE_USER_SPECS, COPSE_USER_SETTINGS);
     if (!p->launch && p->params != 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: without a launch function params is 1, the number of elements",
-                          p->name);
-    if (!is_limit(p->ulp) || !is_limit(p->ratio) || !is_limit(p->gradient_ulp) || !is_limit(p->gradient_ratio))
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: a largest error is negative, infinite or NaN", p->name);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "user op: %s: without a launch function params is 1, the number of elements", p->name);
+    if (!is_limit(p->ulp) || !is_limit(p->ratio) || !is_limit(p->gradient_ulp) ||
+        !is_limit(p->gradient_ratio))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "user op: %s: a largest error is negative, infinite or NaN", p->name);
     if (p->sample_count < 1 || p->sample_count > MAX_SAMPLES)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: %zu samples are not 1 to %u", p->name, p->sample_count,
-                          MAX_SAMPLES);
+        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: %zu samples are not 1 to %u", p->name,
+                          p->sample_count, MAX_SAMPLES);
     return COPSE_OK;
 }
 
@@ -59,15 +70,19 @@ static copse_status check(copse_context *ctx, const struct copse_user_op_params 
 {
     uint32_t id;
     if (!is_identifier(p->name))
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: '%.64s' is no C identifier of up to %u bytes", p->name, MAX_NAME);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "user op: '%.64s' is no C identifier of up to %u bytes", p->name,
+                          MAX_NAME);
     if (copse__row_find(ctx, p->name, strlen(p->name), &id))
         return copse_fail(COPSE_ERR_ARGUMENT, "user op: there is a kernel '%s' already", p->name);
     COPSE_TRY(check_numbers(p));
     if (!p->text && !p->spirv)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: there is no kernel: give text, SPIR-V or both", p->name);
-    return p->spirv && p->spirv_bytes < 4 ? copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: spirv_bytes is %zu", p->name,
-                                                       p->spirv_bytes)
-                                          : COPSE_OK;
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "user op: %s: there is no kernel: give text, SPIR-V or both", p->name);
+    return p->spirv && p->spirv_bytes < 4
+               ? copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: spirv_bytes is %zu", p->name,
+                            p->spirv_bytes)
+               : COPSE_OK;
 }
 
 /* The row of the kernel, whose name has the hash of its code. */
@@ -77,27 +92,35 @@ static copse_status make_row(copse_user_op *op)
     struct copse_kernel_row *row = &op->kernel.row;
     char *text;
     uint32_t *words;
-    op->kernel.law = (struct copse_law){ .host = p->reference, .limit = { .ulp = p->ulp, .ratio = p->ratio },
-                                          .self_test = copse__user_self_test };
+    op->kernel.law = (struct copse_law){ .host = p->reference,
+                                         .limit = { .ulp = p->ulp, .ratio = p->ratio },
+                                         .self_test = copse__user_self_test };
     *row = (struct copse_kernel_row){
-        .name = p->name, .arg_count = (uint8_t)(p->operands + 1), .spec_count = (uint8_t)p->specs,
-        .param_words = (uint16_t)p->params, .group_x = (uint16_t)(p->group_size ? p->group_size : 256), .group_y = 1,
-        .law = &op->kernel.law, .source_hash = COPSE_HASH_START,
+        .name = p->name,
+        .arg_count = (uint8_t)(p->operands + 1),
+        .spec_count = (uint8_t)p->specs,
+        .param_words = (uint16_t)p->params,
+        .group_x = (uint16_t)(p->group_size ? p->group_size : 256),
+        .group_y = 1,
+        .law = &op->kernel.law,
+        .source_hash = COPSE_HASH_START,
     };
     for (uint32_t i = 0; i <= p->operands; i++)
         row->args[i] = (struct copse_kernel_arg){
-            .kind = (i < p->operands ? p->types[i] : p->type) == COPSE_I32 ? COPSE_ARG_I32 : COPSE_ARG_F32,
+            .kind = (i < p->operands ? p->types[i] : p->type) == COPSE_I32 ? COPSE_ARG_I32
+                                                                           : COPSE_ARG_F32,
             .is_written = i == p->operands,
         };
     if (p->text) {
-        const copse_status s = copse__code_text("user op", &op->ctx->base.mem, p->name, p->text, strlen(p->text), &text,
-                                                &row->cl_size);
+        const copse_status s = copse__code_text("user op", &op->ctx->base.mem, p->name, p->text,
+                                                strlen(p->text), &text, &row->cl_size);
         row->cl_text = (const unsigned char *)text;
         COPSE_TRY(s);
         row->source_hash = copse__hash(row->source_hash, p->text, strlen(p->text));
     }
     if (p->spirv) {
-        const copse_status s = copse__code_spirv("user op", &op->ctx->base.mem, row, p->spirv, p->spirv_bytes, &words);
+        const copse_status s =
+            copse__code_spirv("user op", &op->ctx->base.mem, row, p->spirv, p->spirv_bytes, &words);
         row->spirv = words;
         row->spirv_bytes = p->spirv_bytes;
         COPSE_TRY(s);
@@ -159,7 +182,8 @@ static copse_status publish(copse_user_op *op)
     return s;
 }
 
-copse_status copse_user_op_register(copse_context *ctx, const struct copse_user_op_params *params, copse_user_op **out)
+copse_status copse_user_op_register(copse_context *ctx, const struct copse_user_op_params *params,
+                                    copse_user_op **out)
 {
     COPSE_TRY(copse_need("user op", ctx, params, out));
     *out = NULL;

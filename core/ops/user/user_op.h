@@ -7,7 +7,7 @@
 #include "core/graph/case.h"
 #include "core/ops/ops.h"
 
-#define COPSE_USER_ROWS     4   /* cases with other numbers of rows */
+#define COPSE_USER_ROWS     4    /* cases with other numbers of rows */
 #define COPSE_USER_SETTINGS 256u /* most bytes of settings of a call */
 
 /* A case of conformance: a sample of an op. */
@@ -19,10 +19,10 @@ struct copse_user_case {
 struct copse_user_op {
     copse_user_op *next; /* in the context's list */
     copse_context *ctx;
-    struct copse_arena arena; /* of everything that is copied */
+    struct copse_arena arena;      /* of everything that is copied */
     struct copse_user_op_params p; /* its texts and arrays are in the arena */
     struct copse_user_kernel kernel;
-    uint32_t id;         /* of the kernel */
+    uint32_t id; /* of the kernel */
     struct copse_op op;
     struct copse_case_table table;
 };
@@ -33,9 +33,11 @@ void copse__user_op_node(copse_user_op *op);
 const copse_user_op *copse__user_op_of(const copse_tensor *t);
 
 /* The launch of a call with these shapes; the result has the shape `y`. */
-copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shapes, copse_shape y, const void *settings,
-                                uint32_t group_size, struct copse_user_launch *out);
-copse_status copse__user_shape(const copse_user_op *op, const copse_shape *shapes, const void *settings, copse_shape *out);
+copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shapes, copse_shape y,
+                                const void *settings, uint32_t group_size,
+                                struct copse_user_launch *out);
+copse_status copse__user_shape(const copse_user_op *op, const copse_shape *shapes,
+                               const void *settings, copse_shape *out);
 
 /* The self-test, from the samples (user_op_samples.c). */
 copse_self_test_fn copse__user_self_test;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of ops of applications: their shapes, launches, nodes in graphs, and buffers of their references. */
+/* Calls of ops of applications: their shapes, launches, nodes in graphs, and buffers of their
+   references. */
 #include <stdio.h>
 
 #include "core/graph/type.h"
@@ -22,22 +23,31 @@ void copse_host_store(const struct copse_host_arg *buffer, size_t i, double valu
 
 /* ---- calls of the application's functions ---- */
 
-copse_status copse__user_shape(const copse_user_op *op, const copse_shape *shapes, const void *settings, copse_shape *out)
+copse_status copse__user_shape(const copse_user_op *op, const copse_shape *shapes,
+                               const void *settings, copse_shape *out)
 {
-    const struct copse_user_call call = { .count = op->p.operands, .shapes = shapes, .settings = settings };
+    const struct copse_user_call call = { .count = op->p.operands,
+                                          .shapes = shapes,
+                                          .settings = settings };
     const uint64_t before = copse__failures();
     *out = shapes[0];
     if (op->p.shape)
         COPSE_TRY(copse__returned(op->p.shape(op->p.user, &call, out), before));
     if (out->rank > COPSE_MAX_RANK || copse__elements(*out) >= (uint64_t)1 << 31)
-        return copse_fail(COPSE_ERR_SHAPE, "%s: the shape rule gives a tensor of too many axes or elements", op->p.name);
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "%s: the shape rule gives a tensor of too many axes or elements",
+                          op->p.name);
     return COPSE_OK;
 }
 
-copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shapes, copse_shape y, const void *settings,
-                                uint32_t group_size, struct copse_user_launch *out)
+copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shapes, copse_shape y,
+                                const void *settings, uint32_t group_size,
+                                struct copse_user_launch *out)
 {
-    const struct copse_user_call call = { .count = op->p.operands, .shapes = shapes, .settings = settings, .shape = y,
+    const struct copse_user_call call = { .count = op->p.operands,
+                                          .shapes = shapes,
+                                          .settings = settings,
+                                          .shape = y,
                                           .group_size = group_size };
     const uint64_t before = copse__failures(), n = copse__elements(y);
     *out = (struct copse_user_launch){ .groups = (n + group_size - 1) / group_size };
@@ -45,12 +55,13 @@ copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shap
         out->params[0] = (uint32_t)n;
     if (op->p.launch) {
         *out = (struct copse_user_launch){ .groups = 0 };
-        COPSE_TRY(copse_note(copse__returned(op->p.launch(op->p.user, &call, out), before), "in the launch function of %s",
-                             op->p.name));
+        COPSE_TRY(copse_note(copse__returned(op->p.launch(op->p.user, &call, out), before),
+                             "in the launch function of %s", op->p.name));
         COPSE_TRY(copse_no_reserved(copse_user_launch, out));
     }
     if (out->groups > MAX_LAUNCH / group_size)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: %llu groups of %u are more than 2^31 invocations", op->p.name,
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s: %llu groups of %u are more than 2^31 invocations", op->p.name,
                           (unsigned long long)out->groups, (unsigned)group_size);
     return COPSE_OK;
 }
@@ -75,7 +86,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     char said[160] = "";
     for (uint32_t i = 0; i < y->in_count; i++)
         if (y->in[i]->type != op->p.types[i])
-            return copse__shape_error(y, "expected %s as operand %u", copse__type_name(op->p.types[i]), (unsigned)i);
+            return copse__shape_error(y, "expected %s as operand %u",
+                                      copse__type_name(op->p.types[i]), (unsigned)i);
     shapes_of(y, shapes);
     const copse_status s = copse__user_shape(op, shapes, y->attr, shape);
     *type = op->p.type;
@@ -100,26 +112,36 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__launch(l, id, launch.spec, launch.params, launch.groups, args, y->in_count + 1);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const copse_user_op *op = op_of(y->op);
     copse_shape shapes[COPSE_USER_OPERANDS];
     shapes_of(y, shapes);
-    const struct copse_user_call call = { .count = y->in_count, .shapes = shapes, .settings = y->attr, .shape = y->shape,
-                                          .operands = y->in, .result = (copse_tensor *)y };
+    const struct copse_user_call call = { .count = y->in_count,
+                                          .shapes = shapes,
+                                          .settings = y->attr,
+                                          .shape = y->shape,
+                                          .operands = y->in,
+                                          .result = (copse_tensor *)y };
     const uint64_t before = copse__failures();
     COPSE_TRY(copse__returned(op->p.gradient(op->p.user, g, &call, dy, dx), before));
     for (uint32_t i = 0; i < y->in_count; i++)
-        if (dx[i] && (dx[i]->graph != g || dx[i]->type != COPSE_F32 || !copse__shape_equal(dx[i]->shape, y->in[i]->shape)))
-            return copse_fail(COPSE_ERR_SHAPE, "%s: the gradient function gives %s%s for operand %u, f32%s", op->p.name,
-                              copse__type_name(dx[i]->type), COPSE_SHAPE_TEXT(dx[i]->shape), (unsigned)i,
-                              COPSE_SHAPE_TEXT(y->in[i]->shape));
+        if (dx[i] && (dx[i]->graph != g || dx[i]->type != COPSE_F32 ||
+                      !copse__shape_equal(dx[i]->shape, y->in[i]->shape)))
+            return copse_fail(
+                COPSE_ERR_SHAPE, "%s: the gradient function gives %s%s for operand %u, f32%s",
+                op->p.name, copse__type_name(dx[i]->type), COPSE_SHAPE_TEXT(dx[i]->shape),
+                (unsigned)i, COPSE_SHAPE_TEXT(y->in[i]->shape));
     return COPSE_OK;
 }
 
 void copse__user_op_node(copse_user_op *op)
 {
-    op->op = (struct copse_op){ .name = op->p.name, .attr_size = op->p.settings_size, .infer = infer, .lower = lower,
+    op->op = (struct copse_op){ .name = op->p.name,
+                                .attr_size = op->p.settings_size,
+                                .infer = infer,
+                                .lower = lower,
                                 .gradient = op->p.gradient ? gradient : NULL };
 }
 
@@ -128,17 +150,20 @@ const copse_user_op *copse__user_op_of(const copse_tensor *t)
     return t->op->infer == infer ? op_of(t->op) : NULL;
 }
 
-copse_status copse_user_op_add(copse_graph *g, const copse_user_op *op, copse_tensor *const *operands, uint32_t count,
-                               const void *settings, copse_tensor **out)
+copse_status copse_user_op_add(copse_graph *g, const copse_user_op *op,
+                               copse_tensor *const *operands, uint32_t count, const void *settings,
+                               copse_tensor **out)
 {
     static const char zeros[COPSE_USER_SETTINGS];
     COPSE_TRY(copse_need("user op", g, op, operands, out));
-    COPSE_TRY(copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands), out));
+    COPSE_TRY(
+        copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands), out));
     if (count != op->p.operands)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: %u operands were given, it has %u", op->p.name, (unsigned)count,
-                          (unsigned)op->p.operands);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: %u operands were given, it has %u", op->p.name,
+                          (unsigned)count, (unsigned)op->p.operands);
     if (g->ctx != op->ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the op was registered in another context than that of the graph",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: the op was registered in another context than that of the graph",
                           op->p.name);
     return copse__node(g, &op->op, settings ? settings : zeros, operands, count, out);
 }

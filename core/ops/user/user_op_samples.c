@@ -16,21 +16,30 @@ static copse_status check(const copse_user_op *op, size_t i)
     struct copse_user_launch launch;
     copse_shape y;
     COPSE_TRY(copse_no_reserved(copse_user_sample, x));
-    if (!x->name || strlen(x->name) > 60 || !(x->low <= x->high) || !isfinite(x->low) || !isfinite(x->high))
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: sample %zu has no name of up to 60 bytes, or no finite range",
-                          op->p.name, i);
+    if (!x->name || strlen(x->name) > 60 || !(x->low <= x->high) || !isfinite(x->low) ||
+        !isfinite(x->high))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "user op: %s: sample %zu has no name of up to 60 bytes, or no finite range", op->p.name,
+            i);
     for (size_t k = 0; k < i; k++)
         if (strcmp(op->p.samples[k].name, x->name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: two samples are named '%s'", op->p.name, x->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: two samples are named '%s'",
+                              op->p.name, x->name);
     for (uint32_t k = 0; k < op->p.operands; k++)
-        if (x->shapes[k].rank > COPSE_MAX_RANK || copse__elements(x->shapes[k]) >= (uint64_t)1 << 31 ||
+        if (x->shapes[k].rank > COPSE_MAX_RANK ||
+            copse__elements(x->shapes[k]) >= (uint64_t)1 << 31 ||
             (i == 0 && copse__elements(x->shapes[k]) > COPSE_SELF_TEST_WORDS))
-            return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: operand %u of sample '%s' has too many elements; those of the "
-                                                  "first sample have up to %d", op->p.name, (unsigned)k, x->name,
-                              COPSE_SELF_TEST_WORDS);
-    COPSE_TRY(copse_note(copse__user_shape(op, x->shapes, x->settings, &y), "in the sample '%s' of %s", x->name, op->p.name));
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "user op: %s: operand %u of sample '%s' has too many elements; those of the "
+                "first sample have up to %d",
+                op->p.name, (unsigned)k, x->name, COPSE_SELF_TEST_WORDS);
+    COPSE_TRY(copse_note(copse__user_shape(op, x->shapes, x->settings, &y),
+                         "in the sample '%s' of %s", x->name, op->p.name));
     if (i == 0 && copse__elements(y) > COPSE_SELF_TEST_WORDS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "user op: %s: the result of the first sample has more than %d elements",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "user op: %s: the result of the first sample has more than %d elements",
                           op->p.name, COPSE_SELF_TEST_WORDS);
     return copse__user_launch(op, x->shapes, y, x->settings, op->kernel.row.group_x, &launch);
 }
@@ -38,7 +47,8 @@ static copse_status check(const copse_user_op *op, size_t i)
 static copse_status copy(copse_user_op *op)
 {
     const size_t size = op->p.settings_size;
-    struct copse_user_sample *list = copse__arena_alloc(&op->arena, op->p.sample_count, sizeof *list);
+    struct copse_user_sample *list =
+        copse__arena_alloc(&op->arena, op->p.sample_count, sizeof *list);
     COPSE_TRY(copse_need_memory(list, "user op"));
     memcpy(list, op->p.samples, op->p.sample_count * sizeof *list);
     op->p.samples = list;
@@ -59,7 +69,8 @@ static copse_status copy(copse_user_op *op)
 
 /* ---- the self-test ---- */
 
-static void fill(const copse_user_op *op, const struct copse_user_sample *x, struct copse_self_test *t)
+static void fill(const copse_user_op *op, const struct copse_user_sample *x,
+                 struct copse_self_test *t)
 {
     for (uint32_t a = 0; a < op->p.operands; a++)
         for (uint32_t i = 0; i < t->counts[a]; i++) {
@@ -72,16 +83,20 @@ static void fill(const copse_user_op *op, const struct copse_user_sample *x, str
         }
 }
 
-/* A sample with the specialisation of the kernel; nothing is tested if there is none in the first sample's size. */
+/* A sample with the specialisation of the kernel; nothing is tested if there is none in the first
+   sample's size. */
 void copse__user_self_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_user_kernel *kernel = copse__user_kernel((uint32_t)k->id);
-    const copse_user_op *op = (const copse_user_op *)(const void *)((const char *)kernel - offsetof(copse_user_op, kernel));
+    const copse_user_op *op =
+        (const copse_user_op *)(const void *)((const char *)kernel -
+                                              offsetof(copse_user_op, kernel));
     const struct copse_user_sample *x = op->p.samples;
     struct copse_user_launch launch;
     copse_shape y;
     if (copse__user_shape(op, x->shapes, x->settings, &y) != COPSE_OK ||
-        copse__user_launch(op, x->shapes, y, x->settings, k->group_x * k->group_y, &launch) != COPSE_OK ||
+        copse__user_launch(op, x->shapes, y, x->settings, k->group_x * k->group_y, &launch) !=
+            COPSE_OK ||
         memcmp(launch.spec, k->spec, sizeof k->spec) != 0)
         return;
     memcpy(t->params, launch.params, sizeof launch.params);
@@ -95,17 +110,23 @@ void copse__user_self_test(const struct copse_kernel *k, struct copse_self_test 
 
 /* ---- cases ---- */
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
 {
     const struct copse_user_case *c = user;
     return copse_user_op_add(g, c->op, in, c->op->p.operands, c->settings, y);
 }
 
-static void put_case(const copse_user_op *op, const struct copse_user_sample *x, const struct copse_user_case *user,
-                     const char *name, enum copse_fill_kind kind, const uint32_t *rows, struct copse_case *c)
+static void put_case(const copse_user_op *op, const struct copse_user_sample *x,
+                     const struct copse_user_case *user, const char *name,
+                     enum copse_fill_kind kind, const uint32_t *rows, struct copse_case *c)
 {
     *c = (struct copse_case){
-        .op = op->p.name, .name = name, .build = build, .user = user, .in_count = op->p.operands,
+        .op = op->p.name,
+        .name = name,
+        .build = build,
+        .user = user,
+        .in_count = op->p.operands,
         .forward = { .ulp = op->p.ulp, .ratio = op->p.ratio },
         .backward = { .ulp = op->p.gradient_ulp, .ratio = op->p.gradient_ratio },
         .has_no_gradient = !op->p.gradient || op->p.type != COPSE_F32 || kind == COPSE_FILL_SPECIAL,
@@ -114,7 +135,10 @@ static void put_case(const copse_user_op *op, const struct copse_user_sample *x,
         .tier = rows ? COPSE_TIER_STANDARD : COPSE_TIER_QUICK,
     };
     for (uint32_t i = 0; i < op->p.operands; i++) {
-        c->in[i] = (struct copse_case_input){ .type = op->p.types[i], .shape = x->shapes[i], .fill = kind, .low = x->low,
+        c->in[i] = (struct copse_case_input){ .type = op->p.types[i],
+                                              .shape = x->shapes[i],
+                                              .fill = kind,
+                                              .low = x->low,
                                               .high = x->high };
         if (op->p.types[i] == COPSE_I32)
             c->in[i].fill = COPSE_FILL_UNIFORM;
@@ -131,7 +155,8 @@ static bool has_rows(const copse_user_op *op, const struct copse_user_sample *x)
     return all;
 }
 
-static const char *name_of(copse_user_op *op, const char *sample, const char *more, const uint32_t *rows)
+static const char *name_of(copse_user_op *op, const char *sample, const char *more,
+                           const uint32_t *rows)
 {
     char text[96];
     if (rows)
@@ -144,8 +169,10 @@ static const char *name_of(copse_user_op *op, const char *sample, const char *mo
 static copse_status make_table(copse_user_op *op)
 {
     const size_t each = 2 + COPSE_USER_ROWS;
-    struct copse_case *cases = copse__arena_alloc(&op->arena, each * op->p.sample_count, sizeof *cases);
-    struct copse_user_case *users = copse__arena_alloc(&op->arena, op->p.sample_count, sizeof *users);
+    struct copse_case *cases =
+        copse__arena_alloc(&op->arena, each * op->p.sample_count, sizeof *cases);
+    struct copse_user_case *users =
+        copse__arena_alloc(&op->arena, op->p.sample_count, sizeof *users);
     struct copse_case_op *row = copse__arena_alloc(&op->arena, 1, sizeof *row);
     size_t count = 0;
     COPSE_TRY(copse_need_memory(cases && users && row, "user op"));
@@ -154,18 +181,23 @@ static copse_status make_table(copse_user_op *op)
         users[i] = (struct copse_user_case){ op, x->settings };
         put_case(op, x, &users[i], x->name, COPSE_FILL_UNIFORM, NULL, &cases[count++]);
         if (op->p.any_numbers)
-            put_case(op, x, &users[i], name_of(op, x->name, ", special values", NULL), COPSE_FILL_SPECIAL, NULL,
-                     &cases[count++]);
+            put_case(op, x, &users[i], name_of(op, x->name, ", special values", NULL),
+                     COPSE_FILL_SPECIAL, NULL, &cases[count++]);
         for (size_t r = 0; r < COPSE_USER_ROWS && has_rows(op, x); r++)
-            put_case(op, x, &users[i], name_of(op, x->name, "", &row_counts[r]), COPSE_FILL_UNIFORM, &row_counts[r],
-                     &cases[count++]);
+            put_case(op, x, &users[i], name_of(op, x->name, "", &row_counts[r]), COPSE_FILL_UNIFORM,
+                     &row_counts[r], &cases[count++]);
     }
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(copse_need_memory(cases[i].name, "user op"));
-    *row = (struct copse_case_op){ .name = op->p.name, .call = build, .user = &users[0], .in_count = op->p.operands,
+    *row = (struct copse_case_op){ .name = op->p.name,
+                                   .call = build,
+                                   .user = &users[0],
+                                   .in_count = op->p.operands,
                                    .divides = true };
     memcpy(row->in, cases[0].in, sizeof row->in);
-    op->table = (struct copse_case_table){ .family = op->p.name, .cases = cases, .count = count, .ops = row, .op_count = 1 };
+    op->table = (struct copse_case_table){
+        .family = op->p.name, .cases = cases, .count = count, .ops = row, .op_count = 1
+    };
     return COPSE_OK;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * A train step as one function: losses in, losses out, with everything that may be asked for between
- * them. It is a trainer with a blocking run; the model is create_train_step of tf.contrib.training.
+/** @file A train step as one function: losses in, losses out, with everything that may be asked for
+ * between them. It is a trainer with a blocking run; the model is create_train_step of
+ * tf.contrib.training.
  *
- * The order of a run: update hooks, forward, the total loss is checked, backward, transform, summaries,
- * reduction over the replicas, update, global step. The losses that a run returns are those before its
- * update, and are returned when the update has been queued: whatever reads a variable afterwards sees it
- * updated.
+ * The order of a run: update hooks, forward, the total loss is checked, backward, transform,
+ * summaries, reduction over the replicas, update, global step. The losses that a run returns are
+ * those before its update, and are returned when the update has been queued: whatever reads a
+ * variable afterwards sees it updated.
  */
 #ifndef COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
 #define COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
@@ -35,8 +35,9 @@ typedef copse_status copse_losses_fn(copse_graph *g, const copse_batch *in, void
 /** Makes the scalar to minimise out of the losses. */
 typedef copse_status copse_total_loss_fn(copse_graph *g, const struct copse_losses *losses,
                                          void *user, copse_tensor **total);
-/** Runs on the host before the losses are computed; may read and assign variables, and use the strategy, but not this
-    train step or its trainer: see docs/callbacks.md. An error ends the run, and nothing is changed. */
+/** Runs on the host before the losses are computed; may read and assign variables, and use the
+    strategy, but not this train step or its trainer: see docs/callbacks.md. An error ends the run,
+    and nothing is changed. */
 typedef copse_status copse_update_hook_fn(copse_strategy *st, void *user);
 struct copse_update_hook {
     copse_update_hook_fn *fn;
@@ -53,34 +54,36 @@ typedef enum copse_global_step_kind {
 /** How to make a train step. */
 struct copse_train_step_params {
     copse_losses_fn *losses;
-    void *user;                   /**< of `losses` */
+    void *user;                      /**< of `losses` */
     copse_total_loss_fn *total_loss; /**< [NULL = the loss itself, where there is one] */
     void *total_user;
     copse_loss_reduction reduction;
     struct copse_optimizer_params optimizer;
     uint64_t seed;
     copse_global_step_kind global_step;
-    uint64_t *counter;            /**< COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
+    /* *< COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
+    uint64_t *counter;
     const struct copse_update_hook *update_hooks; /**< run in this order; copied */
     size_t update_hook_count;
     copse_variable *const *variables; /**< to train, each once, not empty    [NULL = all] */
     size_t variable_count;
     copse_transform_fn *transform; /**< of gradients, see copse/trainer.h            [NULL] */
     void *transform_user;
-    bool summarize_gradients;     /**< see copse_trainer_gradient            [false] */
-    copse_gating gating;          /**< [COPSE_GATE_OP] */
-    bool skip_numerics;           /**< let NaN and infinite losses update the variables [false] */
-    bool check_gradients;         /**< gradients too must be finite          [false] */
-    uint32_t accumulate;          /**< micro-batches to an update            [0 = 1] */
+    bool summarize_gradients; /**< see copse_trainer_gradient            [false] */
+    copse_gating gating;      /**< [COPSE_GATE_OP] */
+    bool skip_numerics;       /**< let NaN and infinite losses update the variables [false] */
+    bool check_gradients;     /**< gradients too must be finite          [false] */
+    uint32_t accumulate;      /**< micro-batches to an update            [0 = 1] */
     copse_shard_rule sharing;
     size_t batch_size;
     const float *shares;
-    uint32_t prefetch;            /**< batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run
-                                       with a batch of NULL          [0 = none] */
-    uint32_t recordings;          /**< see copse/trainer.h            [0 = 32] */
-    copse_type precision;         /**< see copse/trainer.h            [0 = COPSE_F32] */
-    uint64_t memory_budget;       /**< see copse/trainer.h            [0 = none] */
-    uint64_t reserved[1]; /**< 0 */
+    /* *< batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run with a
+       batch of NULL [0 = none] */
+    uint32_t prefetch;
+    uint32_t recordings;    /**< see copse/trainer.h            [0 = 32] */
+    copse_type precision;   /**< see copse/trainer.h            [0 = COPSE_F32] */
+    uint64_t memory_budget; /**< see copse/trainer.h            [0 = none] */
+    uint64_t reserved[1];   /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.
@@ -99,16 +102,17 @@ struct copse_train_step_result {
     double total;         /**< loss of the global batch that was minimised */
     size_t loss_count;
     const char *names[COPSE_MAX_LOSSES]; /**< lifetime: that of the train step */
-    double losses[COPSE_MAX_LOSSES];     /**< of the global batch, in the order they were given in */
+    /* *< of the global batch, in the order they were given in */
+    double losses[COPSE_MAX_LOSSES];
     uint64_t reserved[4]; /**< 0 */
 };
 /**
  * One step.
- * @retval COPSE_ERR_ARGUMENT   The batch is empty; several losses and no total_loss function; the total
- *                              depends on none of the variables to train.
- * @retval COPSE_ERR_NONFINITE  The total loss is NaN or infinite. Without skip_numerics no variable, slot or
- *                              counter was changed; with it the update was made, `out` is filled, and
- *                              COPSE_OK is returned instead.
+ * @retval COPSE_ERR_ARGUMENT   The batch is empty; several losses and no total_loss function; the
+ *                              total depends on none of the variables to train.
+ * @retval COPSE_ERR_NONFINITE  The total loss is NaN or infinite. Without skip_numerics no
+ *                              variable, slot or counter was changed; with it the update was made,
+ *                              `out` is filled, and COPSE_OK is returned instead.
  * Blocking: until the losses are computed.
  */
 COPSE_API COPSE_CHECKED copse_status copse_train_step_run(copse_train_step *ts,

@@ -2,8 +2,9 @@
 /** @file
  * Named arrays in a file of the safetensors format.
  *
- * A file appears under its name complete or not at all. Reading is strict: duplicate names, unknown fields,
- * gaps, overlaps and trailing bytes are errors. A header has at most 100,000,000 bytes, as in the format's reference.
+ * A file appears under its name complete or not at all. Reading is strict: duplicate names, unknown
+ * fields, gaps, overlaps and trailing bytes are errors. A header has at most 100,000,000 bytes, as
+ * in the format's reference.
  */
 #ifndef COPSE_PUBLIC_CHECKPOINT_H
 #define COPSE_PUBLIC_CHECKPOINT_H
@@ -16,13 +17,13 @@ extern "C" {
 
 /** An array with a name. */
 struct copse_named_array {
-    const char *name;              /**< at most 1024 bytes, not "__metadata__" */
+    const char *name; /**< at most 1024 bytes, not "__metadata__" */
     struct copse_array_view array;
 };
 
 /** An entry of the file's metadata. */
 struct copse_metadata {
-    const char *key;   /**< at most 1024 bytes */
+    const char *key; /**< at most 1024 bytes */
     const char *value;
 };
 
@@ -36,9 +37,10 @@ struct copse_checkpoint_params {
 };
 
 /**
- * Write arrays to a file, which replaces an older one when all bytes are on the disk. If the disk reports an error, it is tried
- * three times in about 0.1 s.
- * @retval COPSE_ERR_ARGUMENT  A name or key is not UTF-8, too long or used twice; or the data of an array is missing.
+ * Write arrays to a file, which replaces an older one when all bytes are on the disk. If the disk
+ * reports an error, it is tried three times in about 0.1 s.
+ * @retval COPSE_ERR_ARGUMENT  A name or key is not UTF-8, too long or used twice; or the data of an
+ *                             array is missing.
  * @retval COPSE_ERR_IO        The file cannot be written; an older file is unchanged.
  * Any thread. Blocks until the bytes are on the disk.
  */
@@ -57,8 +59,8 @@ typedef struct copse_checkpoint copse_checkpoint;
 COPSE_API COPSE_CHECKED copse_status copse_checkpoint_read(copse_context *ctx, const char *path,
                                                            copse_checkpoint **out);
 /**
- * Read the header of a file: names, types, shapes and metadata. `data` of the arrays is NULL until copse_checkpoint_fetch;
- * the file stays open. Otherwise as copse_checkpoint_read.
+ * Read the header of a file: names, types, shapes and metadata. `data` of the arrays is NULL until
+ * copse_checkpoint_fetch; the file stays open. Otherwise as copse_checkpoint_read.
  */
 COPSE_API COPSE_CHECKED copse_status copse_checkpoint_open(copse_context *ctx, const char *path,
                                                            copse_checkpoint **out);
@@ -68,7 +70,8 @@ COPSE_API COPSE_CHECKED copse_status copse_checkpoint_open(copse_context *ctx, c
  * @retval COPSE_ERR_IO        The file cannot be read, or changed meanwhile.
  * One thread at a time. Blocks while the array is read.
  */
-COPSE_API COPSE_CHECKED copse_status copse_checkpoint_fetch(copse_checkpoint *checkpoint, const char *name);
+COPSE_API COPSE_CHECKED copse_status copse_checkpoint_fetch(copse_checkpoint *checkpoint,
+                                                            const char *name);
 COPSE_API copse_checkpoint *copse_checkpoint_retain(copse_checkpoint *checkpoint);
 COPSE_API void copse_checkpoint_release(copse_checkpoint **checkpoint);
 

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Schemas: the meaning of the columns of a data set, and how they become inputs of a network. A dataset makes its schema
- * from the data; a model file stores it; later data is read by it (copse_dataset_params.schema), with the same scaling,
- * categories and classes; then `classes`, `scale` and `task` of the params are not used. docs/model-file.md describes the
- * text. All functions: any thread.
+/** @file Schemas: the meaning of the columns of a data set, and how they become inputs of a
+ * network. A dataset makes its schema from the data; a model file stores it; later data is read by
+ * it (copse_dataset_params.schema), with the same scaling, categories and classes; then `classes`,
+ * `scale` and `task` of the params are not used. docs/model-file.md describes the text. All
+ * functions: any thread.
  *
- * Tables (CSV files). A column of numbers becomes one number of "x". A column of text becomes categories, one number of
- * "x" each: at most 1000, and at most half as many as rows if there are more than 20. A column of numbers and text becomes
- * categories only with at most 20 different cells, each text at least twice. An unnamed first column that counts the rows
- * is ignored. The label is the last column unless params.csv names another. Means and deviations are computed over all
- * rows, before a split; a constant column has scale 1.
+ * Tables (CSV files). A column of numbers becomes one number of "x". A column of text becomes
+ * categories, one number of "x" each: at most 1000, and at most half as many as rows if there are
+ * more than 20. A column of numbers and text becomes categories only with at most 20 different
+ * cells, each text at least twice. An unnamed first column that counts the rows is ignored. The
+ * label is the last column unless params.csv names another. Means and deviations are computed over
+ * all rows, before a split; a constant column has scale 1.
  *
- * Of several IDX pairs in a folder "train..." is preferred, then uncompressed files, then the first by name.
+ * Of several IDX pairs in a folder "train..." is preferred, then uncompressed files, then the first
+ * by name.
  *
- * Task, where params.task is AUTO. Tables: a classification if the labels are text, or whole numbers with at most 20
- * different values, or 0..K-1 or 1..K with at least 20 rows for each on average; otherwise a regression. The classes are
- * the different labels, numbers in ascending order, texts by bytes. Arrays: a regression if labels have a fraction, or a
- * row has several; otherwise a classification whose classes are 0 to the largest label.
+ * Task, where params.task is AUTO. Tables: a classification if the labels are text, or whole
+ * numbers with at most 20 different values, or 0..K-1 or 1..K with at least 20 rows for each on
+ * average; otherwise a regression. The classes are the different labels, numbers in ascending
+ * order, texts by bytes. Arrays: a regression if labels have a fraction, or a row has several;
+ * otherwise a classification whose classes are 0 to the largest label.
  *
- * By a schema the columns of a table are found by name if the training data and the file have a header, else by position;
- * other columns are passed over, and the label column may be missing. A category that training did not have is refused.
+ * By a schema the columns of a table are found by name if the training data and the file have a
+ * header, else by position; other columns are passed over, and the label column may be missing. A
+ * category that training did not have is refused.
  */
 #ifndef COPSE_PUBLIC_DATA_SCHEMA_H
 #define COPSE_PUBLIC_DATA_SCHEMA_H
@@ -32,69 +36,78 @@ extern "C" {
 
 /** Source of the data. */
 typedef enum copse_data_kind {
-    COPSE_DATA_ARRAY,    /**< arrays in memory, .npy and IDX files */
-    COPSE_DATA_TABLE,    /**< CSV files */
-    COPSE_DATA_PICTURES, /**< PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
-    COPSE_DATA_TEXT,     /**< windows of tokens, data/text.h */
+    COPSE_DATA_ARRAY, /**< arrays in memory, .npy and IDX files */
+    COPSE_DATA_TABLE, /**< CSV files */
+    /* *< PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    COPSE_DATA_PICTURES,
+    COPSE_DATA_TEXT, /**< windows of tokens, data/text.h */
 } copse_data_kind;
 
 /** What a schema says about the whole data set. */
 struct copse_schema_info {
     copse_data_kind kind;
-    copse_task task;    /**< COPSE_TASK_AUTO without labels */
-    copse_type type;    /**< of column "x" of a dataset: f32 or u8; of a text u8 or i32 */
-    copse_shape shape;  /**< of one example of "x" */
-    float input_offset; /**< the network's input is (x - input_offset) * input_scale, computed on the device as f32. */
-    float input_scale;  /**< 0 and 1 where nothing is left to be done */
-    uint32_t outputs;   /**< classes, targets of a regression, or tokens of a text; 0 without labels */
-    uint32_t columns;   /**< of the file of a table, see copse_schema_column; otherwise 0 */
+    copse_task task;   /**< COPSE_TASK_AUTO without labels */
+    copse_type type;   /**< of column "x" of a dataset: f32 or u8; of a text u8 or i32 */
+    copse_shape shape; /**< of one example of "x" */
+    /* *< the network's input is (x - input_offset) * input_scale, computed on the device as f32. */
+    float input_offset;
+    float input_scale; /**< 0 and 1 where nothing is left to be done */
+    /* *< classes, targets of a regression, or tokens of a text; 0 without labels */
+    uint32_t outputs;
+    uint32_t columns;     /**< of the file of a table, see copse_schema_column; otherwise 0 */
     uint64_t reserved[4]; /**< 0 */
 };
 COPSE_API COPSE_CHECKED copse_status copse_schema_describe(const copse_schema *schema,
                                                            struct copse_schema_info *out);
 
-/** Name of class `i`, UTF-8; the number as text where labels are numbers. NULL past the end, for a regression, and for
-    numbered classes from 65536 on. Lifetime: that of the schema, as of all texts here. */
+/** Name of class `i`, UTF-8; the number as text where labels are numbers. NULL past the end, for a
+    regression, and for numbered classes from 65536 on. Lifetime: that of the schema, as of all
+    texts here. */
 COPSE_API const char *copse_schema_class(const copse_schema *schema, uint32_t i);
 
 /** Use of a column of a table. */
 typedef enum copse_column_role {
-    COPSE_COLUMN_NUMBER,   /**< one number of "x": (cell - mean) / scale, computed in double */
-    COPSE_COLUMN_CATEGORY, /**< `width` numbers of "x": 1 at the place of the cell's category, otherwise 0 */
-    COPSE_COLUMN_LABEL,    /**< class, or target of a regression */
+    COPSE_COLUMN_NUMBER, /**< one number of "x": (cell - mean) / scale, computed in double */
+    /* *< `width` numbers of "x": 1 at the place of the cell's category, otherwise 0 */
+    COPSE_COLUMN_CATEGORY,
+    COPSE_COLUMN_LABEL, /**< class, or target of a regression */
     COPSE_COLUMN_IGNORED,
 } copse_column_role;
 
 struct copse_schema_column {
-    const char *name;       /**< "" without a header */
+    const char *name; /**< "" without a header */
     copse_column_role role;
-    uint32_t first, width;  /**< its place in "x"; width 0: none */
-    double mean, scale;     /**< of a number; otherwise 0 and 1 */
-    double fill;            /**< of a number: the mean of its cells, which replaces missing ones */
+    uint32_t first, width; /**< its place in "x"; width 0: none */
+    double mean, scale;    /**< of a number; otherwise 0 and 1 */
+    double fill;           /**< of a number: the mean of its cells, which replaces missing ones */
     const char *const *categories; /**< [width], sorted by bytes */
-    bool has_missing;       /**< the last category, "", means missing cells */
-    uint64_t reserved[4]; /**< 0 */
+    bool has_missing;              /**< the last category, "", means missing cells */
+    uint64_t reserved[4];          /**< 0 */
 };
 /** Column `i` of the file, from 0.
     @retval COPSE_ERR_ARGUMENT  The schema has no such column. */
 COPSE_API COPSE_CHECKED copse_status copse_schema_column(const copse_schema *schema, uint32_t i,
                                                          struct copse_schema_column *out);
 
-/** Target `i` of a regression: value = output * scale + mean, where `output` is in the scale of column "y".
+/** Target `i` of a regression: value = output * scale + mean, where `output` is in the scale of
+    column "y".
     @param name  "" without a header.
     @retval COPSE_ERR_ARGUMENT  The schema has no such target. */
-COPSE_API COPSE_CHECKED copse_status copse_schema_target(const copse_schema *schema, uint32_t i, const char **name,
-                                                         double *mean, double *scale);
+COPSE_API COPSE_CHECKED copse_status copse_schema_target(const copse_schema *schema, uint32_t i,
+                                                         const char **name, double *mean,
+                                                         double *scale);
 
 /** The schema as JSON, UTF-8. */
 COPSE_API const char *copse_schema_text(const copse_schema *schema);
 /**
  * Make a schema from its text.
- * @retval COPSE_ERR_FORMAT       The text is not JSON, or a field is missing, repeated or has a wrong value; the error
- *                                text names the field.
- * @retval COPSE_ERR_UNSUPPORTED  The text is of a newer version, or has a field that this version does not know.
+ * @retval COPSE_ERR_FORMAT       The text is not JSON, or a field is missing, repeated or has a
+ *                                wrong value; the error text names the field.
+ * @retval COPSE_ERR_UNSUPPORTED  The text is of a newer version, or has a field that this version
+ *                                does not know.
  */
-COPSE_API COPSE_CHECKED copse_status copse_schema_parse(copse_context *ctx, const char *json, copse_schema **out);
+COPSE_API COPSE_CHECKED copse_status copse_schema_parse(copse_context *ctx, const char *json,
+                                                        copse_schema **out);
 
 COPSE_API copse_schema *copse_schema_retain(copse_schema *schema);
 COPSE_API void copse_schema_release(copse_schema **schema);

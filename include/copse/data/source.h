@@ -13,10 +13,11 @@ extern "C" {
 
 /** How to read pictures (data/pictures.h) and texts (data/text.h). */
 struct copse_source_params {
-    const char *resize;     /**< size that pictures get, "WIDTHxHEIGHT"  [NULL = all must have one size] */
+    /* *< size that pictures get, "WIDTHxHEIGHT" [NULL = all must have one size] */
+    const char *resize;
     uint64_t picture_bytes; /**< most memory for decoded pictures        [0 = 1 GiB] */
     const struct copse_text_params *text; /**< the file is a text, data/text.h [NULL] */
-    uint64_t reserved[13]; /**< 0 */
+    uint64_t reserved[13];                /**< 0 */
 };
 
 #if defined(__cplusplus)

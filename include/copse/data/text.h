@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Texts: a file of characters, bytes or byte pairs as windows of tokens, for networks that predict the next token.
+/** @file Texts: a file of characters, bytes or byte pairs as windows of tokens, for networks that
+ * predict the next token.
  *
- * A dataset of a text has two columns. Row i of "x" is a window of `context` tokens that begins at token i * stride; row i of
- * "y", i32 [context], has the token that follows each of them. "x" is u8 [context], or i32 if there are more than 256
- * different tokens. The rows are read from one array of tokens: windows that overlap take no memory. The task is
- * COPSE_TASK_SEQUENCE. docs/text.md shows the use; docs/model-file.md the schema.
+ * A dataset of a text has two columns. Row i of "x" is a window of `context` tokens that begins at
+ * token i * stride; row i of "y", i32 [context], has the token that follows each of them. "x" is u8
+ * [context], or i32 if there are more than 256 different tokens. The rows are read from one array
+ * of tokens: windows that overlap take no memory. The task is COPSE_TASK_SEQUENCE. docs/text.md
+ * shows the use; docs/model-file.md the schema.
  *
- * The outputs of a model (copse_model_create) decide what copse_model_loss compares: [context, tokens] the token behind each
- * position, [tokens] the one behind the window. copse_model_predict gives the probabilities of the token behind the window.
+ * The outputs of a model (copse_model_create) decide what copse_model_loss compares: [context,
+ * tokens] the token behind each position, [tokens] the one behind the window. copse_model_predict
+ * gives the probabilities of the token behind the window.
  *
- * copse_dataset_split cuts such a dataset into the first and the last windows, and leaves out those that would have tokens
- * in both parts.
+ * copse_dataset_split cuts such a dataset into the first and the last windows, and leaves out those
+ * that would have tokens in both parts.
  */
 #ifndef COPSE_PUBLIC_DATA_TEXT_H
 #define COPSE_PUBLIC_DATA_TEXT_H
@@ -24,34 +26,43 @@ extern "C" {
 
 /** What a token is. */
 typedef enum copse_tokens {
-    COPSE_TOKENS_CHARACTERS, /**< a code point of UTF-8. The vocabulary is the characters of the training text, at most 65536,
-                                  in ascending order. A byte order mark is left out, and CR LF is one LF; NUL is refused */
-    COPSE_TOKENS_BYTES,      /**< a byte, 0 to 255; any file */
-    COPSE_TOKENS_BPE,        /**< byte-pair encoding, learned from the text; any file. Tokens 0 to 255 are the bytes, and each
-                                  further token joins two before it. docs/text.md has the rules */
+    /* *< a code point of UTF-8. The vocabulary is the characters of the training text, at most
+       65536, in ascending order. A byte order mark is left out, and CR LF is one LF; NUL is
+       refused */
+    COPSE_TOKENS_CHARACTERS,
+    COPSE_TOKENS_BYTES, /**< a byte, 0 to 255; any file */
+    /* *< byte-pair encoding, learned from the text; any file. Tokens 0 to 255 are the bytes, and
+       each further token joins two before it. docs/text.md has the rules */
+    COPSE_TOKENS_BPE,
 } copse_tokens;
 
 /** The windows of a text. */
 typedef enum copse_text_rows {
     COPSE_TEXT_WINDOWS, /**< all, with "y" */
-    COPSE_TEXT_LINES,   /**< for each line the last `context` tokens before its end; no "y". Lines that end
-                             before `context` tokens have no row */
-    COPSE_TEXT_END,     /**< the last tokens of the text; no "y" */
+    /* *< for each line the last `context` tokens before its end; no "y". Lines that end before
+       `context` tokens have no row */
+    COPSE_TEXT_LINES,
+    COPSE_TEXT_END, /**< the last tokens of the text; no "y" */
 } copse_text_rows;
 
-#define COPSE_TEXT_CONTEXT    16    /**< default of `context` */
-#define COPSE_TEXT_VOCABULARY 1024  /**< default of `vocabulary` */
-#define COPSE_TOKEN_BYTES     64    /**< of the longest token */
+#define COPSE_TEXT_CONTEXT    16   /**< default of `context` */
+#define COPSE_TEXT_VOCABULARY 1024 /**< default of `vocabulary` */
+#define COPSE_TOKEN_BYTES     64   /**< of the longest token */
 
-/** How to read a text; copse_source_params.text. With copse_dataset_params.schema `tokens` and `context` are the schema's. */
+/** How to read a text; copse_source_params.text. With copse_dataset_params.schema `tokens` and
+    `context` are the schema's. */
 struct copse_text_params {
     copse_tokens tokens;
-    uint32_t context; /**< tokens in a window                                  [0 = COPSE_TEXT_CONTEXT] */
-    uint32_t stride;  /**< tokens between the starts of two windows            [0 = the schema's, else `context`] */
+    /* *< tokens in a window [0 = COPSE_TEXT_CONTEXT] */
+    uint32_t context;
+    /* *< tokens between the starts of two windows [0 = the schema's, else `context`] */
+    uint32_t stride;
     copse_text_rows rows;
-    uint32_t vocabulary;  /**< BPE: tokens, 256 to 65536, fewer if no pair occurs twice    [0 = COPSE_TEXT_VOCABULARY] */
-    float train_fraction; /**< BPE: the vocabulary is learned from this part of the text, its beginning. copse_dataset_split
-                               then cuts after it. 1: from the whole text                   [0 = 0.8, as of the split] */
+    /* *< BPE: tokens, 256 to 65536, fewer if no pair occurs twice [0 = COPSE_TEXT_VOCABULARY] */
+    uint32_t vocabulary;
+    /* *< BPE: the vocabulary is learned from this part of the text, its beginning.
+       copse_dataset_split then cuts after it. 1: from the whole text [0 = 0.8, as of the split] */
+    float train_fraction;
     uint64_t reserved[3]; /**< 0 */
 };
 
@@ -60,27 +71,34 @@ struct copse_text_params {
  * @param text    `size` bytes; copied.
  * @param params  `source->text`, `schema` and `max_bytes` are used; NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or has options of tables.
- * @retval COPSE_ERR_FORMAT    Characters: invalid UTF-8, NUL, too many different ones, or one that the schema does not have.
- *                             The error text has line and column, from 1.
- * @retval COPSE_ERR_SHAPE     There are too few tokens for a window and the token after it, or the schema is not of a text.
+ * @retval COPSE_ERR_FORMAT    Characters: invalid UTF-8, NUL, too many different ones, or one that
+ *                             the schema does not have. The error text has line and column, from 1.
+ * @retval COPSE_ERR_SHAPE     There are too few tokens for a window and the token after it, or the
+ *                             schema is not of a text.
  */
-COPSE_API COPSE_CHECKED copse_status copse_text_create(copse_context *ctx, const char *text, size_t size,
-                                                       const struct copse_dataset_params *params, copse_dataset **out);
+COPSE_API COPSE_CHECKED copse_status copse_text_create(copse_context *ctx, const char *text,
+                                                       size_t size,
+                                                       const struct copse_dataset_params *params,
+                                                       copse_dataset **out);
 
 /** The text that a schema describes. */
 struct copse_text_info {
     copse_tokens tokens;
     uint32_t context, stride;
-    uint32_t vocabulary; /**< different tokens; copse_schema_class gives a character as UTF-8, others as a number */
-    uint32_t unseen;     /**< of these: tokens that the text has not, or of byte pairs the part that they were learned from.
-                              copse_model_generate does not draw them */
-    bool knows_unseen;   /**< false: the schema is of an older version, which did not note them */
+    /* *< different tokens; copse_schema_class gives a character as UTF-8, others as a number */
+    uint32_t vocabulary;
+    /* *< of these: tokens that the text has not, or of byte pairs the part that they were learned
+       from. copse_model_generate does not draw them */
+    uint32_t unseen;
+    bool knows_unseen;    /**< false: the schema is of an older version, which did not note them */
     uint64_t reserved[3]; /**< 0 */
 };
 /** @retval COPSE_ERR_ARGUMENT  The schema is not of a text. */
-COPSE_API COPSE_CHECKED copse_status copse_text_describe(const copse_schema *schema, struct copse_text_info *out);
+COPSE_API COPSE_CHECKED copse_status copse_text_describe(const copse_schema *schema,
+                                                         struct copse_text_info *out);
 
-/** The bytes of a token: a character as UTF-8, or bytes that may be a part of one. Returns how many; 0: the schema is not of a
+/** The bytes of a token: a character as UTF-8, or bytes that may be a part of one. Returns how
+    many; 0: the schema is not of a
     text, or has no such token. @param bytes  [COPSE_TOKEN_BYTES]; NULL: only the number is wanted. */
 COPSE_API size_t copse_text_token(const copse_schema *schema, uint32_t token, char *bytes);
 
@@ -89,7 +107,8 @@ COPSE_API size_t copse_text_token(const copse_schema *schema, uint32_t token, ch
  * @param line, column  From 1; columns count tokens. NULL is allowed.
  * @retval COPSE_ERR_ARGUMENT  The dataset is not of a text, or has no such row.
  */
-COPSE_API COPSE_CHECKED copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line, uint64_t *column);
+COPSE_API COPSE_CHECKED copse_status copse_text_place(const copse_dataset *data, size_t row,
+                                                      uint64_t *line, uint64_t *column);
 
 #if defined(__cplusplus)
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Conformance in helper processes. A driver that crashes or hangs ends its helper process, and the application goes on.
+/** @file Conformance in helper processes. A driver that crashes or hangs ends its helper process,
+ * and the application goes on.
  *
- * A helper process is a program that calls `copse_conformance_helper` first in its `main`: the application's own
- * executable or the command `copse`. The library starts it, reads its events from a pipe and waits for this process
- * only; it installs no signal handlers. A helper process ends with the process that started it.
+ * A helper process is a program that calls `copse_conformance_helper` first in its `main`: the
+ * application's own executable or the command `copse`. The library starts it, reads its events from
+ * a pipe and waits for this process only; it installs no signal handlers. A helper process ends
+ * with the process that started it.
  */
 #ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_JOB_H
 #define COPSE_PUBLIC_DEVICE_CONFORMANCE_JOB_H
@@ -19,14 +20,15 @@ typedef struct copse_conformance_job copse_conformance_job;
 
 /** What a job does. */
 typedef enum copse_conformance_work {
-    COPSE_CONFORM_CHECK,   /**< run the cases */
-    COPSE_CONFORM_PLAN,    /**< list the cases of the first device; run none */
+    COPSE_CONFORM_CHECK,    /**< run the cases */
+    COPSE_CONFORM_PLAN,     /**< list the cases of the first device; run none */
     COPSE_CONFORM_DESCRIBE, /**< describe the devices */
 } copse_conformance_work;
 
 typedef enum copse_conformance_event_kind {
     COPSE_CONFORM_STARTED, /**< first */
-    COPSE_CONFORM_DEVICE,  /**< a device was described: before the first case, and again after the last */
+    /* *< a device was described: before the first case, and again after the last */
+    COPSE_CONFORM_DEVICE,
     COPSE_CONFORM_READY,   /**< all devices are known */
     COPSE_CONFORM_PLANNED, /**< `result`: a case that would run */
     COPSE_CONFORM_BEGIN,   /**< `result`: a case begins */
@@ -38,28 +40,33 @@ typedef enum copse_conformance_event_kind {
 /** An event of a job. Texts live during the call. */
 struct copse_conformance_event {
     copse_conformance_event_kind kind;
-    const struct copse_case_result *result; /**< NULL without a case. BEGIN: only device, mode, op, name, variant are
-                                                 set; the other texts are "" */
-    const char *measure; /**< RESULT: "4.1 ulp of 5 at element 77: got 1, expected 2"; "" = no number */
-    const char *again;   /**< RESULT: the command line that repeats the case; "" for other kinds */
+    /* *< NULL without a case. BEGIN: only device, mode, op, name, variant are set; the other texts
+       are "" */
+    const struct copse_case_result *result;
+    /* *< RESULT: "4.1 ulp of 5 at element 77: got 1, expected 2"; "" = no number */
+    const char *measure;
+    const char *again; /**< RESULT: the command line that repeats the case; "" for other kinds */
     const copse_conformance_results *results; /**< so far; for use during the call */
-    size_t first;        /**< MODE: its first case in `results` */
-    size_t done, planned; /**< cases */
-    const char *json;    /**< one JSON object, as `copse conformance --json` prints it; "" = none */
+    size_t first;                             /**< MODE: its first case in `results` */
+    size_t done, planned;                     /**< cases */
+    const char *json; /**< one JSON object, as `copse conformance --json` prints it; "" = none */
     uint64_t reserved[4]; /**< 0 */
 };
 /** Called on the job's thread, one event at a time. It must not call functions of the job but
-    `copse_conformance_cancel` and `copse_conformance_job_progress`. A slow callback delays the job. */
+    `copse_conformance_cancel` and `copse_conformance_job_progress`. A slow callback delays the
+    job. */
 typedef void copse_conformance_event_fn(void *user, const struct copse_conformance_event *event);
 
 /** How a helper process does its work. A zeroed struct means the defaults in brackets. */
 struct copse_conformance_helper_params {
     /** Makes the context of the helper process. `params` has the job's cache folder.  [copse_context_create] */
-    copse_status (*open)(void *user, const struct copse_context_params *params, bool is_verbose, copse_context **out);
-    /** Turns the file of a user kernel into code for a device. After a failure `why` has the reason in one line, or
+    copse_status (*open)(void *user, const struct copse_context_params *params, bool is_verbose,
+                         copse_context **out);
+    /** Turns the file of a user kernel into code for a device. After a failure `why` has the reason
+        in one line, or
         copse_last_error. The library calls `free` for `*code`.          [the file as it is] */
-    copse_status (*read_kernel)(void *user, const char *path, const char *device, void **code, size_t *size, char *why,
-                                size_t room);
+    copse_status (*read_kernel)(void *user, const char *path, const char *device, void **code,
+                                size_t *size, char *why, size_t room);
     void *user;
     uint64_t reserved[4]; /**< 0 */
 };
@@ -69,52 +76,64 @@ struct copse_conformance_helper_params {
  * `if ((code = copse_conformance_helper(argc, argv, NULL)) >= 0) return code;`
  * @return -1 if this process is no helper process; else the exit code of the process.
  */
-COPSE_API int copse_conformance_helper(int argc, char **argv, const struct copse_conformance_helper_params *params);
+COPSE_API int copse_conformance_helper(int argc, char **argv,
+                                       const struct copse_conformance_helper_params *params);
 
 /** A job. A zeroed struct means the defaults in brackets. Texts are copied. */
 struct copse_conformance_job_params {
-    const char *devices;   /**< "auto", "all", "vulkan", "opencl:0,vulkan:0", ...  ["all"] */
+    const char *devices; /**< "auto", "all", "vulkan", "opencl:0,vulkan:0", ...  ["all"] */
     copse_conformance_work work;
-    unsigned modes;        /**< of `copse_conformance_mode`                 [0 = RUN and GRAD] */
+    unsigned modes; /**< of `copse_conformance_mode`                 [0 = RUN and GRAD] */
     copse_conformance_tier tier;
     const char *ops;       /**< only these: "softmax,matmul"                [all] */
     const char *case_name; /**< only this case                              [all] */
     const char *variant;   /**< only this variant; "" = the default choice  [NULL = all] */
-    const char *own_path, *own_kernel; /**< file of a user kernel, and the kernel that it replaces, or "@" and the file that
-                                            describes its launch (conformance.h)  [none] */
-    double seconds;        /**< for each device; cases not reached are SKIP  [0 = no limit] */
-    double deadline;       /**< for each case before it counts as hung [s]; at least 60 before the first case
-                                                                            [60; from tier full on 600] */
-    const char *helper;    /**< program of the helper process: a path, or a name to look up in PATH; the application's
-                                own: "/proc/self/exe" on Linux  [the command `copse` beside the library, else in PATH] */
-    const char *cache_folder; /**< of the helper process, as in copse_context_params; its list of blocked kernels is
-                                changed                                     [that of the context; else none] */
-    const struct copse_conformance_helper_params *in_process; /**< do the work in this process: for debuggers; without a
-                                deadline. It lives as long as the job       [NULL = in helper processes] */
+    /* *< file of a user kernel, and the kernel that it replaces, or "@" and the file that describes
+       its launch (conformance.h) [none] */
+    const char *own_path, *own_kernel;
+    double seconds; /**< for each device; cases not reached are SKIP  [0 = no limit] */
+    /* *< for each case before it counts as hung [s]; at least 60 before the first case [60; from
+       tier full on 600] */
+    double deadline;
+    /* *< program of the helper process: a path, or a name to look up in PATH; the application's
+       own: "/proc/self/exe" on Linux [the command `copse` beside the library, else in PATH] */
+    const char *helper;
+    /* *< of the helper process, as in copse_context_params; its list of blocked kernels is changed
+       [that of the context; else none] */
+    const char *cache_folder;
+    /* *< do the work in this process: for debuggers; without a deadline. It lives as long as the
+       job [NULL = in helper processes] */
+    const struct copse_conformance_helper_params *in_process;
     copse_conformance_event_fn *event;
     void *user;
     const char *html, *markdown, *junit, *csv, *json; /**< files to write at the end  [none] */
-    const char *command;   /**< command line of the run, for the card       [that of `copse conformance`] */
-    bool is_verbose;       /**< for `open`: log more */
-    uint64_t seed;         /**< as in copse_conformance_params              [0 = inputs of the cases' names] */
-    const char *known;     /**< file of known failures, as in copse_conformance_params; crashes and hangs count,
-                                too                                         [none] */
-    uint64_t reserved[6];  /**< 0 */
+    /* *< command line of the run, for the card [that of `copse conformance`] */
+    const char *command;
+    bool is_verbose; /**< for `open`: log more */
+    /* *< as in copse_conformance_params [0 = inputs of the cases' names] */
+    uint64_t seed;
+    /* *< file of known failures, as in copse_conformance_params; crashes and hangs count, too
+       [none] */
+    const char *known;
+    uint64_t reserved[6]; /**< 0 */
 };
 
 /**
- * Start a job on a thread of its own. Kernels that fail, crash or hang are blocked as copse_conformance_run and
- * copse_device_block_case do, in the cache folder and, where `ctx` has the device, in `ctx`. Blocks that passing cases
- * take back are seen by contexts that are made later. Jobs are independent: several may run at a time.
+ * Start a job on a thread of its own. Kernels that fail, crash or hang are blocked as
+ * copse_conformance_run and copse_device_block_case do, in the cache folder and, where `ctx` has
+ * the device, in `ctx`. Blocks that passing cases take back are seen by contexts that are made
+ * later. Jobs are independent: several may run at a time.
  *
- * @retval COPSE_ERR_ARGUMENT     A wrong parameter; two files have one name; or this process is itself a helper process,
- *                                whose `main` does not call copse_conformance_helper.
+ * @retval COPSE_ERR_ARGUMENT     A wrong parameter; two files have one name; or this process is
+ *                                itself a helper process, whose `main` does not call
+ *                                copse_conformance_helper.
  * @retval COPSE_ERR_IO           There is no helper program, or a file cannot be written.
- * @retval COPSE_ERR_UNSUPPORTED  Windows: helper processes are not implemented there; `in_process` is.
+ * @retval COPSE_ERR_UNSUPPORTED  Windows: helper processes are not implemented there; `in_process`
+ *                                is.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_start(copse_context *ctx,
-                                                             const struct copse_conformance_job_params *params,
-                                                             copse_conformance_job **out);
+COPSE_API COPSE_CHECKED copse_status
+copse_conformance_start(copse_context *ctx, const struct copse_conformance_job_params *params,
+                        copse_conformance_job **out);
 
 /** How far a job is. */
 struct copse_conformance_progress {
@@ -124,10 +143,11 @@ struct copse_conformance_progress {
     char running[320];    /**< "opencl:0 run softmax: usual range"; "" = none */
     uint64_t reserved[4]; /**< 0 */
 };
-COPSE_API void copse_conformance_job_progress(copse_conformance_job *job, struct copse_conformance_progress *out);
+COPSE_API void copse_conformance_job_progress(copse_conformance_job *job,
+                                              struct copse_conformance_progress *out);
 
-/** Request the end of a job and return. The helper process is killed within a second; in_process: the job ends after the
-    case. Results so far are kept; no file is written. Thread-safety: any. */
+/** Request the end of a job and return. The helper process is killed within a second; in_process:
+    the job ends after the case. Results so far are kept; no file is written. Thread-safety: any. */
 COPSE_API void copse_conformance_cancel(copse_conformance_job *job);
 
 /** How a job ended. */
@@ -149,15 +169,19 @@ struct copse_conformance_outcome {
  * @retval COPSE_ERR_CANCELLED  By copse_conformance_cancel; `out` has the counts so far.
  * @retval COPSE_ERR_NO_DEVICE  `devices` selects none.
  * @retval COPSE_ERR_ARGUMENT   Unknown op, case or variant; or called by the job's callback.
- * @retval COPSE_ERR_IO         A file could not be written, or the helper program could not be started.
- * @retval COPSE_ERR_INTERNAL   The helper process ended before it found a device, or is no helper program.
+ * @retval COPSE_ERR_IO         A file could not be written, or the helper program could not be
+ *                              started.
+ * @retval COPSE_ERR_INTERNAL   The helper process ended before it found a device, or is no helper
+ *                              program.
  *
  * Thread-safety: any.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_wait(copse_conformance_job *job, double seconds,
+COPSE_API COPSE_CHECKED copse_status copse_conformance_wait(copse_conformance_job *job,
+                                                            double seconds,
                                                             struct copse_conformance_outcome *out);
 /** The results of a finished job; NULL before. Lifetime: that of the job. */
-COPSE_API const copse_conformance_results *copse_conformance_job_results(const copse_conformance_job *job);
+COPSE_API const copse_conformance_results *
+copse_conformance_job_results(const copse_conformance_job *job);
 /** Cancel the job if it runs, wait for its end and free it. Not from its callback. */
 COPSE_API void copse_conformance_job_release(copse_conformance_job **job);
 

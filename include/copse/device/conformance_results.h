@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Results of a conformance run: cases, devices, counts; written as device cards and as files for other programs.
+/** @file Results of a conformance run: cases, devices, counts; written as device cards and as files
+ * for other programs.
  */
 #ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_RESULTS_H
 #define COPSE_PUBLIC_DEVICE_CONFORMANCE_RESULTS_H
@@ -11,13 +11,15 @@
 extern "C" {
 #endif
 
-/** Results. They do not change when a job has ended or after they were read from a file; then any thread may read them. */
+/** Results. They do not change when a job has ended or after they were read from a file; then any
+    thread may read them. */
 typedef struct copse_conformance_results copse_conformance_results;
 
 /** A device of a run. Lifetime of the texts: that of the results. */
 struct copse_checked_device {
     const char *id, *name, *driver, *api_version;
-    const char *json; /**< one JSON object: identity, `limits`, `blocked` kernels with their reasons */
+    /* *< one JSON object: identity, `limits`, `blocked` kernels with their reasons */
+    const char *json;
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -27,27 +29,28 @@ typedef enum copse_conformance_format {
     COPSE_CONFORM_MARKDOWN, /**< device cards */
     COPSE_CONFORM_JUNIT,    /**< JUnit XML */
     COPSE_CONFORM_CSV,      /**< a table: one row for each case */
-    COPSE_CONFORM_JSON,     /**< one JSON object in each line, as `copse conformance --json` prints them */
+    /* *< one JSON object in each line, as `copse conformance --json` prints them */
+    COPSE_CONFORM_JSON,
 } copse_conformance_format;
 
 /**
  * Read the output of `copse conformance --json`.
  * @retval COPSE_ERR_IO      The file cannot be read.
- * @retval COPSE_ERR_FORMAT  A line is not such an object, or the file has no case. The text names file and line.
+ * @retval COPSE_ERR_FORMAT  A line is not such an object, or the file has no case. The text names
+ *                           file and line.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_results_read(copse_context *ctx, const char *path,
-                                                                    copse_conformance_results **out);
+COPSE_API COPSE_CHECKED copse_status copse_conformance_results_read(
+    copse_context *ctx, const char *path, copse_conformance_results **out);
 COPSE_API void copse_conformance_results_release(copse_conformance_results **results);
 
 /** Write a file, completely or not at all. COPSE_ERR_IO: it cannot be written. */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_results_write(const copse_conformance_results *results,
-                                                                     copse_conformance_format format,
-                                                                     const char *path);
+COPSE_API COPSE_CHECKED copse_status copse_conformance_results_write(
+    const copse_conformance_results *results, copse_conformance_format format, const char *path);
 
 COPSE_API size_t copse_conformance_case_count(const copse_conformance_results *results);
 /** A case in the order in which it ended; NULL from the count on. Absent texts are "". */
-COPSE_API const struct copse_case_result *copse_conformance_case(const copse_conformance_results *results,
-                                                                 size_t index);
+COPSE_API const struct copse_case_result *
+copse_conformance_case(const copse_conformance_results *results, size_t index);
 COPSE_API size_t copse_conformance_device_count(const copse_conformance_results *results);
 /** False, and a zeroed struct, from the count on. */
 COPSE_API bool copse_conformance_device(const copse_conformance_results *results, size_t index,
@@ -73,8 +76,8 @@ COPSE_API double copse_case_share(const struct copse_case_result *result);
  * @retval COPSE_ERR_ARGUMENT   `room` is too small.
  * @retval COPSE_ERR_NO_DEVICE  No such device.
  */
-COPSE_API COPSE_CHECKED copse_status copse_device_json(copse_context *ctx, const char *device, char *text,
-                                                       size_t room, size_t *needed);
+COPSE_API COPSE_CHECKED copse_status copse_device_json(copse_context *ctx, const char *device,
+                                                       char *text, size_t room, size_t *needed);
 
 #if defined(__cplusplus)
 }

@@ -16,11 +16,11 @@ typedef struct copse_function copse_function;
 
 /** How to make a function. */
 struct copse_function_params {
-    copse_graph *graph;          /**< without variables; need not outlive the function */
+    copse_graph *graph;           /**< without variables; need not outlive the function */
     copse_tensor *const *outputs; /**< tensors of the graph */
-    size_t output_count;         /**< 1 to 64 */
-    const char *kernels;         /**< forced kernel variants: "matmul=wide", see copse/device/tuning.h
-                                                                                 [NULL = none] */
+    size_t output_count;          /**< 1 to 64 */
+    /* *< forced kernel variants: "matmul=wide", see copse/device/tuning.h [NULL = none] */
+    const char *kernels;
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -28,7 +28,8 @@ struct copse_function_params {
  * Plan, compile and record a graph for a device.
  *
  * @retval COPSE_ERR_ARGUMENT     No outputs, or one of another graph; no such kernel variant.
- * @retval COPSE_ERR_UNSUPPORTED  A tensor or kernel exceeds the device's limits; the text says which.
+ * @retval COPSE_ERR_UNSUPPORTED  A tensor or kernel exceeds the device's limits; the text says
+ *                                which.
  *
  * Blocks while kernels are compiled.
  */

@@ -18,14 +18,15 @@ COPSE_API const char *copse_device_kind_name(copse_device_kind kind);
 
 /** How to open a device. */
 struct copse_device_params {
-    uint32_t share;  /**< which part of the device, < shares */
-    uint32_t shares; /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
+    uint32_t share;       /**< which part of the device, < shares */
+    uint32_t shares;      /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Open a device. Each call makes a driver context of its own, so that replicas on one physical device run in parallel.
- * Ids of lent devices (device/vulkan.h, device/opencl.h) give the application's device.
+ * Open a device. Each call makes a driver context of its own, so that replicas on one physical
+ * device run in parallel. Ids of lent devices (device/vulkan.h, device/opencl.h) give the
+ * application's device.
  * @param params  NULL: the whole device.
  * @retval COPSE_ERR_NO_DEVICE  No device has this id, or it was rejected.
  * Blocks while the driver starts.
@@ -45,9 +46,9 @@ COPSE_API COPSE_CHECKED copse_status copse_device_memory(copse_device *dev, uint
 
 /** One backend as found. */
 struct copse_backend_info {
-    char name[16];      /**< "opencl" */
-    bool is_loaded;     /**< its loader was opened */
-    char detail[192];   /**< where the loader is, or what to install */
+    char name[16];        /**< "opencl" */
+    bool is_loaded;       /**< its loader was opened */
+    char detail[192];     /**< where the loader is, or what to install */
     uint64_t reserved[4]; /**< 0 */
 };
 

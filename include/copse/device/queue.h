@@ -16,8 +16,8 @@ typedef struct copse_buffer copse_buffer;
 
 /** How to make a buffer. */
 struct copse_buffer_params {
-    size_t size;  /**< bytes, > 0, rounded up to a multiple of 4 */
-    void *host;   /**< use this host memory itself: aligned and sized in multiples of
+    size_t size;          /**< bytes, > 0, rounded up to a multiple of 4 */
+    void *host;           /**< use this host memory itself: aligned and sized in multiples of
                        `host_import_alignment`, alive longer than the buffer       [NULL] */
     uint64_t reserved[4]; /**< 0 */
 };
@@ -62,9 +62,9 @@ COPSE_API void copse_queue_release(copse_queue **queue);
 COPSE_API COPSE_CHECKED copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst,
                                                        size_t offset, const void *src, size_t size);
 
-/** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is reached
-    and must stay until then, after COPSE_ERR_TIMEOUT too. After another failure of a call on the queue no earlier read
-    writes to its `dst` any more. */
+/** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is
+    reached and must stay until then, after COPSE_ERR_TIMEOUT too. After another failure of a call
+    on the queue no earlier read writes to its `dst` any more. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_read(copse_queue *queue, copse_buffer *src,
                                                       size_t offset, void *dst, size_t size);
 
@@ -77,29 +77,33 @@ COPSE_API COPSE_CHECKED copse_status copse_queue_copy(copse_queue *queue, copse_
 COPSE_API COPSE_CHECKED copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst,
                                                       size_t offset, size_t size, uint32_t word);
 
-/** Start everything queued. `ticket` receives a number that grows with each submit; NULL to skip. */
+/** Start everything queued. `ticket` receives a number that grows with each submit; NULL to
+    skip. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket);
 
 /**
- * Submissions so far: how often the host started work. Transfers for which a backend's staging memory is
- * too small (16 MiB on Vulkan, 8 MiB on OpenCL) start piece by piece, which is not counted.
+ * Submissions so far: how often the host started work. Transfers for which a backend's staging
+ * memory is too small (16 MiB on Vulkan, 8 MiB on OpenCL) start piece by piece, which is not
+ * counted.
  */
 COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
 
 /**
  * Wait until a ticket is reached.
  *
- * @param timeout_ns  Longest wait, without time in which the process was stopped (SIGSTOP); 0 only asks.
+ * @param timeout_ns  Longest wait, without time in which the process was stopped (SIGSTOP); 0 only
+ *                    asks.
  *
- * @retval COPSE_ERR_TIMEOUT      Not yet reached; or a call has failed, and the device may still write to host memory.
+ * @retval COPSE_ERR_TIMEOUT      Not yet reached; or a call has failed, and the device may still
+ *                                write to host memory.
  * @retval COPSE_ERR_DEVICE_LOST  The device failed; so will every later call on it.
  */
 COPSE_API COPSE_CHECKED copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket,
                                                       uint64_t timeout_ns);
 
 /**
- * Submit and wait for everything, with the library's deadline: 120 s, and 600 s on a device for which a kernel was
- * compiled less than 600 s ago, since drivers finish that when it first runs.
+ * Submit and wait for everything, with the library's deadline: 120 s, and 600 s on a device for
+ * which a kernel was compiled less than 600 s ago, since drivers finish that when it first runs.
  */
 COPSE_API COPSE_CHECKED copse_status copse_queue_finish(copse_queue *queue);
 

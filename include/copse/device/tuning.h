@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Kernel variants, and tuning: how fast the variants of a device were measured to be, by size of the
- * work. For each piece of work the library uses the variant that is forced; else the fastest one that
- * the device can run and that is not blocked there; else, without measurements, the one that its
- * limits suggest.
+/** @file Kernel variants, and tuning: how fast the variants of a device were measured to be, by
+ * size of the work. For each piece of work the library uses the variant that is forced; else the
+ * fastest one that the device can run and that is not blocked there; else, without measurements,
+ * the one that its limits suggest.
  *
- * Variants are forced by a text: "matmul=wide" or "matmul=wide,column_sum=reduce". Each part is a family and
- * the name of one of its variants or of that variant's kernel. copse_strategy_params and
- * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all is done by
- * the first variant of the family.
+ * Variants are forced by a text: "matmul=wide" or "matmul=wide,column_sum=reduce". Each part is a
+ * family and the name of one of its variants or of that variant's kernel. copse_strategy_params and
+ * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all
+ * is done by the first variant of the family.
  */
 #ifndef COPSE_PUBLIC_DEVICE_TUNING_H
 #define COPSE_PUBLIC_DEVICE_TUNING_H
@@ -23,7 +22,8 @@ extern "C" {
 struct copse_kernel_variant {
     const char *family; /**< "matmul" */
     const char *name;   /**< "wide": unique in the family */
-    const char *kernel; /**< "matmul_wide": unique; as in blocked kernels, measurements and conformance */
+    /* *< "matmul_wide": unique; as in blocked kernels, measurements and conformance */
+    const char *kernel;
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -40,11 +40,13 @@ COPSE_API bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant
  * @param kernels     Forced variants; NULL = none.
  * @param size_class  As in copse_tuning_entry.
  *
- * @retval COPSE_ERR_ARGUMENT     No such family, variant or size class; the text names those that exist.
+ * @retval COPSE_ERR_ARGUMENT     No such family, variant or size class; the text names those that
+ *                                exist.
  * @retval COPSE_ERR_UNSUPPORTED  The variant is forced, and the device cannot run it.
  */
-COPSE_API COPSE_CHECKED copse_status copse_kernel_choice(const copse_device *dev, const char *kernels,
-                                                         const char *family, const char *size_class,
+COPSE_API COPSE_CHECKED copse_status copse_kernel_choice(const copse_device *dev,
+                                                         const char *kernels, const char *family,
+                                                         const char *size_class,
                                                          struct copse_kernel_variant *out);
 
 /** One measurement. Names are made of a-z, 0-9, '_' and '-'. */
@@ -59,8 +61,8 @@ struct copse_tuning_entry {
  * What is known about a device's variants. Entries come from mode COPSE_CONFORM_TUNE of
  * `copse_conformance_run`, which measures only variants whose results were right, from
  * `copse_device_tuning_set` and `copse_device_tuning_load`, here or, through the kernel cache, in
- * another process. They belong to the device's name, number of compute units, driver version and the
- * library's version.
+ * another process. They belong to the device's name, number of compute units, driver version and
+ * the library's version.
  *
  * A device uses what was known when it was opened, for as long as it is open. Of the variants
  * measured for a size class the fastest that can run is used, where the one that would be used
@@ -79,10 +81,11 @@ COPSE_API COPSE_CHECKED copse_status copse_device_tuning(copse_context *ctx, con
                                                          size_t *count);
 
 /**
- * Add entries, or put them in the place of those with the same names; kept through the kernel cache.
+ * Add entries, or put them in the place of those with the same names; kept through the kernel
+ * cache.
  *
- * @retval COPSE_ERR_ARGUMENT   A name or a rate is none, or there are more than 4096 entries; nothing
- *                              was changed.
+ * @retval COPSE_ERR_ARGUMENT   A name or a rate is none, or there are more than 4096 entries;
+ *                              nothing was changed.
  * @retval COPSE_ERR_NO_DEVICE, COPSE_ERR_NO_MEMORY
  */
 COPSE_API COPSE_CHECKED copse_status copse_device_tuning_set(copse_context *ctx, const char *device,

@@ -33,21 +33,23 @@ typedef enum copse_role {
     COPSE_ROLE_EVALUATOR, /**< evaluates checkpoints beside the job; at most one */
 } copse_role;
 
-/** Name of a role, as in the description: "chief", "worker", "ps", "evaluator". Lifetime: static. */
+/** Name of a role, as in the description: "chief", "worker", "ps", "evaluator". Lifetime:
+    static. */
 COPSE_API const char *copse_role_name(copse_role role);
 
 /** A description, and the place of this process in it. Constant once made. */
 typedef struct copse_cluster_spec copse_cluster_spec;
 
 /**
- * Read a description. `cluster` lists the addresses ("host:port", "[::1]:port") of each role, `task`
- * says who this process is; `task.index` is 0 where it is missing. Other members are left alone,
- * so that a TF_CONFIG is a description too.
+ * Read a description. `cluster` lists the addresses ("host:port", "[::1]:port") of each role,
+ * `task` says who this process is; `task.index` is 0 where it is missing. Other members are left
+ * alone, so that a TF_CONFIG is a description too.
  *
  * @retval COPSE_ERR_FORMAT    Not JSON, or a member has the wrong type.
- * @retval COPSE_ERR_ARGUMENT  `cluster`, `task` or `task.type` is missing; an unknown role; a task that
- *                             the cluster does not have; two chiefs or evaluators; neither chief nor
- *                             worker; an address without a port, or the same address twice.
+ * @retval COPSE_ERR_ARGUMENT  `cluster`, `task` or `task.type` is missing; an unknown role; a task
+ *                             that the cluster does not have; two chiefs or evaluators; neither
+ *                             chief nor worker; an address without a port, or the same address
+ *                             twice.
  * Lifetime: until released; retains the context. Thread-safety: any.
  */
 COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_parse(copse_context *ctx, const char *json,
@@ -62,8 +64,8 @@ COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_parse(copse_context *ctx
 COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_find(copse_context *ctx,
                                                              copse_cluster_spec **out);
 /**
- * Of a job that a launcher described: the last `count` ranks are parameter servers. All tasks say the same,
- * before anything else is asked of the description.
+ * Of a job that a launcher described: the last `count` ranks are parameter servers. All tasks say
+ * the same, before anything else is asked of the description.
  * @retval COPSE_ERR_ARGUMENT  Tasks are described by name, or no worker would be left.
  */
 COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_set_servers(copse_cluster_spec *spec,
@@ -75,7 +77,8 @@ COPSE_API copse_role copse_cluster_spec_role(const copse_cluster_spec *spec);
 COPSE_API uint32_t copse_cluster_spec_index(const copse_cluster_spec *spec);
 /** Whether an MPI launcher described the job: there are no addresses then. */
 COPSE_API bool copse_cluster_spec_is_launched(const copse_cluster_spec *spec);
-/** Tasks of a role, and the address of one: NULL where there is none. Lifetime: that of the spec. */
+/** Tasks of a role, and the address of one: NULL where there is none. Lifetime: that of the
+    spec. */
 COPSE_API uint32_t copse_cluster_spec_tasks(const copse_cluster_spec *spec, copse_role role);
 COPSE_API const char *copse_cluster_spec_address(const copse_cluster_spec *spec, copse_role role,
                                                  uint32_t index);
@@ -101,46 +104,54 @@ typedef struct copse_cluster copse_cluster;
 /** What carries bytes between workers. No bit of a result depends on it. */
 typedef enum copse_engine {
     COPSE_ENGINE_AUTO, /**< MPI where an MPI launcher started the process, else Gloo */
-    COPSE_ENGINE_MPI,  /**< only for processes that an MPI launcher started; a lost worker ends the job */
-    COPSE_ENGINE_GLOO, /**< TCP; any process may join by its address; a lost worker is noticed and named */
+    /* *< only for processes that an MPI launcher started; a lost worker ends the job */
+    COPSE_ENGINE_MPI,
+    /* *< TCP; any process may join by its address; a lost worker is noticed and named */
+    COPSE_ENGINE_GLOO,
 } copse_engine;
 
-/** Whether parameter servers and their workers read each other's memory, by windows of the engine, or send
-    messages. No bit of what a worker reads depends on it. */
+/** Whether parameter servers and their workers read each other's memory, by windows of the engine,
+    or send messages. No bit of what a worker reads depends on it. */
 typedef enum copse_one_sided {
-    COPSE_ONE_SIDED_AUTO, /**< windows where they work between all tasks of the job: over MPI, see
-                               docs/cluster.md; messages elsewhere, and for large variables, see one_sided_bytes */
-    COPSE_ONE_SIDED_ON,   /**< windows for all; the cluster does not open where they do not work */
-    COPSE_ONE_SIDED_OFF,  /**< messages */
+    /* *< windows where they work between all tasks of the job: over MPI, see docs/cluster.md;
+       messages elsewhere, and for large variables, see one_sided_bytes */
+    COPSE_ONE_SIDED_AUTO,
+    COPSE_ONE_SIDED_ON,  /**< windows for all; the cluster does not open where they do not work */
+    COPSE_ONE_SIDED_OFF, /**< messages */
 } copse_one_sided;
 
 /** Settings of a cluster. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_cluster_params {
     copse_engine engine;
-    uint32_t warn_ms;     /**< waits longer than this are logged                     [5000] */
-    uint32_t deadline_ms; /**< waits longer than this fail and name the missing task [60000];
-                               a parameter server treats a worker as lost when its process sends no heartbeat
-                               for this time, however long its steps take */
-    const char *modules;  /**< absolute path of the folder with the engines, which only the user and root may change
-                               [COPSE_MODULES of the environment, else beside the library] */
-    copse_one_sided one_sided; /**< of a job with parameter servers; others have no windows [auto] */
-    uint64_t window_bytes;     /**< size of the window of each parameter server [bytes], 4096 to 2^30; variables
-                                    that do not fit are sent in messages [16 MiB] */
-    uint64_t one_sided_bytes;  /**< with auto: larger variables [bytes] are sent in messages, which are faster
-                                    for them (docs/performance.md) [512 KiB] */
+    uint32_t warn_ms; /**< waits longer than this are logged                     [5000] */
+    /* *< waits longer than this fail and name the missing task [60000]; a parameter server treats a
+       worker as lost when its process sends no heartbeat for this time, however long its steps
+       take */
+    uint32_t deadline_ms;
+    /* *< absolute path of the folder with the engines, which only the user and root may change
+       [COPSE_MODULES of the environment, else beside the library] */
+    const char *modules;
+    /* *< of a job with parameter servers; others have no windows [auto] */
+    copse_one_sided one_sided;
+    /* *< size of the window of each parameter server [bytes], 4096 to 2^30; variables that do not
+       fit are sent in messages [16 MiB] */
+    uint64_t window_bytes;
+    /* *< with auto: larger variables [bytes] are sent in messages, which are faster for them
+       (docs/performance.md) [512 KiB] */
+    uint64_t one_sided_bytes;
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Connect with the other workers and the parameter servers of the job; all of them call this. The engine
- * is loaded now, and not before. Evaluators open no connection.
+ * Connect with the other workers and the parameter servers of the job; all of them call this. The
+ * engine is loaded now, and not before. Evaluators open no connection.
  *
  * Trust: any process that reaches the workers' addresses can take part. Use trusted networks only.
  *
- * @retval COPSE_ERR_ARGUMENT     A setting out of its range, or a worker has another version or other settings; the
- *                                text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The engine is not installed; the text names the package. Or windows are
- *                                asked for and do not work; the text says why.
+ * @retval COPSE_ERR_ARGUMENT     A setting out of its range, or a worker has another version or
+ *                                other settings; the text names it.
+ * @retval COPSE_ERR_UNSUPPORTED  The engine is not installed; the text names the package. Or
+ *                                windows are asked for and do not work; the text says why.
  * @retval COPSE_ERR_TIMEOUT      Somebody did not come; the text names them.
  * @retval COPSE_ERR_COMM         A worker was lost on the way; the text names it.
  * Lifetime: until released; retains context and spec. Thread-safety: one thread at a time.
@@ -154,8 +165,8 @@ COPSE_API copse_cluster *copse_cluster_retain(copse_cluster *c);
 /** Leave; the others are told. Over MPI all leave together. Blocking: 10 s at most. */
 COPSE_API void copse_cluster_release(copse_cluster **c);
 
-/** Rank of this worker and how many there are; they change when the cluster regroups. Parameter servers
-    have the ranks behind those of the workers. */
+/** Rank of this worker and how many there are; they change when the cluster regroups. Parameter
+    servers have the ranks behind those of the workers. */
 COPSE_API uint32_t copse_cluster_rank(const copse_cluster *c);
 COPSE_API uint32_t copse_cluster_size(const copse_cluster *c);
 /** How many parameter servers there are. */
@@ -177,8 +188,8 @@ struct copse_one_sided_info {
 COPSE_API void copse_cluster_one_sided(const copse_cluster *c, struct copse_one_sided_info *out);
 /** Whether this worker writes checkpoints. */
 COPSE_API bool copse_cluster_is_chief(const copse_cluster *c);
-/** Whether a rank is known to be gone. Once one is, every call that needs the others fails; with parameter
-    servers only what waits for that one does. */
+/** Whether a rank is known to be gone. Once one is, every call that needs the others fails; with
+    parameter servers only what waits for that one does. */
 COPSE_API bool copse_cluster_is_lost(const copse_cluster *c, uint32_t rank);
 
 /** How many ranks are known to be gone, this one included where the others have given it up. */
@@ -187,36 +198,39 @@ COPSE_API uint32_t copse_cluster_lost(const copse_cluster *c);
 COPSE_API bool copse_cluster_can_regroup(const copse_cluster *c);
 
 /**
- * After workers were lost: the survivors agree on who they are, and connect anew, in their old order. All of
- * them call this, and release first what was made on the cluster: trainers and strategies. More may be lost
- * meanwhile.
+ * After workers were lost: the survivors agree on who they are, and connect anew, in their old
+ * order. All of them call this, and release first what was made on the cluster: trainers and
+ * strategies. More may be lost meanwhile.
  *
- * So that two parts of a job that cannot see each other never both go on, the survivors must be more
- * than half of the workers that were connected last, or half of them with the first.
+ * So that two parts of a job that cannot see each other never both go on, the survivors must be
+ * more than half of the workers that were connected last, or half of them with the first.
  *
  * @retval COPSE_ERR_UNSUPPORTED  The engine cannot, as MPI.
  * @retval COPSE_ERR_ARGUMENT     Nobody is lost.
  * @retval COPSE_ERR_COMM         Too few are left, or the others have given this worker up.
- * @retval COPSE_ERR_TIMEOUT      A survivor did not come: it counts as lost now, and the rest may call
- *                                this again.
- * Blocking: at most deadline_ms to agree, anew for each worker that is lost meanwhile, and once more and 4 s
- * to connect.
+ * @retval COPSE_ERR_TIMEOUT      A survivor did not come: it counts as lost now, and the rest may
+ *                                call this again.
+ * Blocking: at most deadline_ms to agree, anew for each worker that is lost meanwhile, and once
+ * more and 4 s to connect.
  */
 COPSE_API COPSE_CHECKED copse_status copse_cluster_regroup(copse_cluster *c);
 
 /**
- * This process has failed, and ends. Over MPI every process of the job ends at once, this one included, and the
- * launcher with `code`. Over other engines this returns once the others have been told: what they wait for fails with
- * `status`, and their text has `why` and this task's name; with parameter servers only what waits for this one does.
- * Release the cluster then. Nothing is told where the cluster has failed before, nor a COPSE_ERR_COMM where a task is
- * lost: the others see that for themselves. For programs that are nothing but a worker, after a failure.
+ * This process has failed, and ends. Over MPI every process of the job ends at once, this one
+ * included, and the launcher with `code`. Over other engines this returns once the others have been
+ * told: what they wait for fails with `status`, and their text has `why` and this task's name; with
+ * parameter servers only what waits for this one does. Release the cluster then. Nothing is told
+ * where the cluster has failed before, nor a COPSE_ERR_COMM where a task is lost: the others see
+ * that for themselves. For programs that are nothing but a worker, after a failure.
  *
  * @param status  What this process failed with, not COPSE_OK.
- * @param why     What is wrong, in one line; up to 300 bytes of it are told. Lifetime: until the call returns.
+ * @param why     What is wrong, in one line; up to 300 bytes of it are told. Lifetime: until the
+ *                call returns.
  * @param code    Exit code of this process, 1 to 255; others count as 1.
  * Thread-safety: as the cluster. Blocking: 200 ms at most.
  */
-COPSE_API void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code);
+COPSE_API void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why,
+                                     int code);
 
 #if defined(__cplusplus)
 }

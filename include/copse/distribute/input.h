@@ -21,9 +21,9 @@ extern "C" {
 
 /** One pipeline among all. A zeroed struct means the defaults in brackets. */
 struct copse_input_context {
-    uint32_t pipelines; /**< how many there are                                     [0 = 1] */
-    uint32_t pipeline;  /**< which one this is, 0 to pipelines-1                    [0] */
-    uint32_t replicas;  /**< in step with each other, of all pipelines together; a multiple of
+    uint32_t pipelines;   /**< how many there are                                     [0 = 1] */
+    uint32_t pipeline;    /**< which one this is, 0 to pipelines-1                    [0] */
+    uint32_t replicas;    /**< in step with each other, of all pipelines together; a multiple of
                              `pipelines`                              [0 = one for each pipeline] */
     uint64_t reserved[4]; /**< 0 */
 };
@@ -48,9 +48,10 @@ typedef enum copse_input_policy {
     COPSE_INPUT_AUTO, /**< "auto": FILE where there are files, else DATA */
     COPSE_INPUT_FILE, /**< "file": files in turn: i belongs to pipeline i % pipelines. Each pipeline
                            makes batches of its files' rows, and they are split as all are */
-    COPSE_INPUT_DATA, /**< "data": all read everything; each batch is split, then minibatch i belongs
-                           to pipeline i % pipelines */
-    COPSE_INPUT_OFF,  /**< "off": all read everything and get every minibatch */
+    /* *< "data": all read everything; each batch is split, then minibatch i belongs to pipeline i %
+       pipelines */
+    COPSE_INPUT_DATA,
+    COPSE_INPUT_OFF, /**< "off": all read everything and get every minibatch */
 } copse_input_policy;
 
 /** Name of a rule; "?" outside the enum. Lifetime: static. Thread-safety: any. */
@@ -83,15 +84,15 @@ struct copse_input_plan_params {
     const uint64_t *file_rows; /**< rows of each file                      [NULL = not known] */
     uint64_t rows;             /**< rows of the dataset, where there are no files; below 2^32
                                                                              [0 = not known] */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];      /**< 0 */
 };
 
 /**
  * Make a plan. Pure arithmetic: nothing is opened.
  *
  * @retval COPSE_ERR_ARGUMENT   A rule of the params is broken: such as fewer files than pipelines
- *                              under FILE (under AUTO too), FILE without files for several pipelines,
- *                              a batch that FIXED cannot split evenly.
+ *                              under FILE (under AUTO too), FILE without files for several
+ *                              pipelines, a batch that FIXED cannot split evenly.
  * @retval COPSE_ERR_NO_MEMORY
  *
  * Lifetime: retains the context. Thread-safety: any.
@@ -110,7 +111,7 @@ struct copse_input_reading {
     uint32_t first, every;     /**< it gets minibatches first, first + every, ... of these rows */
     uint32_t replicas;         /**< minibatches of a step: replicas of one pipeline */
     uint64_t steps;            /**< of an epoch; 0 where `rows` is not known */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];      /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  No such pipeline. */
@@ -134,7 +135,8 @@ struct copse_input_share {
 /**
  * What a replica of a pipeline gets in a step.
  * @param replica  Among those of the pipeline.
- * @retval COPSE_ERR_ARGUMENT  There is no such pipeline, step or replica, or the rows are not known.
+ * @retval COPSE_ERR_ARGUMENT  There is no such pipeline, step or replica, or the rows are not
+ *                             known.
  */
 COPSE_API COPSE_CHECKED copse_status copse_input_plan_share(const copse_input_plan *plan,
                                                             uint32_t pipeline, uint64_t step,
@@ -163,37 +165,38 @@ typedef struct copse_distributed copse_distributed;
 
 /** What to walk over. Fields in brackets are defaults for zero. */
 struct copse_distributed_params {
-    copse_dataset *data;      /**< retained; in the same order in every pipeline     [NULL: files] */
-    const char *const *files; /**< each as for `copse_dataset_open`; those of this pipeline are read
-                                   and joined                                          [NULL: data] */
-    size_t file_count;        /**< */
-    struct copse_dataset_params read; /**< how files are read. Not `labels` with several files. When
-                                   pipelines read different files, `scale` must be COPSE_SCALE_NONE,
-                                   and `classes` given if there are labels, because a part of the data
-                                   may lack some */
+    /* *< retained; in the same order in every pipeline [NULL: files] */
+    copse_dataset *data;
+    /* *< each as for `copse_dataset_open`; those of this pipeline are read and joined [NULL:
+       data] */
+    const char *const *files;
+    size_t file_count; /**< */
+    /* *< how files are read. Not `labels` with several files. When pipelines read different files,
+       `scale` must be COPSE_SCALE_NONE, and `classes` given if there are labels, because a part of
+       the data may lack some */
+    struct copse_dataset_params read;
     struct copse_input_context input; /**< which pipeline this is */
     copse_input_policy policy;        /**< [COPSE_INPUT_AUTO] */
     copse_shard_rule rule;            /**< [COPSE_SHARD_BALANCED] */
-    struct copse_batches_params batches; /**< `batch`: examples of all replicas together, required; it
-                                   may be larger than the data. All pipelines need the same values.
-                                   `prefetch` counts batches */
+    /* *< `batch`: examples of all replicas together, required; it may be larger than the data. All
+       pipelines need the same values. `prefetch` counts batches */
+    struct copse_batches_params batches;
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
  * Make a walk over global batches, ready at the first step of epoch 0.
  *
- * @retval COPSE_ERR_ARGUMENT   As for `copse_input_plan_create`; or data and files are both given, or
- *                              none; or a rule of `read` or `batches` is broken.
+ * @retval COPSE_ERR_ARGUMENT   As for `copse_input_plan_create`; or data and files are both given,
+ *                              or none; or a rule of `read` or `batches` is broken.
  * @retval COPSE_ERR_SHAPE      Files have rows of different shapes, or labels in some files alone.
  * @retval COPSE_ERR_NO_MEMORY
  * Errors of reading are those of `copse_dataset_open`.
  *
  * Lifetime: retains the context. Thread-safety: any. Blocking: while files are read.
  */
-COPSE_API COPSE_CHECKED copse_status
-copse_distributed_create(copse_context *ctx, const struct copse_distributed_params *params,
-                         copse_distributed **out);
+COPSE_API COPSE_CHECKED copse_status copse_distributed_create(
+    copse_context *ctx, const struct copse_distributed_params *params, copse_distributed **out);
 
 /** Stop the thread that prepares batches, if any; sets `*walk` to NULL; NULL is fine. */
 COPSE_API void copse_distributed_release(copse_distributed **walk);
@@ -201,19 +204,20 @@ COPSE_API void copse_distributed_release(copse_distributed **walk);
 /**
  * Take the next step: one minibatch for each replica of the pipeline.
  *
- * @param shares  Receives `copse_distributed_replicas` of them; zeroed unless the result is COPSE_OK.
- *                A replica without rows has count 0 and no pointers. `rows` are rows of
+ * @param shares  Receives `copse_distributed_replicas` of them; zeroed unless the result is
+ *                COPSE_OK. A replica without rows has count 0 and no pointers. `rows` are rows of
  *                `copse_distributed_data`, `first` is the place in the order of its epoch, `index`
  *                is the step.
  *
- * @retval COPSE_ERR_END      The epoch is over; stays so until `copse_distributed_start`. Leaves the
- *                            text of the last error as it was.
- * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s; the same step can be tried again.
+ * @retval COPSE_ERR_END      The epoch is over; stays so until `copse_distributed_start`. Leaves
+ *                            the text of the last error as it was.
+ * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s; the same step can be tried
+ *                            again.
  * Errors of a function of the application are returned as they are, and the same step can be tried
  * again.
  *
- * Lifetime: what `shares` point to is valid until the next call on `walk`. Blocking: while a batch is
- * prepared.
+ * Lifetime: what `shares` point to is valid until the next call on `walk`. Blocking: while a batch
+ * is prepared.
  */
 COPSE_API COPSE_CHECKED copse_status copse_distributed_next(copse_distributed *walk,
                                                             struct copse_host_batch *shares);
@@ -226,21 +230,27 @@ COPSE_API COPSE_CHECKED copse_status copse_distributed_next(copse_distributed *w
  *
  * The function finds its minibatch by the names of the columns: copse_value_find(args[0], "x").
  *
- * @param st   A strategy with as many replicas in this process as the walk has minibatches in a step.
- * @param out  Receives a reference: a dictionary with a per-replica value for each column, whose components are arrays
- *             [rows of the minibatch, shape...] of the column's type on the replicas' devices. Numbers of rows may
- *             differ; a replica without rows has [0, shape...]. With one replica the values are plain arrays.
+ * @param st   A strategy with as many replicas in this process as the walk has minibatches in a
+ *             step.
+ * @param out  Receives a reference: a dictionary with a per-replica value for each column, whose
+ *             components are arrays [rows of the minibatch, shape...] of the column's type on the
+ *             replicas' devices. Numbers of rows may differ; a replica without rows has [0,
+ *             shape...]. With one replica the values are plain arrays.
  *
  * @retval COPSE_ERR_END          As `copse_distributed_next`, as its other errors are.
- * @retval COPSE_ERR_ARGUMENT     The strategy has another number of replicas, or a column has no data.
+ * @retval COPSE_ERR_ARGUMENT     The strategy has another number of replicas, or a column has no
+ *                                data.
  * @retval COPSE_ERR_SHAPE        Minibatches that a function gave have different columns.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
- * After a failure of a walk over data the same step can be tried again; what a function gave is dropped.
+ * After a failure of a walk over data the same step can be tried again; what a function gave is
+ * dropped.
  *
- * Lifetime: the value retains strategy and context, and is independent of the walk. Thread-safety: one thread at a time
- * per walk and per strategy. Blocking: while a batch is prepared and copied to staging memory.
+ * Lifetime: the value retains strategy and context, and is independent of the walk. Thread-safety:
+ * one thread at a time per walk and per strategy. Blocking: while a batch is prepared and copied to
+ * staging memory.
  */
-COPSE_API COPSE_CHECKED copse_status copse_distributed_next_value(copse_distributed *walk, copse_strategy *st,
+COPSE_API COPSE_CHECKED copse_status copse_distributed_next_value(copse_distributed *walk,
+                                                                  copse_strategy *st,
                                                                   copse_value **out);
 
 /** Minibatches of a step: the replicas of one pipeline, >= 1. */
@@ -267,9 +277,9 @@ COPSE_API void copse_distributed_position(const copse_distributed *walk, uint32_
                                           uint64_t *step);
 
 /**
- * Make epochs longer, so that pipelines with unequal data take equally many steps: in those behind its
- * own, all minibatches are empty. How many are needed is for the pipelines to agree on: the most that
- * `copse_distributed_steps` gives anywhere.
+ * Make epochs longer, so that pipelines with unequal data take equally many steps: in those behind
+ * its own, all minibatches are empty. How many are needed is for the pipelines to agree on: the
+ * most that `copse_distributed_steps` gives anywhere.
  * @param steps  At least the steps that the data makes.
  * @retval COPSE_ERR_ARGUMENT     Fewer than these.
  * @retval COPSE_ERR_UNSUPPORTED  A function gives the batches.
@@ -278,19 +288,21 @@ COPSE_API COPSE_CHECKED copse_status copse_distributed_pad(copse_distributed *wa
 
 /* ---- from a function: batches of one replica ---- */
 
-/** Gives a batch for one replica; called once per replica and step. COPSE_ERR_END: there are no more;
-    then it is not called again. What it points to stays valid until the step after is asked for. */
+/** Gives a batch for one replica; called once per replica and step. COPSE_ERR_END: there are no
+    more; then it is not called again. What it points to stays valid until the step after is asked
+    for. */
 typedef copse_status copse_replica_batch_fn(void *user, struct copse_host_batch *out);
 
 /** Where the batches of a pipeline come from: `data` or `next`. */
 struct copse_pipeline_source {
-    copse_dataset *data;                 /**< with a reference that becomes the walk's */
-    struct copse_batches_params batches; /**< with `data`. `batch`: examples of *one* replica; `drop_last`
-                                              leaves out a minibatch that is not full */
+    copse_dataset *data; /**< with a reference that becomes the walk's */
+    /* *< with `data`. `batch`: examples of *one* replica; `drop_last` leaves out a minibatch that
+       is not full */
+    struct copse_batches_params batches;
     copse_replica_batch_fn *next;
     void *user;                  /**< for `next` and `release` */
     void (*release)(void *user); /**< the walk goes away, or could not be made     [NULL] */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];        /**< 0 */
 };
 
 /** Fills a zeroed `out`; called once for each pipeline, when its walk is made. */
@@ -309,24 +321,22 @@ struct copse_distributed_fn_params {
     void *user;
     struct copse_input_context input; /**< with the defaults filled in, what `pipeline` gets */
     copse_last_step last;             /**< [COPSE_LAST_STEP_DROP] */
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];             /**< 0 */
 };
 
 /**
  * Make a walk over batches of one replica each, which are not split: replica r of R gets batch
  * step * R + r. Which part of the data this pipeline reads is the function's choice.
  *
- * @retval COPSE_ERR_ARGUMENT   The function gave neither `data` nor `next`, or both; or a rule of the
- *                              params is broken.
- * @retval COPSE_ERR_NO_MEMORY
- * Errors of the function are returned as they are; then `release` is not called, and what it put into
- * `data` is not released.
+ * @retval COPSE_ERR_ARGUMENT   The function gave neither `data` nor `next`, or both; or a rule of
+ *                              the params is broken.
+ * @retval COPSE_ERR_NO_MEMORY Errors of the function are returned as they are; then `release` is
+ * not called, and what it put into `data` is not released.
  *
  * Lifetime: retains the context. Thread-safety: any. Blocking: while the function runs.
  */
-COPSE_API COPSE_CHECKED copse_status
-copse_distributed_from_function(copse_context *ctx, const struct copse_distributed_fn_params *params,
-                                copse_distributed **out);
+COPSE_API COPSE_CHECKED copse_status copse_distributed_from_function(
+    copse_context *ctx, const struct copse_distributed_fn_params *params, copse_distributed **out);
 
 #if defined(__cplusplus)
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Contexts: a thread is always either in a *replica context* (it runs one of N copies of a function, and reads
- * and writes the components of one replica) or in a *cross-replica context* (it sees the values of all
- * replicas). Outside of all scopes and runs a thread is in the replica context of the default strategy,
- * which has one replica, number 0 of 1.
+/** @file Contexts: a thread is always either in a *replica context* (it runs one of N copies of a
+ * function, and reads and writes the components of one replica) or in a *cross-replica context* (it
+ * sees the values of all replicas). Outside of all scopes and runs a thread is in the replica
+ * context of the default strategy, which has one replica, number 0 of 1.
  *
  * | where                                  | current_replica | current_cross_replica | current_strategy | has_strategy |
  * |----------------------------------------|-----------------|-----------------------|------------------|--------------|
@@ -13,9 +12,9 @@
  * | in a merge or update function          | NULL            | S                     | S                | true         |
  * | in a merge function of the default     | NULL            | default               | default          | false        |
  *
- * Wrong contexts are COPSE_ERR_CONTEXT, and leave the thread where it was. Functions marked [C] need
- * the cross-replica context of their strategy, or the untouched default context.
- * The model is that of tf.distribute; docs/from-tf-distribute.md maps the names.
+ * Wrong contexts are COPSE_ERR_CONTEXT, and leave the thread where it was. Functions marked [C]
+ * need the cross-replica context of their strategy, or the untouched default context. The model is
+ * that of tf.distribute; docs/from-tf-distribute.md maps the names.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_REPLICA_H
 #define COPSE_PUBLIC_DISTRIBUTE_REPLICA_H
@@ -26,8 +25,8 @@
 extern "C" {
 #endif
 
-/** A replica's place in one call of copse_strategy_run; a handle, which is safe to keep: after the call
-    it is refused. */
+/** A replica's place in one call of copse_strategy_run; a handle, which is safe to keep: after the
+    call it is refused. */
 typedef struct copse_replica_context copse_replica_context;
 
 /** Most arguments of a function that is run, merged or called for updates; lists hold more. */
@@ -43,7 +42,8 @@ COPSE_API bool copse_has_strategy(void);
 COPSE_API copse_replica_context *copse_current_replica(void);
 /** The strategy in whose cross-replica context the thread is, or NULL. */
 COPSE_API copse_strategy *copse_current_cross_replica(void);
-/** @retval COPSE_ERR_CONTEXT  `rc` is not the current replica context. Three texts: the thread is in no
+/** @retval COPSE_ERR_CONTEXT  `rc` is not the current replica context. Three texts: the thread is
+                               in no
     replica context; in another one of the same strategy; in one of another strategy. */
 COPSE_API COPSE_CHECKED copse_status copse_require_replica(const copse_replica_context *rc);
 
@@ -60,10 +60,12 @@ COPSE_API COPSE_CHECKED copse_status copse_scope_enter(copse_strategy *st);
 /** Leave it. @retval COPSE_ERR_CONTEXT It is not the innermost scope. */
 COPSE_API COPSE_CHECKED copse_status copse_scope_leave(copse_strategy *st);
 
-/* ---- a replica: known in its function and in merge functions; elsewhere UINT32_MAX, 0, NULL and "" ---- */
+/* ---- a replica: known in its function and in merge functions; elsewhere UINT32_MAX, 0, NULL and
+   "" ---- */
 
-/** Number among the replicas in sync, those of all workers: 0 .. count-1. Less copse_strategy_first_rank, it is the
-    rank by which this worker names components and destinations. */
+/** Number among the replicas in sync, those of all workers: 0 .. count-1. Less
+    copse_strategy_first_rank, it is the rank by which this worker names components and
+    destinations. */
 COPSE_API uint32_t copse_replica_id(const copse_replica_context *rc);
 COPSE_API uint32_t copse_replica_count(const copse_replica_context *rc); /**< replicas in sync */
 COPSE_API copse_strategy *copse_replica_strategy(const copse_replica_context *rc); /**< borrowed */
@@ -89,16 +91,17 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  * @param args    NULL when `count` is 0; an entry may be NULL.
  * @param result  Receives one reference, or NULL where replicas return nothing; NULL = not wanted.
  * @retval COPSE_ERR_CONTEXT  Called in a replica, or in another strategy's scope; or replicas made
- *                            different numbers of merge calls (the text says which); or a merge or update function
- *                            returned without leaving a scope that it entered, which is left for it.
+ *                            different numbers of merge calls (the text says which); or a merge or
+ *                            update function returned without leaving a scope that it entered,
+ *                            which is left for it.
  * @retval COPSE_ERR_SHAPE    Replicas returned different structures; the text says where.
- * @retval COPSE_ERR_ARGUMENT An argument has a per-replica value with another number of components than there are
- *                            replicas: nothing was run.
- * The first error of a replica or merge function ends all replicas and is returned with its text; those
- * that wait in a merge call get it there. No thread is left.
- * Threads: merge functions run on the calling thread; with one replica the function does, too.
- * Blocking: until all replicas have returned, however long their functions take; replicas must wait for
- * each other in merge calls alone.
+ * @retval COPSE_ERR_ARGUMENT An argument has a per-replica value with another number of components
+ *                            than there are replicas: nothing was run.
+ * The first error of a replica or merge function ends all replicas and is returned with its text;
+ * those that wait in a merge call get it there. No thread is left. Threads: merge functions run on
+ * the calling thread; with one replica the function does, too. Blocking: until all replicas have
+ * returned, however long their functions take; replicas must wait for each other in merge calls
+ * alone.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn,
                                                         copse_value *const *args, size_t count,
@@ -108,8 +111,8 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_run(copse_strategy *st, cops
 typedef copse_status copse_merge_fn(copse_strategy *st, copse_value *const *args, size_t count,
                                     void *user, copse_value **result);
 /**
- * Meet the other replicas: when all have called, the merge function that replica 0 gave runs once, in
- * the cross-replica context (those of the others are not called); its result is split again, a
+ * Meet the other replicas: when all have called, the merge function that replica 0 gave runs once,
+ * in the cross-replica context (those of the others are not called); its result is split again, a
  * component for each. `args` and `result` as for copse_strategy_run.
  * @retval COPSE_ERR_CONTEXT      `rc` is not the current replica context.
  * @retval COPSE_ERR_UNSUPPORTED  Inside a loss function, where a graph is built: the text names the
@@ -118,20 +121,21 @@ typedef copse_status copse_merge_fn(copse_strategy *st, copse_value *const *args
 COPSE_API COPSE_CHECKED copse_status copse_merge_call(copse_replica_context *rc, copse_merge_fn *fn,
                                                       copse_value *const *args, size_t count,
                                                       void *user, copse_value **result);
-/** Reduce a structure over the replicas of all workers and give every replica the result: a merge call and a batch
-    reduction. */
+/** Reduce a structure over the replicas of all workers and give every replica the result: a merge
+    call and a batch reduction. */
 COPSE_API COPSE_CHECKED copse_status copse_replica_all_reduce(copse_replica_context *rc,
-                                                              copse_reduce_op op, copse_value *value,
+                                                              copse_reduce_op op,
+                                                              copse_value *value,
                                                               copse_value **result);
 
 /* ---- the contract of a strategy ---- */
 
-/** [C] Reduce and copy the result to the host (or to the device of a single value). With several workers see
- * copse_cross_reduce: all call it, and all get the result.
+/** [C] Reduce and copy the result to the host (or to the device of a single value). With several
+ * workers see copse_cross_reduce: all call it, and all get the result.
  * @param axis  NULL: across replicas only; shapes must match. Else first along this axis (negative
- *              counts from the end) inside each component, then across; MEAN divides by the sum of the
- *              axis' lengths, so that partial batches weigh what they hold, and is f32. i32: distribute/cross_device.h
- *              has the rule.
+ *              counts from the end) inside each component, then across; MEAN divides by the sum of
+ *              the axis' lengths, so that partial batches weigh what they hold, and is f32. i32:
+ *              distribute/cross_device.h has the rule.
  * @retval COPSE_ERR_ARGUMENT  Unknown operation, axis out of range, no element in all.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op,
@@ -139,7 +143,8 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_reduce(copse_strategy *st, c
                                                            copse_value **out);
 /** [C] copse_cross_reduce with the strategy's own operations. */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_reduce_to(copse_strategy *st,
-                                                              copse_reduce_op op, copse_value *value,
+                                                              copse_reduce_op op,
+                                                              copse_value *value,
                                                               const struct copse_destinations *to,
                                                               copse_value **out);
 /** [C] The same for several. */
@@ -147,41 +152,43 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_batch_reduce_to(
     copse_strategy *st, copse_reduce_op op, copse_value *const *values,
     const struct copse_destinations *to, size_t count, copse_value **out);
 /**
- * [C] Use these cross-device operations from now on, for values and reads of replica-local variables; NULL = the
- * library's choice. Retained. Trainers, train steps, tower optimizers and copse_replicated_run sum by the library's
- * exchange, and are refused while operations are set.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or `x` is not NULL, and the strategy has a trainer or a tower
- *                                optimizer.
+ * [C] Use these cross-device operations from now on, for values and reads of replica-local
+ * variables; NULL = the library's choice. Retained. Trainers, train steps, tower optimizers and
+ * copse_replicated_run sum by the library's exchange, and are refused while operations are set.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or `x` is not NULL, and the strategy has a
+ *                                trainer or a tower optimizer.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_set_cross_device(copse_strategy *st,
                                                                      copse_cross_device *x);
-/** [C] Copy a plain value to replicas, default all; each worker gives its own value to its own replicas. */
+/** [C] Copy a plain value to replicas, default all; each worker gives its own value to its own
+    replicas. */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_broadcast(copse_strategy *st,
                                                               copse_value *value,
                                                               const struct copse_destinations *to,
                                                               copse_value **out);
 
-/** A function run for one component of a variable (or one device), in rank order, in the cross-replica
-    context, with that component's rank as the update device. `target` is the component as a value;
-    distributed arguments are given as that rank's component. */
+/** A function run for one component of a variable (or one device), in rank order, in the
+    cross-replica context, with that component's rank as the update device. `target` is the
+    component as a value; distributed arguments are given as that rank's component. */
 typedef copse_status copse_update_fn(copse_strategy *st, copse_value *target,
                                      copse_value *const *args, size_t count, void *user,
                                      copse_value **result);
 /**
  * [C] Run `fn` once per component of a variable.
  * @param result  Receives the regrouped results; NULL = not wanted.
- * @retval COPSE_ERR_ARGUMENT  An argument is a per-replica value: only plain and mirrored ones may be
- *                             given; or the variable belongs to another strategy.
+ * @retval COPSE_ERR_ARGUMENT  An argument is a per-replica value: only plain and mirrored ones may
+ *                             be given; or the variable belongs to another strategy.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_update(copse_strategy *st, copse_variable *v,
                                                            copse_update_fn *fn,
                                                            copse_value *const *args, size_t count,
                                                            void *user, copse_value **result);
 /**
- * [C] Run `fn` once for each of the given ranks; `target` is NULL there. Where they are not all ranks, it may change
- * replica-local variables and no mirrored ones (COPSE_ERR_CONTEXT), whose components would become unequal. That `fn`
- * gives every component the same value, here and in copse_strategy_update, is for the application to see to; and where it
- * fails, components of earlier ranks stay changed.
+ * [C] Run `fn` once for each of the given ranks; `target` is NULL there. Where they are not all
+ * ranks, it may change replica-local variables and no mirrored ones (COPSE_ERR_CONTEXT), whose
+ * components would become unequal. That `fn` gives every component the same value, here and in
+ * copse_strategy_update, is for the application to see to; and where it fails, components of
+ * earlier ranks stay changed.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_update_non_slot(
     copse_strategy *st, const uint32_t *ranks, size_t rank_count, copse_update_fn *fn,
@@ -192,35 +199,39 @@ COPSE_API uint32_t copse_current_update_rank(void);
 /* ---- variables in contexts; see strategy.h for synchronization and aggregation ---- */
 
 /**
- * Read a variable: in a replica its component; in an update function that rank's; in a cross-replica
- * context a mirrored variable's first component, a replica-local variable's components aggregated. While
- * steps are under way it reads what they leave. Reading a replica-local variable in a cross-replica context
- * aggregates the components of all workers, which must all read it.
+ * Read a variable: in a replica its component; in an update function that rank's; in a
+ * cross-replica context a mirrored variable's first component, a replica-local variable's
+ * components aggregated. While steps are under way it reads what they leave. Reading a
+ * replica-local variable in a cross-replica context aggregates the components of all workers, which
+ * must all read it.
  * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy.
  * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
- * @retval COPSE_ERR_ARGUMENT  A replica-local variable has no aggregation, or the MEAN of integers that
- *                             differ.
+ * @retval COPSE_ERR_ARGUMENT  A replica-local variable has no aggregation, or the MEAN of integers
+ *                             that differ.
  */
 COPSE_API COPSE_CHECKED copse_status copse_read(copse_variable *v, copse_value **out);
 /**
  * Assign, add, subtract; i32 wraps around.
  *
- * In an update function: that rank's component only. In a cross-replica context: a plain or mirrored value
- * on every component; a replica-local SUM variable gets value/N in each (integers: the remainder goes to
- * the first ones, so that the sum is exact), and refuses add and sub. In a replica: a replica-local
- * variable's own component; a mirrored variable meets the other replicas, which must all make the same
- * call, reduces their values by its aggregation and changes every component.
+ * In an update function: that rank's component only. In a cross-replica context: a plain or
+ * mirrored value on every component; a replica-local SUM variable gets value/N in each (integers:
+ * the remainder goes to the first ones, so that the sum is exact), and refuses add and sub. In a
+ * replica: a replica-local variable's own component; a mirrored variable meets the other replicas,
+ * which must all make the same call, reduces their values by its aggregation and changes every
+ * component.
  *
- * With several workers N counts the replicas of all, a cross-replica assignment changes this worker's components
- * (all workers give the same value), and what replicas give to a mirrored variable is reduced over all workers,
- * which must all make the call. An array that all of a worker's replicas share is the value of each of them.
+ * With several workers N counts the replicas of all, a cross-replica assignment changes this
+ * worker's components (all workers give the same value), and what replicas give to a mirrored
+ * variable is reduced over all workers, which must all make the call. An array that all of a
+ * worker's replicas share is the value of each of them.
  *
- * Blocking: may wait for devices, with a deadline. When a device fails on the way, components may differ.
+ * Blocking: may wait for devices, with a deadline. When a device fails on the way, components may
+ * differ.
  * @retval COPSE_ERR_ARGUMENT  No aggregation where one is needed; SUM of one identical value over
  *                             several replicas; MEAN of integers that differ.
  * @retval COPSE_ERR_SHAPE     Shape or type differ from the variable's.
- * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy than the variable's, or the
- *                             replicas do not make the same calls.
+ * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy than the variable's,
+ *                             or the replicas do not make the same calls.
  * @retval COPSE_ERR_UNSUPPORTED  Inside a loss function, where a graph is built.
  * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
  */
@@ -228,25 +239,27 @@ COPSE_API COPSE_CHECKED copse_status copse_assign(copse_variable *v, copse_value
 COPSE_API COPSE_CHECKED copse_status copse_assign_add(copse_variable *v, copse_value *value);
 COPSE_API COPSE_CHECKED copse_status copse_assign_sub(copse_variable *v, copse_value *value);
 /**
- * Change rows of an f32 variable by the slices of a sparse value (copse_value_sparse) whose dense shape is the
- * variable's: add them, subtract them, set the rows to them, multiply or divide by them, or take the smaller or the
- * larger of each element and the slice's. Slices of one row are taken in their order, each on what the one before
- * has left: they add up, and of those that are set the last one stays. Division by 0 gives what IEEE 754 says; with
- * min and max an element changes only where the slice's is smaller or larger, so that a NaN never replaces a
- * number, nor a number a NaN.
+ * Change rows of an f32 variable by the slices of a sparse value (copse_value_sparse) whose dense
+ * shape is the variable's: add them, subtract them, set the rows to them, multiply or divide by
+ * them, or take the smaller or the larger of each element and the slice's. Slices of one row are
+ * taken in their order, each on what the one before has left: they add up, and of those that are
+ * set the last one stays. Division by 0 gives what IEEE 754 says; with min and max an element
+ * changes only where the slice's is smaller or larger, so that a NaN never replaces a number, nor a
+ * number a NaN.
  *
- * Contexts are those of copse_assign_add. In a replica a mirrored variable meets the others: with SUM and MEAN the
- * slices of all replicas are reduced as sparse values, rows stay sparse, and a replica without a slice of a row adds
- * nothing to it. There all but copse_scatter_add and copse_scatter_sub are the first replica's alone, and need
- * COPSE_AGGREGATION_ONLY_FIRST_REPLICA: a sum of slices is nothing to set, multiply or compare with. Components pass
- * through host memory. A variable with a parameter server is changed there, in one request: nothing of another
- * worker's comes in between.
+ * Contexts are those of copse_assign_add. In a replica a mirrored variable meets the others: with
+ * SUM and MEAN the slices of all replicas are reduced as sparse values, rows stay sparse, and a
+ * replica without a slice of a row adds nothing to it. There all but copse_scatter_add and
+ * copse_scatter_sub are the first replica's alone, and need COPSE_AGGREGATION_ONLY_FIRST_REPLICA: a
+ * sum of slices is nothing to set, multiply or compare with. Components pass through host memory. A
+ * variable with a parameter server is changed there, in one request: nothing of another worker's
+ * comes in between.
  *
  * @retval COPSE_ERR_ARGUMENT     Not a sparse value; and as copse_assign_add.
  * @retval COPSE_ERR_SHAPE        The dense shape or the type is not the variable's.
  * @retval COPSE_ERR_CONTEXT      As copse_assign.
- * @retval COPSE_ERR_UNSUPPORTED  Replicas set, multiply, divide or compare rows of a mirrored variable with SUM or
- *                                MEAN; or inside a loss function.
+ * @retval COPSE_ERR_UNSUPPORTED  Replicas set, multiply, divide or compare rows of a mirrored
+ *                                variable with SUM or MEAN; or inside a loss function.
  * Blocking: as copse_assign.
  */
 COPSE_API COPSE_CHECKED copse_status copse_scatter_add(copse_variable *v, copse_value *slices);

@@ -25,17 +25,19 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_set_shares(copse_trainer *t,
 
 /** What one replica contributed to a result. */
 struct copse_replica_result {
-    double share;      /**< its part of the examples, 0..1; 0: the other values are 0 */
-    double loss;       /**< of its share */
-    double reports[7]; /**< in the order of `copse_step_result.report_names` */
+    double share;         /**< its part of the examples, 0..1; 0: the other values are 0 */
+    double loss;          /**< of its share */
+    double reports[7];    /**< in the order of `copse_step_result.report_names` */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
  * A replica's part of the result that copse_trainer_result gave last.
- * @retval COPSE_ERR_ARGUMENT  No such replica, no result was taken yet, or later steps have reused its memory.
+ * @retval COPSE_ERR_ARGUMENT  No such replica, no result was taken yet, or later steps have reused
+ *                             its memory.
  */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
+COPSE_API COPSE_CHECKED copse_status copse_trainer_replica_result(copse_trainer *t,
+                                                                  uint32_t replica,
                                                                   struct copse_replica_result *out);
 
 #if defined(__cplusplus)

@@ -37,8 +37,8 @@ typedef enum copse_value_kind {
 #define COPSE_HOST UINT32_MAX
 
 /**
- * Make an array: on the device of the current replica (see copse/distribute/replica.h), or outside of a replica
- * context on the host.
+ * Make an array: on the device of the current replica (see copse/distribute/replica.h), or outside
+ * of a replica context on the host.
  * @param values  Every element, row-major; copied before the call returns.
  * @retval COPSE_ERR_ARGUMENT   `type` or `shape` is none.
  * Thread-safety: any, as long as the current replica's strategy is not used elsewhere.
@@ -54,7 +54,8 @@ COPSE_API COPSE_CHECKED copse_status copse_value_create_on(copse_strategy *st, u
 COPSE_API COPSE_CHECKED copse_status copse_value_scalar(copse_context *ctx, float value,
                                                         copse_value **out);
 
-/** Slices of a dense f32 array: values[i] belongs at row index[i]; rows may repeat and then add up. */
+/** Slices of a dense f32 array: values[i] belongs at row index[i]; rows may repeat and then add
+    up. */
 struct copse_sparse_params {
     copse_shape dense_shape; /**< rank >= 1 */
     uint32_t count;          /**< slices, may be 0 */
@@ -77,7 +78,8 @@ COPSE_API COPSE_CHECKED copse_status copse_value_dict(copse_context *ctx, const 
                                                       copse_value *const *items, size_t count,
                                                       copse_value **out);
 /** One component for each replica of `st`, in rank order; `count` must be the replica count.
-    Components are no lists, dictionaries or distributed values: make a list of per-replica values. */
+    Components are no lists, dictionaries or distributed values: make a list of per-replica
+    values. */
 COPSE_API COPSE_CHECKED copse_status copse_value_per_replica(copse_strategy *st,
                                                              copse_value *const *components,
                                                              size_t count, copse_value **out);
@@ -86,14 +88,14 @@ COPSE_API copse_value *copse_value_retain(copse_value *v);
 COPSE_API void copse_value_release(copse_value **v); /**< NULL is fine */
 
 COPSE_API copse_value_kind copse_value_kind_of(const copse_value *v);
-/** Type and shape of an array, sparse value (its dense shape), variable, or mirrored value of these; of
-    other kinds f32 and a scalar. */
+/** Type and shape of an array, sparse value (its dense shape), variable, or mirrored value of
+    these; of other kinds f32 and a scalar. */
 COPSE_API copse_type copse_value_type(const copse_value *v);
 COPSE_API copse_shape copse_value_shape(const copse_value *v);
 /** Rank of the replica whose device has the array, or COPSE_HOST. */
 COPSE_API uint32_t copse_value_rank(const copse_value *v);
-/** Items of a list or dictionary, components of a distributed value or a whole variable, slices of a
-    sparse value; else 0. */
+/** Items of a list or dictionary, components of a distributed value or a whole variable, slices of
+    a sparse value; else 0. */
 COPSE_API size_t copse_value_count(const copse_value *v);
 /** Item or component `i`, borrowed: it lives as long as `v`. NULL when there is none. */
 COPSE_API copse_value *copse_value_item(const copse_value *v, size_t i);
@@ -116,8 +118,8 @@ COPSE_API copse_variable *copse_value_variable(const copse_value *v);
  */
 COPSE_API COPSE_CHECKED copse_status copse_value_read(const copse_value *v, void *values);
 /** Copy a sparse value's slices: indices [count] and values [count, ...]; either may be NULL. */
-COPSE_API COPSE_CHECKED copse_status copse_value_read_sparse(const copse_value *v,
-                                                             int32_t *indices, float *values);
+COPSE_API COPSE_CHECKED copse_status copse_value_read_sparse(const copse_value *v, int32_t *indices,
+                                                             float *values);
 /** Add a sparse value's slices up into a dense array, on the host. */
 COPSE_API COPSE_CHECKED copse_status copse_value_densify(const copse_value *v, copse_value **out);
 

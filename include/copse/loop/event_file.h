@@ -2,10 +2,11 @@
 /** @file
  * Event files, which TensorBoard shows: numbers, histograms and pictures by name and step.
  *
- * TensorBoard reads all files below the folder that it is given, and takes a folder as one run. The name of a value,
- * its tag, may have a path: values "loss/train" and "loss/held out" appear together. Values are written through a
- * buffer to the file; copse_event_file_flush and copse_event_file_close write what is in the buffer. A file that ends in
- * the middle of a value, as after a crash, is read up to it.
+ * TensorBoard reads all files below the folder that it is given, and takes a folder as one run. The
+ * name of a value, its tag, may have a path: values "loss/train" and "loss/held out" appear
+ * together. Values are written through a buffer to the file; copse_event_file_flush and
+ * copse_event_file_close write what is in the buffer. A file that ends in the middle of a value, as
+ * after a crash, is read up to it.
  */
 #ifndef COPSE_PUBLIC_LOOP_EVENT_FILE_H
 #define COPSE_PUBLIC_LOOP_EVENT_FILE_H
@@ -19,7 +20,8 @@ extern "C" {
 typedef struct copse_event_file copse_event_file;
 
 /**
- * Make a new event file in a folder. Files of earlier runs stay. One thread at a time uses the object.
+ * Make a new event file in a folder. Files of earlier runs stay. One thread at a time uses the
+ * object.
  * @param folder  Made if it is missing; its parent must exist.
  * @retval COPSE_ERR_IO  The folder or the file cannot be made.
  */
@@ -35,28 +37,33 @@ COPSE_API const char *copse_event_file_path(const copse_event_file *f);
  * @param step   At most INT64_MAX. For each tag, steps should grow.
  * @param value  Stored as f32; NaN and infinities are shown as such.
  * @retval COPSE_ERR_ARGUMENT  A wrong tag or step.
- * @retval COPSE_ERR_IO        The file cannot be written, now or before. It then takes nothing more.
+ * @retval COPSE_ERR_IO        The file cannot be written, now or before. It then takes nothing
+ *                             more.
  */
-COPSE_API COPSE_CHECKED copse_status copse_event_file_scalar(copse_event_file *f, const char *tag, uint64_t step,
-                                                             double value);
+COPSE_API COPSE_CHECKED copse_status copse_event_file_scalar(copse_event_file *f, const char *tag,
+                                                             uint64_t step, double value);
 
 /**
- * Write how numbers are distributed, in buckets that grow by a tenth from 1e-12 to 1e20 on both sides of 0, as
- * TensorFlow's do. Numbers beyond them, infinities too, are in the outermost buckets. NaN are left out.
+ * Write how numbers are distributed, in buckets that grow by a tenth from 1e-12 to 1e20 on both
+ * sides of 0, as TensorFlow's do. Numbers beyond them, infinities too, are in the outermost
+ * buckets. NaN are left out.
  * @param count  0 or more. Errors as for copse_event_file_scalar.
  */
-COPSE_API COPSE_CHECKED copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, uint64_t step,
+COPSE_API COPSE_CHECKED copse_status copse_event_file_histogram(copse_event_file *f,
+                                                                const char *tag, uint64_t step,
                                                                 const float *values, size_t count);
 
 /**
  * Write a picture, as PNG.
  * @param pixels    [height, width, channels], 0 to 255.
  * @param channels  1: grey; 3: red, green, blue.
- * @retval COPSE_ERR_ARGUMENT     As for copse_event_file_scalar; not 1 to 32768 pixels a side; other channels.
+ * @retval COPSE_ERR_ARGUMENT     As for copse_event_file_scalar; not 1 to 32768 pixels a side;
+ *                                other channels.
  * @retval COPSE_ERR_UNSUPPORTED  The library was built without libpng (copse_pictures_are_read).
  */
-COPSE_API COPSE_CHECKED copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint64_t step,
-                                                              const uint8_t *pixels, uint32_t height, uint32_t width,
+COPSE_API COPSE_CHECKED copse_status copse_event_file_picture(copse_event_file *f, const char *tag,
+                                                              uint64_t step, const uint8_t *pixels,
+                                                              uint32_t height, uint32_t width,
                                                               uint32_t channels);
 
 /** Write what is in the buffer to the file. */

@@ -12,10 +12,11 @@ extern "C" {
 #endif
 
 /**
- * Upload a batch ahead of its step, while the devices compute; copse_trainer_step takes it when its batch is NULL. An
- * accelerator strategy takes batches of one size for its next run (distribute/accelerator.h).
- * @retval COPSE_ERR_ARGUMENT     `prefetch` batches are fed (`steps_per_run` with an accelerator), or as
- *                                copse_trainer_step. Earlier batches stay fed.
+ * Upload a batch ahead of its step, while the devices compute; copse_trainer_step takes it when its
+ * batch is NULL. An accelerator strategy takes batches of one size for its next run
+ * (distribute/accelerator.h).
+ * @retval COPSE_ERR_ARGUMENT     `prefetch` batches are fed (`steps_per_run` with an accelerator),
+ *                                or as copse_trainer_step. Earlier batches stay fed.
  * @retval COPSE_ERR_UNSUPPORTED  `prefetch` is 0, and the strategy is not an accelerator.
  * Blocks while the batch is copied, and while a new size is recorded.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * Steps: what a training loop repeats, as an object that a monitor (monitor.h) runs, saves and restores.
+/** @file Steps: what a training loop repeats, as an object that a monitor (monitor.h) runs, saves
+ * and restores.
  */
 #ifndef COPSE_PUBLIC_STEP_H
 #define COPSE_PUBLIC_STEP_H
@@ -20,14 +20,16 @@ typedef struct copse_step copse_step;
 struct copse_step_functions {
     /** One step. COPSE_ERR_END: the data has ended. */
     copse_status (*run)(void *user);
-    /** Write all state to a file, atomically; restore all of it or nothing. With parameter servers the path is "" for
-        workers other than the chief, see copse_trainer_restore. */
+    /** Write all state to a file, atomically; restore all of it or nothing. With parameter servers
+        the path is "" for workers other than the chief, see copse_trainer_restore. */
     copse_status (*save)(void *user, const char *path);
     copse_status (*restore)(void *user, const char *path);
-    /** A number that is part of the state and grows with every change of it, such as updates done. */
+    /** A number that is part of the state and grows with every change of it, such as updates
+        done. */
     uint64_t (*progress)(void *user);
-    /** After a device failed or a worker was lost: release what is broken, call copse_cluster_regroup where workers are
-        lost (copse_cluster_lost), and make it again. `restore` follows. */
+    /** After a device failed or a worker was lost: release what is broken, call
+        copse_cluster_regroup where workers are lost (copse_cluster_lost), and make it again.
+        `restore` follows. */
     copse_status (*recover)(void *user);
     /** The step is released. */
     void (*release)(void *user);

@@ -11,35 +11,43 @@
 extern "C" {
 #endif
 
-/** Which numbers turn, and by which angles: pair k of R / 2 pairs at position t by (t + offset) base^(-2 k / R). */
+/** Which numbers turn, and by which angles: pair k of R / 2 pairs at position t by (t + offset)
+    base^(-2 k / R). */
 struct copse_rotary_params {
-    float base;          /**< finite, above 0                                       [0: 10000] */
-    uint32_t offset;     /**< position of the first row                             [0] */
-    uint32_t width;      /**< R: the first elements of each head that turn; even    [0: all] */
-    uint32_t heads;      /**< the first heads that turn, others are copied          [0: all] */
-    bool is_interleaved; /**< a pair is elements 2 k and 2 k + 1                    [false: k and k + R / 2] */
+    float base;      /**< finite, above 0                                       [0: 10000] */
+    uint32_t offset; /**< position of the first row                             [0] */
+    uint32_t width;  /**< R: the first elements of each head that turn; even    [0: all] */
+    uint32_t heads;  /**< the first heads that turn, others are copied          [0: all] */
+    /* *< a pair is elements 2 k and 2 k + 1 [false: k and k + R / 2] */
+    bool is_interleaved;
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Rotary positions (Su et al., 2021): each pair (a, b) of a head becomes (a cos - b sin, b cos + a sin) of its angle. Cosines and
- * sines are computed on the host in double precision and rounded once, also at large positions; graphs keep one table for calls
- * of equal parameters. Errors of the result are at most 4 * 2^-24 (|a cos| + |b sin|) of the rounded table's, which devices share.
+ * Rotary positions (Su et al., 2021): each pair (a, b) of a head becomes (a cos - b sin, b cos + a
+ * sin) of its angle. Cosines and sines are computed on the host in double precision and rounded
+ * once, also at large positions; graphs keep one table for calls of equal parameters. Errors of the
+ * result are at most 4 * 2^-24 (|a cos| + |b sin|) of the rounded table's, which devices share.
  *
  * @param x       f32 [.., length, heads, width], rank 3 or more.
  * @param params  NULL for defaults.
  * @param y       The shape of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_rotary_params *params,
+COPSE_API COPSE_CHECKED copse_status copse_rotary(copse_graph *g, copse_tensor *x,
+                                                  const struct copse_rotary_params *params,
                                                   copse_tensor **y);
 
 /**
- * The same with given cosines and sines, such as those of scaled positions. params->base and params->offset do not count.
+ * The same with given cosines and sines, such as those of scaled positions. params->base and
+ * params->offset do not count.
  *
- * @param turns  f32 [.., length, R]: R / 2 cosines, then R / 2 sines; its axes but the last are the last axes of [.., length] of x.
+ * @param turns  f32 [.., length, R]: R / 2 cosines, then R / 2 sines; its axes but the last are the
+ *               last axes of [.., length] of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turns,
-                                                     const struct copse_rotary_params *params, copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_status copse_rotary_by(copse_graph *g, copse_tensor *x,
+                                                     copse_tensor *turns,
+                                                     const struct copse_rotary_params *params,
+                                                     copse_tensor **y);
 
 #if defined(__cplusplus)
 }

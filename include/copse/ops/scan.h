@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 /**
- * Sums of the elements up to each one along an axis, as torch.cumsum and ONNX CumSum. The order of the additions depends on the
- * axis alone; the error of each sum is at most 8 2^-24 times the sum of its terms' magnitudes. The derivative is the
- * cumulative sum in the other direction.
+ * Sums of the elements up to each one along an axis, as torch.cumsum and ONNX CumSum. The order of
+ * the additions depends on the axis alone; the error of each sum is at most 8 2^-24 times the sum
+ * of its terms' magnitudes. The derivative is the cumulative sum in the other direction.
  *
  * @param x             f32.
  * @param axis          Below x's rank; at most 2^30 elements along it.
@@ -22,20 +22,23 @@ extern "C" {
  * @param is_reversed   Sums run from the last element to the first.
  * @param y             The shape of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis, bool is_exclusive,
-                                                  bool is_reversed, copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_status copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                                  bool is_exclusive, bool is_reversed,
+                                                  copse_tensor **y);
 
 /**
- * The k largest elements along the last axis, from the largest, as torch.topk and ONNX TopK. NaN counts as larger than any
- * number; of equal elements those with lower indices come first, as do those of several NaN. With k = m it sorts.
+ * The k largest elements along the last axis, from the largest, as torch.topk and ONNX TopK. NaN
+ * counts as larger than any number; of equal elements those with lower indices come first, as do
+ * those of several NaN. With k = m it sorts.
  *
  * @param x        f32 [..., m].
  * @param k        1 to m.
- * @param values   f32 [..., k]. The derivative goes to the elements that were taken; that of others is 0.
+ * @param values   f32 [..., k]. The derivative goes to the elements that were taken; that of others
+ *                 is 0.
  * @param indices  i32 [..., k], of `values` along the axis.
  */
-COPSE_API COPSE_CHECKED copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **values,
-                                                 copse_tensor **indices);
+COPSE_API COPSE_CHECKED copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k,
+                                                 copse_tensor **values, copse_tensor **indices);
 
 #if defined(__cplusplus)
 }

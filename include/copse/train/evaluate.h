@@ -13,25 +13,34 @@ extern "C" {
 
 /** What to compute besides the mean values. */
 struct copse_evaluation_params {
-    uint64_t *confusion;  /**< receives the number of rows of each label and prediction, [classes, classes] [NULL] */
-    uint32_t *worst;      /**< receives the rows with the largest loss, the largest first                   [NULL] */
-    double *worst_losses; /**< receives their losses                                                        [NULL] */
-    size_t worst_count;   /**< room in `worst` and `worst_losses` */
-    double *target_r2;    /**< of a regression: receives the coefficient of determination of each target    [NULL] */
-    double *target_mae;   /**< and the mean absolute error of each target in its unit, [targets]            [NULL] */
+    /* *< receives the number of rows of each label and prediction, [classes, classes] [NULL] */
+    uint64_t *confusion;
+    /* *< receives the rows with the largest loss, the largest first [NULL] */
+    uint32_t *worst;
+    /* *< receives their losses [NULL] */
+    double *worst_losses;
+    size_t worst_count; /**< room in `worst` and `worst_losses` */
+    /* *< of a regression: receives the coefficient of determination of each target [NULL] */
+    double *target_r2;
+    /* *< and the mean absolute error of each target in its unit, [targets] [NULL] */
+    double *target_mae;
     uint64_t reserved[2]; /**< 0 */
 };
 
 /** Mean values over all rows; of a text over all tokens that are predicted. */
 struct copse_evaluation {
     size_t rows;
-    double loss;        /**< as copse_model_loss */
-    double accuracy;    /**< of a classification; of a text the share of tokens */
-    double r2;          /**< of a regression: coefficient of determination, averaged over targets; NaN: constant labels */
-    double mae;         /**< of a regression: mean absolute error in the unit of the target, averaged over targets */
+    double loss;     /**< as copse_model_loss */
+    double accuracy; /**< of a classification; of a text the share of tokens */
+    /* *< of a regression: coefficient of determination, averaged over targets; NaN: constant
+       labels */
+    double r2;
+    /* *< of a regression: mean absolute error in the unit of the target, averaged over targets */
+    double mae;
     size_t worst_count; /**< rows in `worst` */
-    double bits_per_byte; /**< of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable between
-                               kinds of tokens, as `loss` is not */
+    /* *< of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable
+       between kinds of tokens, as `loss` is not */
+    double bits_per_byte;
     uint64_t reserved[3]; /**< 0 */
 };
 
@@ -43,9 +52,9 @@ struct copse_evaluation {
  * @retval COPSE_ERR_TIMEOUT   A device does not answer.
  * Blocks until all rows are computed.
  */
-COPSE_API COPSE_CHECKED copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
-                                                          const struct copse_evaluation_params *params,
-                                                          struct copse_evaluation *out);
+COPSE_API COPSE_CHECKED copse_status
+copse_model_evaluate(copse_model *m, const copse_dataset *data,
+                     const struct copse_evaluation_params *params, struct copse_evaluation *out);
 
 #if defined(__cplusplus)
 }

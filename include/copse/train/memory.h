@@ -11,13 +11,15 @@
 extern "C" {
 #endif
 
-/** The values of a step in device memory [bytes]: inputs, and all that its forward and backward pass compute. */
+/** The values of a step in device memory [bytes]: inputs, and all that its forward and backward
+    pass compute. */
 struct copse_value_memory {
-    uint64_t bytes;      /**< of the buffers for them */
-    uint64_t kept;       /**< results of the forward pass that the backward pass reads */
-    uint64_t peak;       /**< the most that is in use at once */
-    char op[120];        /**< the op at which that is, and its result: "gelu_grad f32[8, 128, 256], backward pass" */
-    uint32_t recomputed; /**< ops of the forward pass that are computed again */
+    uint64_t bytes; /**< of the buffers for them */
+    uint64_t kept;  /**< results of the forward pass that the backward pass reads */
+    uint64_t peak;  /**< the most that is in use at once */
+    /* *< the op at which that is, and its result: "gelu_grad f32[8, 128, 256], backward pass" */
+    char op[120];
+    uint32_t recomputed;  /**< ops of the forward pass that are computed again */
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -25,25 +27,29 @@ struct copse_value_memory {
 struct copse_step_memory {
     uint64_t variables, gradients; /**< of the strategy */
     uint64_t slots;                /**< of its optimizers */
-    uint64_t others;               /**< allocated on the device besides, without values of steps: batches, reports */
-    uint64_t available;            /**< of device memory, for values of steps [0 = unknown] */
-    struct copse_value_memory plain;      /**< without a budget */
-    struct copse_value_memory recomputed; /**< with the budget; without one: the least that recomputation needs */
-    bool fits;                     /**< `recomputed` keeps the budget; without one: true */
+    /* *< allocated on the device besides, without values of steps: batches, reports */
+    uint64_t others;
+    uint64_t available;              /**< of device memory, for values of steps [0 = unknown] */
+    struct copse_value_memory plain; /**< without a budget */
+    /* *< with the budget; without one: the least that recomputation needs */
+    struct copse_value_memory recomputed;
+    bool fits;            /**< `recomputed` keeps the budget; without one: true */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Plan the step of a replica's share of a batch, as copse_trainer_step does before it makes a program. The loss function is
- * called. Nothing is compiled, executed or allocated for the values.
+ * Plan the step of a replica's share of a batch, as copse_trainer_step does before it makes a
+ * program. The loss function is called. Nothing is compiled, executed or allocated for the values.
  * @param replica  Of this process, from 0.
  * @param batch    Columns and count are used, their data is not.
  * @param budget   As copse_trainer_params.memory_budget, which is not used here [0 = none].
  * @retval COPSE_ERR_ARGUMENT  There is no such replica, or it has no share of the batch.
- * Errors of the batch and of the loss function as copse_trainer_step. Blocks until queued steps have run.
+ * Errors of the batch and of the loss function as copse_trainer_step. Blocks until queued steps
+ * have run.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
-                                                          const struct copse_host_batch *batch, uint64_t budget,
+                                                          const struct copse_host_batch *batch,
+                                                          uint64_t budget,
                                                           struct copse_step_memory *out);
 
 #if defined(__cplusplus)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/** @file
- * The loss that a model is trained with, by name. A description is a name and settings, separated by spaces: `huber delta=0.5`.
+/** @file The loss that a model is trained with, by name. A description is a name and settings,
+ * separated by spaces: `huber delta=0.5`.
  *
- * | description | model | loss |
- * |---|---|---|
- * | `cross_entropy [smoothing=E] [weights=W,...] [ignore=N]` | classes, text | copse_cross_entropy: label smoothing E, a weight for each class, examples of class N count nothing |
- * | `binary_cross_entropy [positive=W]` | classes, text | copse_binary_cross_entropy of each class against the others; W: weight of the class of the example |
- * | `mean_squared_error` | numbers | the mean of the squared errors |
- * | `huber [delta=D]`, `smooth_l1 [beta=B]` | numbers | copse_huber_loss [1], copse_smooth_l1_loss [1; 0: the mean of the errors' magnitudes] |
- * | `cosine` | numbers, 2 or more targets | 1 - copse_cosine_similarity of outputs and targets |
+ * | description | model | loss | |---|---|---| | `cross_entropy [smoothing=E] [weights=W,...]
+ * [ignore=N]` | classes, text | copse_cross_entropy: label smoothing E, a weight for each class,
+ * examples of class N count nothing | | `binary_cross_entropy [positive=W]` | classes, text |
+ * copse_binary_cross_entropy of each class against the others; W: weight of the class of the
+ * example | | `mean_squared_error` | numbers | the mean of the squared errors | | `huber
+ * [delta=D]`, `smooth_l1 [beta=B]` | numbers | copse_huber_loss [1], copse_smooth_l1_loss [1; 0:
+ * the mean of the errors' magnitudes] | | `cosine` | numbers, 2 or more targets | 1 -
+ * copse_cosine_similarity of outputs and targets |
  *
  * copse_model_evaluate reports cross-entropy and mean squared error, whatever the loss is.
  */
@@ -22,8 +23,10 @@ extern "C" {
 #endif
 
 /**
- * Choose the loss of copse_model_loss, before the model's first trainer. It is no part of the model's file.
- * @retval COPSE_ERR_ARGUMENT  The text is no description, or the loss is not one for this model: the error lists the names.
+ * Choose the loss of copse_model_loss, before the model's first trainer. It is no part of the
+ * model's file.
+ * @retval COPSE_ERR_ARGUMENT  The text is no description, or the loss is not one for this model:
+ *                             the error lists the names.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_set_loss(copse_model *m, const char *text);
 

@@ -12,14 +12,15 @@ extern "C" {
 #endif
 
 /**
- * Read an optimizer slot of a variable: "m" and "v" of Adam, "v" of momentum, "average". All workers of a collective
- * strategy make the call.
+ * Read an optimizer slot of a variable: "m" and "v" of Adam, "v" of momentum, "average". All
+ * workers of a collective strategy make the call.
  * @param values  As many f32 as the variable has elements.
- * @retval COPSE_ERR_ARGUMENT  The trainer does not train the variable, or the rule has no such slot.
+ * @retval COPSE_ERR_ARGUMENT  The trainer does not train the variable, or the rule has no such
+ *                             slot.
  * Blocks until queued steps have run.
  */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name,
-                                                        float *values);
+COPSE_API COPSE_CHECKED copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v,
+                                                        const char *name, float *values);
 
 #if defined(__cplusplus)
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of attention. A score s, the sum of scale q k, has an error of the size of the sum of the terms' magnitudes A, so that its
-   share of the softmax P has one of P (1 + A + the row's largest A) =: R. The error of y is relative to the sum of
-   R (|v| + |y|), and those of the derivatives to the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a
-   tile, and at 192 and 448, the keys of a launch for heads of 128 and 64. */
+/* Cases of attention. A score s, the sum of scale q k, has an error of the size of the sum of the
+   terms' magnitudes A, so that its share of the softmax P has one of P (1 + A + the row's largest
+   A) =: R. The error of y is relative to the sum of R (|v| + |y|), and those of the derivatives to
+   the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a tile, and at 192
+   and 448, the keys of a launch for heads of 128 and 64. */
 #include <math.h>
 
 #include "copse/matmul.h"
@@ -12,8 +13,8 @@
 /* A mask, [... queries or 1, keys]. */
 struct mask {
     copse_shape shape;
-    uint32_t hidden; /* each hidden-th word is -infinity [0: none] */
-    uint32_t dead;   /* so is each dead-th row           [0: none] */
+    uint32_t hidden;    /* each hidden-th word is -infinity [0: none] */
+    uint32_t dead;      /* so is each dead-th row           [0: none] */
     const float *words; /* instead                          [NULL] */
 };
 
@@ -45,14 +46,16 @@ static copse_status constant_mask(copse_graph *g, const struct mask *k, copse_te
     return status;
 }
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
 {
     const struct settings *s = user;
     struct copse_attention_params params = s->params;
     if (y)
         *y = NULL;
     if (s->lengths && in[0])
-        COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(in[0]->shape.dims[0]), s->lengths, &params.lengths));
+        COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(in[0]->shape.dims[0]), s->lengths,
+                                 &params.lengths));
     if (s->mask && in[0])
         COPSE_TRY(constant_mask(g, s->mask, &params.mask));
     return s->heads ? copse_self_attention(g, in[0], s->heads, s->kv_heads, &params, y)
@@ -71,9 +74,11 @@ struct view {
 
 static const uint32_t order[] = { 0, 2, 3, 1, 4 }, back[] = { 0, 3, 1, 2, 4 }, columns[] = { 4 };
 
-static copse_status turn(copse_graph *g, copse_tensor *x, copse_shape s, uint32_t kv_heads, copse_tensor **out)
+static copse_status turn(copse_graph *g, copse_tensor *x, copse_shape s, uint32_t kv_heads,
+                         copse_tensor **out)
 {
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(s.dims[0], s.dims[1], kv_heads, s.dims[2] / kv_heads, s.dims[3]), &x));
+    COPSE_TRY(copse_reshape(
+        g, x, COPSE_SHAPE(s.dims[0], s.dims[1], kv_heads, s.dims[2] / kv_heads, s.dims[3]), &x));
     return copse_transpose(g, x, order, out);
 }
 
@@ -96,19 +101,25 @@ static bool sees(const struct settings *s, uint32_t item, uint32_t i, uint32_t j
 {
     const uint32_t window = s->params.window ? s->params.window : UINT32_MAX;
     const uint32_t length = !s->lengths ? UINT32_MAX : (uint32_t)COPSE_MAX(s->lengths[item], 0);
-    return (i > j ? i - j : j - i) < window && !(s->params.is_causal && j > i) && j < length && !(s->heads && i >= length);
+    return (i > j ? i - j : j - i) < window && !(s->params.is_causal && j > i) && j < length &&
+           !(s->heads && i >= length);
 }
 
-/* 1 where a query sees a key, and what the mask adds there. [n, kv_heads, heads of each, queries, keys] */
-static copse_status seen(copse_graph *g, const struct settings *s, const struct view *x, copse_tensor **out, copse_tensor **bias)
+/* 1 where a query sees a key, and what the mask adds there. [n, kv_heads, heads of each, queries,
+   keys] */
+static copse_status seen(copse_graph *g, const struct settings *s, const struct view *x,
+                         copse_tensor **out, copse_tensor **bias)
 {
-    const uint32_t n = x->q_shape.dims[0], heads = x->q_shape.dims[2], queries = x->q_shape.dims[1], keys = x->k_shape.dims[1];
-    const copse_shape shape = COPSE_SHAPE(n, x->k_shape.dims[2], heads / x->k_shape.dims[2], queries, keys);
+    const uint32_t n = x->q_shape.dims[0], heads = x->q_shape.dims[2], queries = x->q_shape.dims[1],
+                   keys = x->k_shape.dims[1];
+    const copse_shape shape =
+        COPSE_SHAPE(n, x->k_shape.dims[2], heads / x->k_shape.dims[2], queries, keys);
     const size_t count = (size_t)copse__elements(shape);
     float *list = copse__alloc(&g->ctx->base.mem, 2 * count, sizeof *list);
     COPSE_TRY(copse_need_memory(list, "attention"));
     for (size_t w = 0; w < count; w++) {
-        const uint32_t j = (uint32_t)(w % keys), i = (uint32_t)(w / keys % queries), h = (uint32_t)(w / keys / queries % heads),
+        const uint32_t j = (uint32_t)(w % keys), i = (uint32_t)(w / keys % queries),
+                       h = (uint32_t)(w / keys / queries % heads),
                        item = (uint32_t)(w / keys / queries / heads);
         const float b = bias_of(s->mask, (uint32_t[]){ item, h, i, j });
         list[w] = sees(s, item, i, j) && b > -INFINITY;
@@ -121,8 +132,8 @@ static copse_status seen(copse_graph *g, const struct settings *s, const struct 
     return status;
 }
 
-static copse_status magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transposed_a, bool transposed_b,
-                               copse_tensor **out)
+static copse_status magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transposed_a,
+                               bool transposed_b, copse_tensor **out)
 {
     COPSE_TRY(copse_abs(g, a, &a));
     COPSE_TRY(copse_abs(g, b, &b));
@@ -152,7 +163,8 @@ static copse_status shares(copse_graph *g, const struct settings *s, struct view
     return copse_mul(g, a, x->share, &x->rough);
 }
 
-static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struct settings *s, bool has_dy, struct view *x)
+static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struct settings *s,
+                            bool has_dy, struct view *x)
 {
     copse_tensor *part[3] = { in[0], in[1], in[2] }, *dy = in[s->heads ? 1 : 3], *row, *y;
     copse_shape q = in[0]->shape, k = in[s->heads ? 0 : 1]->shape;
@@ -181,13 +193,17 @@ static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struc
     return copse_add(g, x->size, row, &x->size);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
+                              copse_tensor **y)
 {
     struct view x;
     COPSE_TRY(view_of(g, in, user, false, &x));
-    return turn_back(g, x.size, ((const struct settings *)user)->heads
-                                    ? COPSE_SHAPE(x.q_shape.dims[0], x.q_shape.dims[1], x.q_shape.dims[2] * x.q_shape.dims[3])
-                                    : x.q_shape, y);
+    return turn_back(g, x.size,
+                     ((const struct settings *)user)->heads
+                         ? COPSE_SHAPE(x.q_shape.dims[0], x.q_shape.dims[1],
+                                       x.q_shape.dims[2] * x.q_shape.dims[3])
+                         : x.q_shape,
+                     y);
 }
 
 /* R (|dy| |v| + |dy| (|y| + its size)) |scale| */
@@ -223,18 +239,20 @@ static copse_status size_of(copse_graph *g, struct view *x, int which, copse_ten
     return turn_back(g, t, x->k_shape, out);
 }
 
-#define SIZE_OF(name, which)                                                                                               \
-    static copse_status size_of_##name(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)        \
-    {                                                                                                                      \
-        struct view x;                                                                                                     \
-        COPSE_TRY(view_of(g, in, user, true, &x));                                                                         \
-        return size_of(g, &x, which, y);                                                                                   \
+#define SIZE_OF(name, which)                                                                      \
+    static copse_status size_of_##name(copse_graph *g, copse_tensor *const *in, const void *user, \
+                                       copse_tensor **y)                                          \
+    {                                                                                             \
+        struct view x;                                                                            \
+        COPSE_TRY(view_of(g, in, user, true, &x));                                                \
+        return size_of(g, &x, which, y);                                                          \
     }
 SIZE_OF(dq, OF_Q)
 SIZE_OF(dk, OF_K)
 SIZE_OF(dv, OF_V)
 
-static copse_status size_of_dqkv(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status size_of_dqkv(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
 {
     struct view x;
     copse_tensor *part[3];
@@ -242,84 +260,136 @@ static copse_status size_of_dqkv(copse_graph *g, copse_tensor *const *in, const 
     for (int i = 0; i < 3; i++) {
         COPSE_TRY(size_of(g, &x, i, &part[i]));
         const copse_shape s = part[i]->shape;
-        COPSE_TRY(copse_reshape(g, part[i], COPSE_SHAPE(s.dims[0], s.dims[1], s.dims[2] * s.dims[3]), &part[i]));
+        COPSE_TRY(copse_reshape(
+            g, part[i], COPSE_SHAPE(s.dims[0], s.dims[1], s.dims[2] * s.dims[3]), &part[i]));
     }
     return copse_concat(g, part, 3, 2, y);
 }
 
 /* ---- the ops ---- */
 
-static const struct settings
-    plain = { .heads = 0 },
-    masked = { .params = { .is_causal = true } },
-    last_two = { .params = { .is_causal = true, .window = 2 } },
-    near_two = { .params = { .window = 2 } },
-    own = { .params = { .window = 1 } },
-    half = { .params = { .scale = 0.5f } },
-    last_three = { .params = { .is_causal = true, .window = 3 } },
-    near_three = { .params = { .window = 3 } },
-    negative = { .params = { .scale = -0.75f } },
-    last_seventy = { .params = { .is_causal = true, .window = 70 } },
-    two_one = { .heads = 2, .kv_heads = 1 },
-    two_two = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 2 },
-    three_one = { .params = { .window = 3 }, .heads = 3, .kv_heads = 1 },
-    four_two = { .params = { .is_causal = true }, .heads = 4, .kv_heads = 2 };
+static const struct settings plain = { .heads = 0 }, masked = { .params = { .is_causal = true } },
+                             last_two = { .params = { .is_causal = true, .window = 2 } },
+                             near_two = { .params = { .window = 2 } },
+                             own = { .params = { .window = 1 } },
+                             half = { .params = { .scale = 0.5f } },
+                             last_three = { .params = { .is_causal = true, .window = 3 } },
+                             near_three = { .params = { .window = 3 } },
+                             negative = { .params = { .scale = -0.75f } },
+                             last_seventy = { .params = { .is_causal = true, .window = 70 } },
+                             two_one = { .heads = 2, .kv_heads = 1 },
+                             two_two = { .params = { .is_causal = true },
+                                         .heads = 2,
+                                         .kv_heads = 2 },
+                             three_one = { .params = { .window = 3 }, .heads = 3, .kv_heads = 1 },
+                             four_two = { .params = { .is_causal = true },
+                                          .heads = 4,
+                                          .kv_heads = 2 };
 
-static const int32_t short_items[] = { 3, 0 }, beyond[] = { 900, -1 }, packed_items[] = { 4, 0 }, long_items[] = { 67 }, two_keys[] = { 2 };
-static const struct mask of_all = { .shape = DIMS(2, 2, 5, 4), .hidden = 7 }, of_heads = { .shape = DIMS(2, 1, 4) },
-    of_keys = { .shape = DIMS(4), .hidden = 4 }, of_items = { .shape = DIMS(2, 1, 1, 4), .hidden = 3 },
-    dead_rows = { .shape = DIMS(5, 4), .dead = 2 },
-    of_70 = { .shape = DIMS(70, 70), .hidden = 3, .dead = 9 }, of_130 = { .shape = DIMS(130, 130), .hidden = 5, .dead = 9 },
-    of_200 = { .shape = DIMS(2, 200, 200), .hidden = 5, .dead = 11 }, row_of_130 = { .shape = DIMS(130), .hidden = 7 };
-static const float all_hidden[] = { -INFINITY, -INFINITY, -INFINITY }, log_words[] = { 0, 0.69314718f, 0.69314718f, 0 };
-static const struct mask of_hidden = { .shape = DIMS(3), .words = all_hidden }, of_logs = { .shape = DIMS(2, 2), .words = log_words };
+static const int32_t short_items[] = { 3, 0 }, beyond[] = { 900, -1 }, packed_items[] = { 4, 0 },
+                     long_items[] = { 67 }, two_keys[] = { 2 };
+static const struct mask of_all = { .shape = DIMS(2, 2, 5, 4), .hidden = 7 },
+                         of_heads = { .shape = DIMS(2, 1, 4) },
+                         of_keys = { .shape = DIMS(4), .hidden = 4 },
+                         of_items = { .shape = DIMS(2, 1, 1, 4), .hidden = 3 },
+                         dead_rows = { .shape = DIMS(5, 4), .dead = 2 },
+                         of_70 = { .shape = DIMS(70, 70), .hidden = 3, .dead = 9 },
+                         of_130 = { .shape = DIMS(130, 130), .hidden = 5, .dead = 9 },
+                         of_200 = { .shape = DIMS(2, 200, 200), .hidden = 5, .dead = 11 },
+                         row_of_130 = { .shape = DIMS(130), .hidden = 7 };
+static const float all_hidden[] = { -INFINITY, -INFINITY, -INFINITY },
+                   log_words[] = { 0, 0.69314718f, 0.69314718f, 0 };
+static const struct mask of_hidden = { .shape = DIMS(3), .words = all_hidden },
+                         of_logs = { .shape = DIMS(2, 2), .words = log_words };
 static const struct settings
-    hidden_keys = { .mask = &of_hidden }, log_mask = { .mask = &of_logs },
-    padded = { .lengths = short_items },
+    hidden_keys = { .mask = &of_hidden },
+    log_mask = { .mask = &of_logs }, padded = { .lengths = short_items },
     padded_causal = { .params = { .is_causal = true }, .lengths = short_items },
     padded_window = { .params = { .window = 2 }, .lengths = short_items },
     padded_beyond = { .lengths = beyond },
-    padded_two = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 2, .lengths = packed_items },
-    padded_three = { .params = { .window = 3 }, .heads = 3, .kv_heads = 1, .lengths = packed_items },
-    padded_long = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 1, .lengths = long_items },
+    padded_two = { .params = { .is_causal = true },
+                   .heads = 2,
+                   .kv_heads = 2,
+                   .lengths = packed_items },
+    padded_three = { .params = { .window = 3 },
+                     .heads = 3,
+                     .kv_heads = 1,
+                     .lengths = packed_items },
+    padded_long = { .params = { .is_causal = true },
+                    .heads = 2,
+                    .kv_heads = 1,
+                    .lengths = long_items },
     padded_window_long = { .params = { .window = 40 }, .lengths = long_items },
-    stated_lengths = { .lengths = two_keys },
-    masked_all = { .mask = &of_all }, masked_heads = { .mask = &of_heads }, masked_keys = { .mask = &of_keys },
-    masked_items = { .mask = &of_items, .lengths = short_items }, masked_dead = { .mask = &dead_rows },
+    stated_lengths = { .lengths = two_keys }, masked_all = { .mask = &of_all },
+    masked_heads = { .mask = &of_heads }, masked_keys = { .mask = &of_keys },
+    masked_items = { .mask = &of_items, .lengths = short_items },
+    masked_dead = { .mask = &dead_rows },
     masked_causal = { .params = { .is_causal = true }, .mask = &dead_rows },
     masked_window = { .params = { .window = 2 }, .mask = &of_all, .lengths = short_items },
-    masked_70 = { .params = { .is_causal = true }, .heads = 2, .kv_heads = 1, .mask = &of_70, .lengths = long_items },
-    masked_130 = { .params = { .window = 70 }, .mask = &of_130 }, masked_row = { .mask = &row_of_130 },
+    masked_70 = { .params = { .is_causal = true },
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .mask = &of_70,
+                  .lengths = long_items },
+    masked_130 = { .params = { .window = 70 }, .mask = &of_130 },
+    masked_row = { .mask = &row_of_130 },
     masked_200 = { .params = { .is_causal = true }, .mask = &of_200 };
 
 /* Rows of in[0] as one head of q, k and v. */
-static copse_status random_attention(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status random_attention(copse_graph *g, copse_tensor *const *in, const void *user,
+                                     copse_tensor **y)
 {
     const struct copse_attention_params params = { .is_causal = true, .scale = 0.5f };
     const copse_shape s = in[0]->shape;
     copse_tensor *q, *x;
     (void)user;
     COPSE_TRY(copse_tanh(g, in[0], &q));
-    COPSE_TRY(copse_reshape(g, q, s.rank == 3 ? COPSE_SHAPE(s.dims[0], s.dims[1], 1, s.dims[2])
-                                              : COPSE_SHAPE(1, s.dims[0], 1, s.dims[1]), &q));
+    COPSE_TRY(copse_reshape(g, q,
+                            s.rank == 3 ? COPSE_SHAPE(s.dims[0], s.dims[1], 1, s.dims[2])
+                                        : COPSE_SHAPE(1, s.dims[0], 1, s.dims[1]),
+                            &q));
     COPSE_TRY(copse_multiply_by(g, q, 0.5f, &x));
     COPSE_TRY(copse_attention(g, q, x, q, &params, y));
     return copse_reshape(g, *y, s, y);
 }
 
 static const struct copse_case_op ops[] = {
-    { .name = "attention", .accuracy = COPSE_ACCURACY_attention, .divides = true, .call = build, .user = &plain,
-      .in = { F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3) }, .in_count = 3, .random = random_attention },
-    { .name = "self_attention", .accuracy = COPSE_ACCURACY_attention, .divides = true, .call = build, .user = &two_one,
-      .in = { F32_OF(1, 2, 8) }, .in_count = 1 },
+    { .name = "attention",
+      .accuracy = COPSE_ACCURACY_attention,
+      .divides = true,
+      .call = build,
+      .user = &plain,
+      .in = { F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3) },
+      .in_count = 3,
+      .random = random_attention },
+    { .name = "self_attention",
+      .accuracy = COPSE_ACCURACY_attention,
+      .divides = true,
+      .call = build,
+      .user = &two_one,
+      .in = { F32_OF(1, 2, 8) },
+      .in_count = 1 },
 };
 
-#define OF_HEADS(length) { F32_OF(16, length, 4, 32), F32_OF(16, length, 4, 32), F32_OF(16, length, 4, 32) }
+#define OF_HEADS(length)                                                                \
+    {                                                                                   \
+        F32_OF(16, length, 4, 32), F32_OF(16, length, 4, 32), F32_OF(16, length, 4, 32) \
+    }
 static const struct copse_case speeds[] = {
-    { .op = "attention", .name = "16 x 128 x 4 x 32, causal", .build = build, .user = &masked,
-      .in = OF_HEADS(128), .in_count = 3, .flops = 2.0 * 16 * 4 * 128 * 128 * 32 },
-    { .op = "attention", .name = "16 x 1024 x 4 x 32, causal", .build = build, .user = &masked,
-      .in = OF_HEADS(1024), .in_count = 3, .flops = 2.0 * 16 * 4 * 1024 * 1024 * 32 },
+    { .op = "attention",
+      .name = "16 x 128 x 4 x 32, causal",
+      .build = build,
+      .user = &masked,
+      .in = OF_HEADS(128),
+      .in_count = 3,
+      .flops = 2.0 * 16 * 4 * 128 * 128 * 32 },
+    { .op = "attention",
+      .name = "16 x 1024 x 4 x 32, causal",
+      .build = build,
+      .user = &masked,
+      .in = OF_HEADS(1024),
+      .in_count = 3,
+      .flops = 2.0 * 16 * 4 * 1024 * 1024 * 32 },
 };
 
 static void refusals(struct copse_refusals *r)
@@ -337,64 +407,111 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *far = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 16385, 1, 1));
     copse_tensor *many = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 8193, 8, 4));
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 8193, 4, 4));
-    REFUSES(r, SHAPE, "attention: operands f32[2, 5, 4, 8], f32[2, 7, 3, 8] and f32[2, 7, 3, 8]: expected f32 q [n, queries, "
-                      "heads, width]", copse_attention(g, q, three, three, NULL, &y));
+    REFUSES(r, SHAPE,
+            "attention: operands f32[2, 5, 4, 8], f32[2, 7, 3, 8] and f32[2, 7, 3, 8]: expected "
+            "f32 q [n, queries, "
+            "heads, width]",
+            copse_attention(g, q, three, three, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, k, three, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, x, x, x, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16", copse_attention(g, q, n, n, NULL, &y));
+    REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16",
+            copse_attention(g, q, n, n, NULL, &y));
     REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, wide, wide, wide, NULL, &y));
     REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, none, none, none, NULL, &y));
-    REFUSES(r, SHAPE, "at most 16384 queries and keys", copse_attention(g, far, far, far, NULL, &y));
-    REFUSES(r, SHAPE, "at most 16384 queries of all heads for each key head", copse_attention(g, many, one, one, NULL, &y));
+    REFUSES(r, SHAPE, "at most 16384 queries and keys",
+            copse_attention(g, far, far, far, NULL, &y));
+    REFUSES(r, SHAPE, "at most 16384 queries of all heads for each key head",
+            copse_attention(g, many, one, one, NULL, &y));
     copse_tensor *lengths = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(3));
     copse_tensor *mask = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 5));
     copse_tensor *deep = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 1, 7));
-    const struct copse_attention_params three_items = { .lengths = lengths }, halves = { .lengths = mask }, square = { .mask = mask },
-                                        whole = { .mask = lengths }, five = { .mask = deep }, elsewhere = { .mask = r->other };
-    REFUSES(r, SHAPE, "and i32[3]: expected i32 lengths [2]", copse_attention(g, q, k, k, &three_items, &y));
+    const struct copse_attention_params three_items = { .lengths = lengths },
+                                        halves = { .lengths = mask }, square = { .mask = mask },
+                                        whole = { .mask = lengths }, five = { .mask = deep },
+                                        elsewhere = { .mask = r->other };
+    REFUSES(r, SHAPE, "and i32[3]: expected i32 lengths [2]",
+            copse_attention(g, q, k, k, &three_items, &y));
     REFUSES(r, SHAPE, "expected i32 lengths [2]", copse_self_attention(g, x, 2, 1, &halves, &y));
-    REFUSES(r, SHAPE, "expected an f32 mask [2 or 1, 4 or 1, 5 or 1, 7], which may lack the first axes",
+    REFUSES(r, SHAPE,
+            "expected an f32 mask [2 or 1, 4 or 1, 5 or 1, 7], which may lack the first axes",
             copse_attention(g, q, k, k, &square, &y));
     REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &whole, &y));
     REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &five, &y));
-    REFUSES(r, ARGUMENT, "belongs to another graph; while adding attention", copse_attention(g, q, k, k, &elsewhere, &y));
-    REFUSES(r, ARGUMENT, "attention: scale inf is not finite", copse_attention(g, q, k, k, &endless, &y));
-    REFUSES(r, ARGUMENT, "attention: operand 1 is NULL", copse_attention(g, q, NULL, k, &defaults, &y));
-    REFUSES(r, SHAPE, "self_attention: operand f32[2, 5, 32]: expected f32 [n, length, (4 + 2 * 1) width]",
+    REFUSES(r, ARGUMENT, "belongs to another graph; while adding attention",
+            copse_attention(g, q, k, k, &elsewhere, &y));
+    REFUSES(r, ARGUMENT, "attention: scale inf is not finite",
+            copse_attention(g, q, k, k, &endless, &y));
+    REFUSES(r, ARGUMENT, "attention: operand 1 is NULL",
+            copse_attention(g, q, NULL, k, &defaults, &y));
+    REFUSES(r, SHAPE,
+            "self_attention: operand f32[2, 5, 32]: expected f32 [n, length, (4 + 2 * 1) width]",
             copse_self_attention(g, x, 4, 1, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 [n, length, (64 + 2 * 64) width]", copse_self_attention(g, x, 64, 64, NULL, &y));
+    REFUSES(r, SHAPE, "expected f32 [n, length, (64 + 2 * 64) width]",
+            copse_self_attention(g, x, 64, 64, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 [n, length,", copse_self_attention(g, q, 4, 2, NULL, &y));
-    REFUSES(r, ARGUMENT, "self_attention: 4 heads and 3 key heads", copse_self_attention(g, x, 4, 3, NULL, &y));
+    REFUSES(r, ARGUMENT, "self_attention: 4 heads and 3 key heads",
+            copse_self_attention(g, x, 4, 3, NULL, &y));
     REFUSES(r, ARGUMENT, "0 heads", copse_self_attention(g, x, 0, 0, NULL, &y));
 }
 
 /* ---- the cases ---- */
 
 #define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y
-#define THREE(label, settings, q, k, v, ...)                                                                               \
-    { .op = "attention", .name = label, .build = build, .user = settings, THREE_INPUTS(q, k, v), LIMITS,                   \
-      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, .family = "attention", __VA_ARGS__ },
-#define SELF(label, settings, qkv, ...)                                                                                    \
-    { .op = "self_attention", .name = label, .build = build, .user = settings, ONE_INPUT(qkv), LIMITS,                     \
-      .slope_magnitude = { size_of_dqkv }, .family = "attention", __VA_ARGS__ },
+#define THREE(label, settings, q, k, v, ...)                     \
+    { .op = "attention",                                         \
+      .name = label,                                             \
+      .build = build,                                            \
+      .user = settings,                                          \
+      THREE_INPUTS(q, k, v),                                     \
+      LIMITS,                                                    \
+      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, \
+      .family = "attention",                                     \
+      __VA_ARGS__ },
+#define SELF(label, settings, qkv, ...)    \
+    { .op = "self_attention",              \
+      .name = label,                       \
+      .build = build,                      \
+      .user = settings,                    \
+      ONE_INPUT(qkv),                      \
+      LIMITS,                              \
+      .slope_magnitude = { size_of_dqkv }, \
+      .family = "attention",               \
+      __VA_ARGS__ },
 /* Nothing is launched, or zeros alone. */
-#define NOTHING(label, settings, q, k, ...)                                                                                \
-    { .op = "attention", .name = label, .build = build, .user = settings,                                                  \
-      THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), LIMITS,                                             \
-      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, STANDARD, __VA_ARGS__ },
-#define HEADS(label, settings, fill, q, k, ...) THREE(label, settings, FILL(fill, q), FILL(fill, k), FILL(fill, k), __VA_ARGS__)
+#define NOTHING(label, settings, q, k, ...)                            \
+    { .op = "attention",                                               \
+      .name = label,                                                   \
+      .build = build,                                                  \
+      .user = settings,                                                \
+      THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), \
+      LIMITS,                                                          \
+      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv },       \
+      STANDARD,                                                        \
+      __VA_ARGS__ },
+#define HEADS(label, settings, fill, q, k, ...) \
+    THREE(label, settings, FILL(fill, q), FILL(fill, k), FILL(fill, k), __VA_ARGS__)
 #define ROUGH  .skips_differences = true
 #define CAUSAL &masked
-#define STATED(label, settings, q, k, v, queries, keys, want_)                                                             \
-    { .op = "attention", .name = label, .build = build, .user = settings,                                                  \
-      THREE_INPUTS(VALUES(q, DIMS(1, queries, 1, 1)), VALUES(k, DIMS(1, keys, 1, 1)), VALUES(v, DIMS(1, keys, 1, 1))),     \
-      LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK },
+#define STATED(label, settings, q, k, v, queries, keys, want_)                        \
+    { .op = "attention",                                                              \
+      .name = label,                                                                  \
+      .build = build,                                                                 \
+      .user = settings,                                                               \
+      THREE_INPUTS(VALUES(q, DIMS(1, queries, 1, 1)), VALUES(k, DIMS(1, keys, 1, 1)), \
+                   VALUES(v, DIMS(1, keys, 1, 1))),                                   \
+      LIMITS,                                                                         \
+      .want = want_,                                                                  \
+      .has_no_gradient = true,                                                        \
+      .is_poor = true,                                                                \
+      QUICK },
 
 #define N NAN
 #define I INFINITY
-static const double zero[] = { 0 }, two[] = { 2 }, values[] = { 3, 6, 9 }, keys[] = { 0, 1, 2 }, logs[] = { 0, 0.6931471824645996 };
-static const double every[] = { 6, 6, 6 }, causal[] = { 3, 4.5, 6 }, window[] = { 3, 4.5, 7.5 }, both[] = { 4.5, 6, 7.5 };
+static const double zero[] = { 0 }, two[] = { 2 }, values[] = { 3, 6, 9 }, keys[] = { 0, 1, 2 },
+                    logs[] = { 0, 0.6931471824645996 };
+static const double every[] = { 6, 6, 6 }, causal[] = { 3, 4.5, 6 }, window[] = { 3, 4.5, 7.5 },
+                    both[] = { 4.5, 6, 7.5 };
 static const double none[] = { 3, 0, 0, 0 };
 static const double first_two[] = { 4.5, 4.5, 4.5 }, zeros[] = { 0, 0, 0 }, weighted[] = { 5, 4 };
 /* exp(score) is 1 and 2 for the keys 0 and ln 2 */
@@ -403,72 +520,191 @@ static const double special[] = { 0, N, I }, special_want[] = { 6, N, N };
 
 static const struct copse_case cases[] = {
     STATED("stated: means of what is seen", &plain, zero, keys, values, 3, 3, every)
-    STATED("stated: causal", CAUSAL, zero, keys, values, 3, 3, causal)
-    STATED("stated: causal, window of 2", &last_two, zero, keys, values, 3, 3, window)
-    STATED("stated: window of 2", &near_two, zero, keys, values, 3, 3, both)
-    STATED("stated: queries that see nothing", &own, zero, keys, values, 4, 1, none)
-    STATED("stated: NaN and infinity", &plain, special, keys, values, 3, 3, special_want)
-    { .op = "attention", .name = "stated: scale", .build = build, .user = &half,
-      THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(logs, DIMS(1, 2, 1, 1)),
-                   VALUES(values, DIMS(1, 2, 1, 1))), LIMITS, .want = thirds, .has_no_gradient = true, .is_poor = true, QUICK },
-    STATED("stated: a length of 2", &stated_lengths, zero, keys, values, 3, 3, first_two)
-    STATED("stated: all keys hidden", &hidden_keys, zero, keys, values, 3, 3, zeros)
-    STATED("stated: a mask of logarithms", &log_mask, zero, keys, values, 2, 2, weighted)
-    HEADS("lengths", &padded, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK, .is_poor = true)
-    HEADS("lengths, causal", &padded_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    HEADS("lengths, window", &padded_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    HEADS("lengths out of range", &padded_beyond, NORMAL, DIMS(2, 5, 4, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    SELF("one tensor, lengths, causal", &padded_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK, .is_poor = true)
-    SELF("one tensor, lengths, three heads for one key head", &padded_three, FILL(NORMAL, DIMS(2, 6, 15)), STANDARD, .is_poor = true)
-    SELF("one tensor, 70 positions, a length of 67", &padded_long, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH)
-    HEADS("a length of 67, a window over tiles", &padded_window_long, NORMAL, DIMS(1, 90, 1, 8), DIMS(1, 90, 1, 8), STANDARD, ROUGH)
-    HEADS("a mask", &masked_all, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK)
-    HEADS("a mask of heads", &masked_heads, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD)
-    HEADS("a mask of keys", &masked_keys, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD)
-    HEADS("a mask of items, lengths", &masked_items, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    HEADS("a mask that hides all keys of some queries", &masked_dead, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK,
-          .is_poor = true)
-    HEADS("a mask, causal", &masked_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    HEADS("a mask, window, lengths", &masked_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-    SELF("one tensor, a mask, causal, lengths", &masked_70, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH)
-    HEADS("a mask and a window over tiles", &masked_130, NORMAL, DIMS(1, 130, 2, 8), DIMS(1, 130, 1, 8), STANDARD, ROUGH)
-    HEADS("a mask of keys over tiles", &masked_row, NORMAL, DIMS(2, 19, 2, 8), DIMS(2, 130, 1, 8), STANDARD, ROUGH)
-    HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128), FULL, ROUGH)
-    HEADS("two heads", &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK)
-    HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3), QUICK)
-    HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3), QUICK)
-    SELF("one tensor, causal", &two_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK)
-    SELF("one tensor, three heads for one key head", &three_one, FILL(NORMAL, DIMS(2, 6, 15)), QUICK)
-    HEADS("window, causal", &last_three, NORMAL, DIMS(1, 9, 1, 3), DIMS(1, 9, 1, 3), STANDARD)
-    HEADS("window", &near_three, NORMAL, DIMS(1, 9, 1, 3), DIMS(1, 7, 1, 3), STANDARD)
-    HEADS("more keys than queries", CAUSAL, NORMAL, DIMS(1, 3, 2, 3), DIMS(1, 8, 2, 3), STANDARD)
-    HEADS("more queries than keys", CAUSAL, NORMAL, DIMS(1, 8, 2, 3), DIMS(1, 3, 2, 3), STANDARD)
-    HEADS("queries that see nothing", &near_two, NORMAL, DIMS(1, 8, 1, 3), DIMS(1, 3, 1, 3), STANDARD)
-    HEADS("a negative scale", &negative, NORMAL, DIMS(1, 4, 1, 3), DIMS(1, 4, 1, 3), STANDARD)
-    HEADS("one key", &plain, NORMAL, DIMS(1, 3, 1, 3), DIMS(1, 1, 1, 3), STANDARD, .is_poor = true)
-    HEADS("a width of 1", &plain, NORMAL, DIMS(1, 4, 2, 1), DIMS(1, 5, 2, 1), STANDARD)
-    HEADS("64 keys, one tile", &plain, NORMAL, DIMS(1, 3, 1, 8), DIMS(1, 64, 1, 8), STANDARD, ROUGH)
-    HEADS("65 keys, two tiles", &plain, NORMAL, DIMS(1, 3, 1, 8), DIMS(1, 65, 1, 8), STANDARD, ROUGH)
-    HEADS("130 positions of 32, causal", CAUSAL, NORMAL, DIMS(1, 130, 2, 32), DIMS(1, 130, 1, 32), STANDARD, ROUGH)
-    HEADS("a window over tiles", &last_seventy, NORMAL, DIMS(1, 150, 1, 8), DIMS(1, 150, 1, 8),
-          STANDARD, ROUGH)
-    HEADS("heads of 128, two launches", CAUSAL, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128), STANDARD, ROUGH)
-    HEADS("heads of 64, three launches", &plain, NORMAL, DIMS(1, 10, 1, 64), DIMS(1, 900, 1, 64), FULL, ROUGH)
-    HEADS("many queries of 64", &plain, NORMAL, DIMS(1, 900, 1, 64), DIMS(1, 10, 1, 64), FULL, ROUGH)
-    HEADS("heads of 33, 77 positions", CAUSAL, NORMAL, DIMS(2, 77, 3, 33), DIMS(2, 77, 3, 33), FULL, ROUGH)
-    SELF("one tensor, 130 positions", &four_two, FILL(NORMAL, DIMS(2, 130, 64)), STANDARD, ROUGH)
-    HEADS("2,000 keys", &plain, NORMAL, DIMS(1, 5, 1, 8), DIMS(1, 2000, 1, 8), FULL, ROUGH)
-    THREE("peaked: one key has nearly all", CAUSAL, UNIFORM(-6, 6, DIMS(1, 70, 2, 8)), UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
-          FILL(NORMAL, DIMS(1, 70, 2, 8)), STANDARD, ROUGH)
-    THREE("peaked at the last key", &plain, FILL(POSITIVE, DIMS(1, 5, 1, 8)), LAST(0, 1, DIMS(1, 130, 1, 8)),
-          FILL(NORMAL, DIMS(1, 130, 1, 8)), STANDARD, ROUGH)
-    THREE("positive values", CAUSAL, FILL(NORMAL, DIMS(1, 70, 1, 8)), FILL(NORMAL, DIMS(1, 70, 1, 8)),
-          FILL(POSITIVE, DIMS(1, 70, 1, 8)), STANDARD, ROUGH)
-    THREE("values that cancel", &plain, FILL(NORMAL, DIMS(1, 7, 1, 8)), FILL(NORMAL, DIMS(1, 70, 1, 8)),
-          FILL(CANCELLING, DIMS(1, 70, 1, 8)), STANDARD, ROUGH)
-    NOTHING("no items", CAUSAL, DIMS(0, 5, 2, 3), DIMS(0, 5, 2, 3), .is_poor = false)
-    NOTHING("no queries", &plain, DIMS(2, 0, 2, 3), DIMS(2, 5, 2, 3), .is_poor = true)
-    NOTHING("no keys", &plain, DIMS(2, 5, 2, 3), DIMS(2, 0, 2, 3), .is_poor = true)
+        STATED("stated: causal", CAUSAL, zero, keys, values, 3, 3, causal)
+            STATED("stated: causal, window of 2", &last_two, zero, keys, values, 3, 3, window)
+                STATED("stated: window of 2", &near_two, zero, keys, values, 3, 3, both)
+                    STATED("stated: queries that see nothing", &own, zero, keys, values, 4, 1, none)
+                        STATED("stated: NaN and infinity", &plain, special, keys, values, 3, 3,
+                               special_want){ .op = "attention",
+                                              .name = "stated: scale",
+                                              .build = build,
+                                              .user = &half,
+                                              THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)),
+                                                           VALUES(logs, DIMS(1, 2, 1, 1)),
+                                                           VALUES(values, DIMS(1, 2, 1, 1))),
+                                              LIMITS,
+                                              .want = thirds,
+                                              .has_no_gradient = true,
+                                              .is_poor = true,
+                                              QUICK },
+    STATED("stated: a length of 2", &stated_lengths, zero, keys, values, 3, 3, first_two) STATED(
+        "stated: all keys hidden", &hidden_keys, zero, keys, values, 3, 3,
+        zeros) STATED("stated: a mask of logarithms", &log_mask, zero, keys, values, 2, 2, weighted)
+        HEADS("lengths", &padded, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK,
+              .is_poor = true) HEADS("lengths, causal", &padded_causal, NORMAL, DIMS(2, 5, 2, 3),
+                                     DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+            HEADS("lengths, window", &padded_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+                  STANDARD, .is_poor = true)
+                HEADS("lengths out of range", &padded_beyond, NORMAL, DIMS(2, 5, 4, 3),
+                      DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
+                    SELF("one tensor, lengths, causal", &padded_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK, .is_poor = true) SELF("one tensor, lengths, three heads for one key head", &padded_three, FILL(NORMAL, DIMS(2, 6, 15)), STANDARD, .is_poor = true) SELF("one tensor, 70 positions, a length of 67", &padded_long, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH) HEADS("a length of 67, a window over tiles", &padded_window_long, NORMAL, DIMS(1, 90, 1, 8), DIMS(1, 90, 1, 8), STANDARD, ROUGH) HEADS("a mask",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   &masked_all,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   QUICK) HEADS("a mask of heads", &masked_heads, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD) HEADS("a mask of keys",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              &masked_keys, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              STANDARD) HEADS("a mask of items, lengths",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              &masked_items,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              NORMAL,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              DIMS(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  5,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              DIMS(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  4,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              STANDARD,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              .is_poor =
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  true) HEADS("a mask that hides all keys of some queries", &masked_dead, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              QUICK,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              .is_poor =
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  true) HEADS("a mask, causal", &masked_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true) HEADS("a mask, window, lengths", &masked_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             STANDARD,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             .is_poor = true) SELF("one tensor, a mask, causal, lengths",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   &masked_70, FILL(NORMAL, DIMS(1, 70, 32)),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   STANDARD,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   ROUGH) HEADS("a mask and a window over tiles",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                &masked_130, NORMAL, DIMS(1, 130, 2, 8),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                DIMS(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    1,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    130,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    1,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    8),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                STANDARD,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                ROUGH) HEADS("a mask of keys over tiles",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             &masked_row,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             NORMAL,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             DIMS(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 19,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 8),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             DIMS(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 130,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 1,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 8),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             STANDARD, ROUGH) HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    FULL,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    ROUGH) HEADS("two heads",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK) HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  QUICK)
+                        HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3), QUICK) SELF("one tensor, causal", &two_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK) SELF(
+                            "one tensor, three heads for one key head",
+                            &three_one, FILL(NORMAL, DIMS(2, 6, 15)),
+                            QUICK) HEADS("window, causal", &last_three, NORMAL, DIMS(1, 9, 1, 3),
+                                         DIMS(1, 9, 1, 3),
+                                         STANDARD) HEADS("window", &near_three, NORMAL, DIMS(1, 9, 1, 3),
+                                                         DIMS(1, 7, 1, 3), STANDARD)
+                            HEADS("more keys than queries", CAUSAL, NORMAL, DIMS(1, 3, 2, 3), DIMS(1, 8, 2, 3), STANDARD) HEADS(
+                                "more queries than keys",
+                                CAUSAL,
+                                NORMAL,
+                                DIMS(1, 8, 2, 3),
+                                DIMS(1, 3, 2, 3),
+                                STANDARD) HEADS("queries that see nothing", &near_two, NORMAL, DIMS(1, 8, 1, 3), DIMS(1, 3, 1, 3), STANDARD)
+                                HEADS("a negative scale", &negative, NORMAL, DIMS(1, 4, 1, 3), DIMS(1, 4, 1, 3), STANDARD) HEADS(
+                                    "one key", &plain, NORMAL, DIMS(1, 3, 1, 3), DIMS(1, 1, 1, 3),
+                                    STANDARD,
+                                    .is_poor = true) HEADS("a width of 1", &plain, NORMAL,
+                                                           DIMS(1, 4, 2, 1),
+                                                           DIMS(1, 5, 2, 1),
+                                                           STANDARD)
+                                    HEADS("64 keys, one tile", &plain, NORMAL, DIMS(1, 3, 1, 8),
+                                          DIMS(1, 64, 1, 8), STANDARD,
+                                          ROUGH) HEADS("65 keys, two tiles", &plain, NORMAL,
+                                                       DIMS(1, 3, 1, 8),
+                                                       DIMS(1, 65, 1, 8),
+                                                       STANDARD,
+                                                       ROUGH)
+                                        HEADS("130 positions of 32, causal", CAUSAL, NORMAL,
+                                              DIMS(1, 130, 2, 32), DIMS(1, 130, 1, 32),
+                                              STANDARD,
+                                              ROUGH) HEADS("a window over tiles", &last_seventy,
+                                                           NORMAL, DIMS(1, 150, 1, 8),
+                                                           DIMS(1, 150, 1, 8),
+                                                           STANDARD, ROUGH)
+                                            HEADS("heads of 128, two launches", CAUSAL, NORMAL,
+                                                  DIMS(1, 200, 2, 128),
+                                                  DIMS(1, 200, 1, 128),
+                                                  STANDARD,
+                                                  ROUGH) HEADS("heads of 64, three launches",
+                                                               &plain,
+                                                               NORMAL,
+                                                               DIMS(1, 10, 1, 64),
+                                                               DIMS(1, 900, 1, 64),
+                                                               FULL, ROUGH)
+                                                HEADS("many queries of 64", &plain, NORMAL,
+                                                      DIMS(1, 900, 1, 64), DIMS(1, 10, 1, 64),
+                                                      FULL,
+                                                      ROUGH) HEADS("heads of 33, 77 positions",
+                                                                   CAUSAL,
+                                                                   NORMAL,
+                                                                   DIMS(2, 77, 3, 33),
+                                                                   DIMS(2, 77, 3, 33), FULL,
+                                                                   ROUGH)
+                                                    SELF(
+                                                        "one tensor, 130 positions",
+                                                        &four_two, FILL(NORMAL, DIMS(2, 130, 64)),
+                                                        STANDARD,
+                                                        ROUGH) HEADS("2,000 keys", &plain, NORMAL,
+                                                                     DIMS(1, 5, 1, 8),
+                                                                     DIMS(1, 2000, 1, 8),
+                                                                     FULL, ROUGH)
+                                                        THREE("peaked: one key has nearly all",
+                                                              CAUSAL,
+                                                              UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
+                                                              UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
+                                                              FILL(NORMAL, DIMS(1, 70, 2, 8)),
+                                                              STANDARD,
+                                                              ROUGH) THREE("peaked at the last key",
+                                                                           &plain,
+                                                                           FILL(
+                                                                               POSITIVE,
+                                                                               DIMS(1, 5, 1, 8)),
+                                                                           LAST(0, 1,
+                                                                                DIMS(1, 130, 1, 8)),
+                                                                           FILL(NORMAL,
+                                                                                DIMS(1, 130, 1, 8)),
+                                                                           STANDARD, ROUGH)
+                                                            THREE("positive values", CAUSAL,
+                                                                  FILL(NORMAL, DIMS(1, 70, 1, 8)),
+                                                                  FILL(NORMAL, DIMS(1, 70, 1, 8)),
+                                                                  FILL(POSITIVE, DIMS(1, 70, 1, 8)),
+                                                                  STANDARD, ROUGH)
+                                                                THREE(
+                                                                    "values that cancel",
+                                                                    &plain,
+                                                                    FILL(NORMAL, DIMS(1, 7, 1, 8)),
+                                                                    FILL(NORMAL, DIMS(1, 70, 1, 8)),
+                                                                    FILL(CANCELLING,
+                                                                         DIMS(1, 70, 1, 8)),
+                                                                    STANDARD,
+                                                                    ROUGH) NOTHING("no items",
+                                                                                   CAUSAL,
+                                                                                   DIMS(0, 5, 2, 3),
+                                                                                   DIMS(0, 5, 2, 3),
+                                                                                   .is_poor = false)
+                                                                    NOTHING("no queries", &plain,
+                                                                            DIMS(2, 0, 2, 3),
+                                                                            DIMS(2, 5, 2, 3),
+                                                                            .is_poor = true)
+                                                                        NOTHING("no keys", &plain,
+                                                                                DIMS(2, 5, 2, 3),
+                                                                                DIMS(2, 0, 2, 3),
+                                                                                .is_poor = true)
 };
 
 COPSE_CASE_TABLE(attention, OPS, SPEEDS, REFUSALS)

@@ -10,17 +10,19 @@ struct settings {
     bool has_turns; /* in[1] is the table */
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
 {
     const struct settings *s = user;
-    return s->has_turns ? copse_rotary_by(g, in[0], in[1], &s->params, y) : copse_rotary(g, in[0], &s->params, y);
+    return s->has_turns ? copse_rotary_by(g, in[0], in[1], &s->params, y)
+                        : copse_rotary(g, in[0], &s->params, y);
 }
 
 /* ---- the magnitudes of the terms ---- */
 
 /* The magnitudes of cosines or of sines, the others 0: f32 [length, R]. */
-static copse_status half_table(copse_graph *g, const struct copse_rotary_params *p, uint32_t length, uint32_t width, bool has_sines,
-                               copse_tensor **out)
+static copse_status half_table(copse_graph *g, const struct copse_rotary_params *p, uint32_t length,
+                               uint32_t width, bool has_sines, copse_tensor **out)
 {
     enum { MOST = 4096 };
     static float table[MOST];
@@ -38,7 +40,8 @@ static copse_status half_table(copse_graph *g, const struct copse_rotary_params 
 }
 
 /* |cosines| with zeros, or zeros with |sines|, of the table of in[1]. */
-static copse_status half_operand(copse_graph *g, copse_tensor *turns, bool has_sines, copse_tensor **out)
+static copse_status half_operand(copse_graph *g, copse_tensor *turns, bool has_sines,
+                                 copse_tensor **out)
 {
     copse_tensor *parts[2];
     COPSE_TRY(copse_abs(g, turns, &turns));
@@ -48,27 +51,32 @@ static copse_status half_operand(copse_graph *g, copse_tensor *turns, bool has_s
 }
 
 /* |x cos| + |x' sin|, x' the other number of the pair. Elements that do not turn count twice. */
-static copse_status terms(copse_graph *g, copse_tensor *x, copse_tensor *turns, const struct settings *s, copse_tensor **y)
+static copse_status terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
+                          const struct settings *s, copse_tensor **y)
 {
     const copse_shape shape = x->shape;
-    const uint32_t *of_x = &shape.dims[0] + shape.rank - 3, width = s->params.width ? s->params.width : of_x[2];
+    const uint32_t *of_x = &shape.dims[0] + shape.rank - 3,
+                   width = s->params.width ? s->params.width : of_x[2];
     copse_tensor *part[2];
     COPSE_TRY(copse_abs(g, x, &x));
     for (int i = 0; i < 2; i++) {
-        COPSE_TRY(turns ? half_operand(g, turns, i == 1, &part[i]) : half_table(g, &s->params, of_x[0], width, i == 1, &part[i]));
+        COPSE_TRY(turns ? half_operand(g, turns, i == 1, &part[i])
+                        : half_table(g, &s->params, of_x[0], width, i == 1, &part[i]));
         COPSE_TRY(copse_rotary_by(g, x, part[i], &s->params, &part[i]));
         COPSE_TRY(copse_abs(g, part[i], &part[i]));
     }
     return copse_add(g, part[0], part[1], y);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
+                              copse_tensor **y)
 {
     const struct settings *s = user;
     return terms(g, in[0], s->has_turns ? in[1] : NULL, s, y);
 }
 
-static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
 {
     const struct settings *s = user;
     return terms(g, in[s->has_turns ? 2 : 1], s->has_turns ? in[1] : NULL, s, y);
@@ -86,37 +94,63 @@ static const struct settings
     wide_part = { .params = { .width = 32, .heads = 2 } },
     wide_adjacent = { .params = { .width = 32, .heads = 2, .is_interleaved = true } },
     given = { .has_turns = true },
-    given_adjacent = { .params = { .is_interleaved = true, .heads = 1, .width = 4 }, .has_turns = true };
+    given_adjacent = { .params = { .is_interleaved = true, .heads = 1, .width = 4 },
+                       .has_turns = true };
 
-static copse_status random_rotary(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status random_rotary(copse_graph *g, copse_tensor *const *in, const void *user,
+                                  copse_tensor **y)
 {
     const struct settings *s = user;
     const copse_shape shape = in[0]->shape;
     copse_tensor *x;
     COPSE_TRY(copse_stack(g, (copse_tensor *[]){ in[0], in[0] }, 2, shape.rank, &x));
-    COPSE_TRY(copse_reshape(g, x, shape.rank == 3 ? COPSE_SHAPE(shape.dims[0], shape.dims[1], 1, 2 * shape.dims[2])
-                                                  : COPSE_SHAPE(shape.dims[0], 1, 2 * shape.dims[1]), &x));
+    COPSE_TRY(copse_reshape(g, x,
+                            shape.rank == 3
+                                ? COPSE_SHAPE(shape.dims[0], shape.dims[1], 1, 2 * shape.dims[2])
+                                : COPSE_SHAPE(shape.dims[0], 1, 2 * shape.dims[1]),
+                            &x));
     COPSE_TRY(copse_rotary(g, x, &s->params, &x));
-    COPSE_TRY(copse_reshape(g, x, shape.rank == 3 ? COPSE_SHAPE(shape.dims[0], shape.dims[1], shape.dims[2], 2)
-                                                  : COPSE_SHAPE(shape.dims[0], shape.dims[1], 2), &x));
+    COPSE_TRY(copse_reshape(g, x,
+                            shape.rank == 3
+                                ? COPSE_SHAPE(shape.dims[0], shape.dims[1], shape.dims[2], 2)
+                                : COPSE_SHAPE(shape.dims[0], shape.dims[1], 2),
+                            &x));
     return copse_mean(g, x, &shape.rank, 1, false, y);
 }
 
 static const struct copse_case_op ops[] = {
-    { .name = "rotary", .accuracy = COPSE_ACCURACY_rotary, .divides = true, .call = build, .user = &plain,
-      .in = { F32_OF(1, 2, 2, 4) }, .in_count = 1, .random = random_rotary },
-    { .name = "rotary_by", .accuracy = COPSE_ACCURACY_rotary, .divides = true, .call = build, .user = &given,
-      .in = { F32_OF(1, 2, 2, 4), F32_OF(2, 4) }, .in_count = 2 },
+    { .name = "rotary",
+      .accuracy = COPSE_ACCURACY_rotary,
+      .divides = true,
+      .call = build,
+      .user = &plain,
+      .in = { F32_OF(1, 2, 2, 4) },
+      .in_count = 1,
+      .random = random_rotary },
+    { .name = "rotary_by",
+      .accuracy = COPSE_ACCURACY_rotary,
+      .divides = true,
+      .call = build,
+      .user = &given,
+      .in = { F32_OF(1, 2, 2, 4), F32_OF(2, 4) },
+      .in_count = 2 },
 };
 
 static const struct copse_case speeds[] = {
-    { .op = "rotary", .name = "16 x 1024 x 4 x 32", .build = build, .user = &plain, .in = { F32_OF(16, 1024, 4, 32) }, .in_count = 1,
-      .family = "rotary", .bytes = 8.0 * 16 * 1024 * 4 * 32 },
+    { .op = "rotary",
+      .name = "16 x 1024 x 4 x 32",
+      .build = build,
+      .user = &plain,
+      .in = { F32_OF(16, 1024, 4, 32) },
+      .in_count = 1,
+      .family = "rotary",
+      .bytes = 8.0 * 16 * 1024 * 4 * 32 },
 };
 
 static void refusals(struct copse_refusals *r)
 {
-    static const struct copse_rotary_params endless = { .base = INFINITY }, negative = { .base = -1 }, odd = { .width = 3 },
+    static const struct copse_rotary_params endless = { .base = INFINITY },
+                                            negative = { .base = -1 }, odd = { .width = 3 },
                                             large = { .width = 10 }, heads = { .heads = 4 };
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 3, 8));
@@ -128,20 +162,30 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *short_turns = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 8));
     copse_tensor *narrow = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 6));
     copse_tensor *other_items = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(3, 5, 8));
-    REFUSES(r, SHAPE, "rotary: x f32[5, 8]: expected f32 [.., length, heads, width]", copse_rotary(g, flat, NULL, &y));
-    REFUSES(r, SHAPE, "rotary: operands i32[2, 5, 3, 8] and f32[5, 8]: expected f32 operands", copse_rotary(g, n, NULL, &y));
-    REFUSES(r, SHAPE, "rotary: 7 numbers of each head of x [5, 2, 7] turn: expected an even number from 2 to 7",
-            copse_rotary(g, odd_heads, NULL, &y));
+    REFUSES(r, SHAPE, "rotary: x f32[5, 8]: expected f32 [.., length, heads, width]",
+            copse_rotary(g, flat, NULL, &y));
+    REFUSES(r, SHAPE, "rotary: operands i32[2, 5, 3, 8] and f32[5, 8]: expected f32 operands",
+            copse_rotary(g, n, NULL, &y));
+    REFUSES(
+        r, SHAPE,
+        "rotary: 7 numbers of each head of x [5, 2, 7] turn: expected an even number from 2 to 7",
+        copse_rotary(g, odd_heads, NULL, &y));
     REFUSES(r, SHAPE, "0 numbers of each head", copse_rotary(g, empty, NULL, &y));
     REFUSES(r, SHAPE, "3 numbers of each head", copse_rotary(g, x, &odd, &y));
     REFUSES(r, SHAPE, "10 numbers of each head", copse_rotary(g, x, &large, &y));
-    REFUSES(r, SHAPE, "rotary: 4 heads of x [2, 5, 3, 8] turn: expected at most 3", copse_rotary(g, x, &heads, &y));
-    REFUSES(r, ARGUMENT, "rotary: base inf is not a finite number above 0", copse_rotary(g, x, &endless, &y));
+    REFUSES(r, SHAPE, "rotary: 4 heads of x [2, 5, 3, 8] turn: expected at most 3",
+            copse_rotary(g, x, &heads, &y));
+    REFUSES(r, ARGUMENT, "rotary: base inf is not a finite number above 0",
+            copse_rotary(g, x, &endless, &y));
     REFUSES(r, ARGUMENT, "base -1 is not", copse_rotary(g, x, &negative, &y));
-    REFUSES(r, SHAPE, "rotary: operands f32[2, 5, 3, 8] and f32[4, 8]: expected f32 turns [.., length, 8] of x",
-            copse_rotary_by(g, x, short_turns, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]", copse_rotary_by(g, x, narrow, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]", copse_rotary_by(g, x, other_items, NULL, &y));
+    REFUSES(
+        r, SHAPE,
+        "rotary: operands f32[2, 5, 3, 8] and f32[4, 8]: expected f32 turns [.., length, 8] of x",
+        copse_rotary_by(g, x, short_turns, NULL, &y));
+    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
+            copse_rotary_by(g, x, narrow, NULL, &y));
+    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
+            copse_rotary_by(g, x, other_items, NULL, &y));
     REFUSES(r, SHAPE, "expected f32 operands", copse_rotary_by(g, x, n, NULL, &y));
     REFUSES(r, SHAPE, "rotary_by: x f32[5, 8]", copse_rotary_by(g, flat, turns, NULL, &y));
     REFUSES(r, ARGUMENT, "rotary_by: operand 1 is NULL", copse_rotary_by(g, x, NULL, NULL, &y));
@@ -149,56 +193,102 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define LIMITS                                                                                                             \
-    .forward = { .ulp = 1, .ratio = 4 }, .backward = { .ulp = 1, .ratio = 4 }, .magnitude = size_of_y,                     \
-    .slope_magnitude = { size_of_dx }, .family = "rotary"
-#define ROW(label, settings, input, ...)                                                                                   \
-    { .op = "rotary", .name = label, .build = build, .user = settings, ONE_INPUT(input), LIMITS, __VA_ARGS__ },
+#define LIMITS                                                                 \
+    .forward = { .ulp = 1, .ratio = 4 }, .backward = { .ulp = 1, .ratio = 4 }, \
+    .magnitude = size_of_y, .slope_magnitude = { size_of_dx }, .family = "rotary"
+#define ROW(label, settings, input, ...) \
+    { .op = "rotary",                    \
+      .name = label,                     \
+      .build = build,                    \
+      .user = settings,                  \
+      ONE_INPUT(input),                  \
+      LIMITS,                            \
+      __VA_ARGS__ },
 #define NORMAL(...) FILL(NORMAL, DIMS(__VA_ARGS__))
 /* The derivative of the table is a sum over heads: its cases are in tests/ops/test_rotary.c. */
-#define CONSTANT(...) ({ .type = COPSE_F32, .shape = DIMS(__VA_ARGS__), .fill = COPSE_FILL_NORMAL, .is_constant = true })
-#define GIVEN(label, settings, input, table, ...)                                                                          \
-    { .op = "rotary_by", .name = label, .build = build, .user = settings, TWO_INPUTS(input, table), LIMITS, __VA_ARGS__ },
+#define CONSTANT(...)              \
+    ({ .type = COPSE_F32,          \
+       .shape = DIMS(__VA_ARGS__), \
+       .fill = COPSE_FILL_NORMAL,  \
+       .is_constant = true })
+#define GIVEN(label, settings, input, table, ...) \
+    { .op = "rotary_by",                          \
+      .name = label,                              \
+      .build = build,                             \
+      .user = settings,                           \
+      TWO_INPUTS(input, table),                   \
+      LIMITS,                                     \
+      __VA_ARGS__ },
 
 static const double numbers[] = { 1, 2, 3, 4 };
 static const double quarter[] = { 0, 0, 1, 1 };
 static const double turned[] = { -3, -4, 1, 2 }, turned_adjacent[] = { -2, 1, -4, 3 };
 #define N NAN
 #define I INFINITY
-static const double special[] = { I, 1, N, 2, -0.0, 0, 5, 6 }, special_want[] = { N, -2, N, 1, -5, -6, 0, 0 };
+static const double special[] = { I, 1, N, 2, -0.0, 0, 5, 6 },
+                    special_want[] = { N, -2, N, 1, -5, -6, 0, 0 };
 
 static const struct copse_case cases[] = {
-    { .op = "rotary_by", .name = "stated: right angles", .build = build, .user = &given,
-      TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))), LIMITS, .want = turned, .has_no_gradient = true, QUICK },
-    { .op = "rotary_by", .name = "stated: right angles of adjacent pairs", .build = build,
+    { .op = "rotary_by",
+      .name = "stated: right angles",
+      .build = build,
+      .user = &given,
+      TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))),
+      LIMITS,
+      .want = turned,
+      .has_no_gradient = true,
+      QUICK },
+    { .op = "rotary_by",
+      .name = "stated: right angles of adjacent pairs",
+      .build = build,
       .user = &(const struct settings){ .params = { .is_interleaved = true }, .has_turns = true },
-      TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))), LIMITS, .want = turned_adjacent,
-      .has_no_gradient = true, QUICK },
-    { .op = "rotary_by", .name = "stated: NaN, infinities, zeros", .build = build, .user = &given,
-      TWO_INPUTS(VALUES(special, DIMS(2, 1, 4)), VALUES(quarter, DIMS(2, 4))), LIMITS, .want = special_want, .has_no_gradient = true,
-      .is_poor = true, QUICK },
-    ROW("halves", &plain, NORMAL(2, 5, 2, 6), QUICK)
-    ROW("adjacent pairs", &adjacent, NORMAL(2, 5, 2, 6), QUICK)
-    ROW("a part of each head, of some heads", &part, NORMAL(2, 5, 3, 7), QUICK)
-    ROW("adjacent pairs, a part", &adjacent_part, NORMAL(2, 5, 3, 7), STANDARD)
-    ROW("positions around 100,000", &far, NORMAL(1, 20, 2, 16), STANDARD)
-    ROW("positions around 100,000, adjacent pairs", &far_adjacent, NORMAL(1, 20, 2, 16), STANDARD)
-    ROW("one position", &plain, NORMAL(3, 1, 2, 4), STANDARD)
-    ROW("one pair", &plain, NORMAL(2, 4, 1, 2), STANDARD)
-    ROW("rank 3", &plain, NORMAL(5, 2, 4), STANDARD)
-    ROW("rank 6", &adjacent, NORMAL(2, 1, 2, 3, 2, 4), STANDARD)
-    ROW("heads of 32: one vector", &plain, NORMAL(2, 9, 3, 32), STANDARD)
-    ROW("heads of 32: adjacent pairs", &adjacent, NORMAL(2, 9, 3, 32), STANDARD)
-    ROW("32 of 37 numbers of two heads", &wide_part, NORMAL(2, 9, 3, 37), STANDARD)
-    ROW("32 of 37 numbers of two heads, adjacent pairs", &wide_adjacent, NORMAL(2, 9, 3, 37), STANDARD)
-    ROW("heads of 128", &plain, NORMAL(1, 30, 2, 128), STANDARD)
-    ROW("one row more than an invocation of the wide kernel", &plain, NORMAL(1, 33, 4, 32), STANDARD, .skips_differences = true)
-    ROW("large and small numbers", &plain, SPREAD(-60, 60, DIMS(2, 9, 3, 32)), STANDARD, .skips_differences = true)
-    { .op = "rotary", .name = "nothing", .build = build, .user = &plain, ONE_INPUT(NORMAL(2, 0, 2, 4)), STANDARD },
+      TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))),
+      LIMITS,
+      .want = turned_adjacent,
+      .has_no_gradient = true,
+      QUICK },
+    { .op = "rotary_by",
+      .name = "stated: NaN, infinities, zeros",
+      .build = build,
+      .user = &given,
+      TWO_INPUTS(VALUES(special, DIMS(2, 1, 4)), VALUES(quarter, DIMS(2, 4))),
+      LIMITS,
+      .want = special_want,
+      .has_no_gradient = true,
+      .is_poor = true,
+      QUICK },
+    ROW("halves", &plain, NORMAL(2, 5, 2, 6), QUICK) ROW("adjacent pairs", &adjacent,
+                                                         NORMAL(2, 5, 2, 6), QUICK)
+        ROW("a part of each head, of some heads", &part, NORMAL(2, 5, 3, 7),
+            QUICK) ROW("adjacent pairs, a part", &adjacent_part, NORMAL(2, 5, 3, 7), STANDARD)
+            ROW("positions around 100,000", &far, NORMAL(1, 20, 2, 16), STANDARD)
+                ROW("positions around 100,000, adjacent pairs", &far_adjacent, NORMAL(1, 20, 2, 16),
+                    STANDARD) ROW("one position", &plain, NORMAL(3, 1, 2, 4),
+                                  STANDARD) ROW("one pair", &plain, NORMAL(2, 4, 1, 2), STANDARD)
+                    ROW("rank 3", &plain, NORMAL(5, 2, 4),
+                        STANDARD) ROW("rank 6", &adjacent, NORMAL(2, 1, 2, 3, 2, 4), STANDARD)
+                        ROW("heads of 32: one vector", &plain, NORMAL(2, 9, 3, 32), STANDARD) ROW(
+                            "heads of 32: adjacent pairs", &adjacent, NORMAL(2, 9, 3, 32), STANDARD)
+                            ROW("32 of 37 numbers of two heads", &wide_part, NORMAL(2, 9, 3, 37),
+                                STANDARD) ROW("32 of 37 numbers of two heads, adjacent pairs",
+                                              &wide_adjacent, NORMAL(2, 9, 3, 37), STANDARD)
+                                ROW("heads of 128", &plain, NORMAL(1, 30, 2, 128), STANDARD) ROW(
+                                    "one row more than an invocation of the wide kernel", &plain,
+                                    NORMAL(1, 33, 4, 32), STANDARD, .skips_differences = true)
+                                    ROW("large and small numbers", &plain,
+                                        SPREAD(-60, 60, DIMS(2, 9, 3, 32)), STANDARD,
+                                        .skips_differences = true){ .op = "rotary",
+                                                                    .name = "nothing",
+                                                                    .build = build,
+                                                                    .user = &plain,
+                                                                    ONE_INPUT(NORMAL(2, 0, 2, 4)),
+                                                                    STANDARD },
     GIVEN("a table for all items", &given, NORMAL(2, 3, 2, 4), CONSTANT(3, 4), QUICK)
-    GIVEN("a table for each item", &given, NORMAL(2, 3, 2, 4), CONSTANT(2, 3, 4), QUICK)
-    GIVEN("a table for each item, a part", &given_adjacent, NORMAL(2, 3, 2, 5), CONSTANT(2, 3, 4), STANDARD)
-    GIVEN("a table for each item, vectors", &given, NORMAL(2, 3, 2, 64), CONSTANT(2, 3, 64), STANDARD)
+        GIVEN("a table for each item", &given, NORMAL(2, 3, 2, 4), CONSTANT(2, 3, 4), QUICK)
+            GIVEN("a table for each item, a part", &given_adjacent, NORMAL(2, 3, 2, 5),
+                  CONSTANT(2, 3, 4), STANDARD)
+                GIVEN("a table for each item, vectors", &given, NORMAL(2, 3, 2, 64),
+                      CONSTANT(2, 3, 64), STANDARD)
 };
 
 COPSE_CASE_TABLE(rotary, OPS, SPEEDS, REFUSALS)

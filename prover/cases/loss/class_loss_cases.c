@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the cross-entropy with settings. Its inputs: logits, labels, and class weights where it has them. */
+/* Cases of the cross-entropy with settings. Its inputs: logits, labels, and class weights where it
+   has them. */
 #include <math.h>
 
 #include "copse/ops/losses.h"
@@ -12,25 +13,38 @@ struct setting {
     int32_t ignored;
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
 {
     const struct setting *s = user;
-    const struct copse_cross_entropy_params p = { .averaging = s->averaging, .label_smoothing = s->smoothing,
+    const struct copse_cross_entropy_params p = { .averaging = s->averaging,
+                                                  .label_smoothing = s->smoothing,
                                                   .class_weights = s->has_weights ? in[2] : NULL,
-                                                  .ignores = s->ignores, .ignored_label = s->ignored };
+                                                  .ignores = s->ignores,
+                                                  .ignored_label = s->ignored };
     return copse_cross_entropy(g, in[0], in[1], &p, y);
 }
 
 static const struct setting smooth = { COPSE_MEAN, 0.1f, false, false, 0 };
 
 static const struct copse_case_op ops[] = {
-    { .name = "cross_entropy", .accuracy = COPSE_ACCURACY_loss, .call = build, .user = &smooth,
-      .in = { F32_OF(2, 2), I32_OF(2) }, .in_count = 2, .divides = true },
+    { .name = "cross_entropy",
+      .accuracy = COPSE_ACCURACY_loss,
+      .call = build,
+      .user = &smooth,
+      .in = { F32_OF(2, 2), I32_OF(2) },
+      .in_count = 2,
+      .divides = true },
 };
 
 static const struct copse_case speeds[] = {
-    { .op = "cross_entropy", .name = OF_SQUARE, .build = build, .user = &smooth, .in = { SQUARE, I32_OF(SIDE) },
-      .in_count = 2, .bytes = 4 * MATRIX },
+    { .op = "cross_entropy",
+      .name = OF_SQUARE,
+      .build = build,
+      .user = &smooth,
+      .in = { SQUARE, I32_OF(SIDE) },
+      .in_count = 2,
+      .bytes = 4 * MATRIX },
 };
 
 static void refusals(struct copse_refusals *r)
@@ -41,49 +55,75 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
     copse_tensor *six = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(6));
-    const struct copse_cross_entropy_params weighted = { .class_weights = v }, whole = { .class_weights = six };
+    const struct copse_cross_entropy_params weighted = { .class_weights = v },
+                                            whole = { .class_weights = six };
     const struct copse_cross_entropy_params foreign = { .class_weights = r->other };
     REFUSES(r, SHAPE, "cross_entropy: operands f32[4, 6] and f32[5]: expected f32 logits",
             copse_cross_entropy(g, x, v, NULL, &y));
     REFUSES(r, SHAPE, "i32[6]", copse_cross_entropy(g, x, six, NULL, &y));
     REFUSES(r, SHAPE, "f32[4, 0]", copse_cross_entropy(g, e, n, NULL, &y));
-    REFUSES(r, SHAPE, "class_weights f32[5]: expected f32 [6]", copse_cross_entropy(g, x, n, &weighted, &y));
+    REFUSES(r, SHAPE, "class_weights f32[5]: expected f32 [6]",
+            copse_cross_entropy(g, x, n, &weighted, &y));
     REFUSES(r, SHAPE, "class_weights i32[6]", copse_cross_entropy(g, x, n, &whole, &y));
     REFUSES(r, SHAPE, "class_weights f32[2, 2]", copse_cross_entropy(g, x, n, &foreign, &y));
     REFUSES(r, ARGUMENT, "label_smoothing 1.5 is not 0 to 1",
-            copse_cross_entropy(g, x, n, &(struct copse_cross_entropy_params){ .label_smoothing = 1.5f }, &y));
+            copse_cross_entropy(
+                g, x, n, &(struct copse_cross_entropy_params){ .label_smoothing = 1.5f }, &y));
     REFUSES(r, ARGUMENT, "label_smoothing nan",
-            copse_cross_entropy(g, x, n, &(struct copse_cross_entropy_params){ .label_smoothing = NAN }, &y));
-    REFUSES(r, ARGUMENT, "9 is no averaging",
-            copse_cross_entropy(g, x, n, &(struct copse_cross_entropy_params){ .averaging = (copse_averaging)9 }, &y));
+            copse_cross_entropy(
+                g, x, n, &(struct copse_cross_entropy_params){ .label_smoothing = NAN }, &y));
+    REFUSES(
+        r, ARGUMENT, "9 is no averaging",
+        copse_cross_entropy(
+            g, x, n, &(struct copse_cross_entropy_params){ .averaging = (copse_averaging)9 }, &y));
 }
 
-#define WEIGHTS(classes)                                                                                             \
-    { .type = COPSE_F32, .shape = DIMS(classes), .fill = COPSE_FILL_UNIFORM, .low = 0.5, .high = 2, .is_constant = true }
-#define ROW(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels, classes, ...)                \
-    WEIGHTED(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels, (WEIGHTS(classes)), __VA_ARGS__)
-#define WEIGHTED(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels, weights, ...)           \
-    { .op = "cross_entropy", .name = label, .build = build,                                                          \
-      .user = &(const struct setting){ averaging, smoothing, has_weights, ignores, ignored },                        \
-      .in = { UNWRAP logits, UNWRAP labels, UNWRAP weights }, .in_count = (has_weights) ? 3 : 2,                   \
-      .forward = { .ulp = 16 }, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__ },
-#define SIZED(label, averaging, smoothing, has_weights, ignores, ignored, rows, cols, range, ...)                    \
-    ROW(label, averaging, smoothing, has_weights, ignores, ignored, UNIFORM(-range, range, DIMS(rows, cols)),        \
-        I32_UNIFORM(0, cols - 1, DIMS(rows)), cols, __VA_ARGS__)
+#define WEIGHTS(classes)                                                                   \
+    {                                                                                      \
+        .type = COPSE_F32, .shape = DIMS(classes), .fill = COPSE_FILL_UNIFORM, .low = 0.5, \
+        .high = 2, .is_constant = true                                                     \
+    }
+#define ROW(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels, classes, \
+            ...)                                                                                 \
+    WEIGHTED(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels,         \
+             (WEIGHTS(classes)), __VA_ARGS__)
+#define WEIGHTED(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels,  \
+                 weights, ...)                                                                \
+    { .op = "cross_entropy",                                                                  \
+      .name = label,                                                                          \
+      .build = build,                                                                         \
+      .user = &(const struct setting){ averaging, smoothing, has_weights, ignores, ignored }, \
+      .in = { UNWRAP logits, UNWRAP labels, UNWRAP weights },                                 \
+      .in_count = (has_weights) ? 3 : 2,                                                      \
+      .forward = { .ulp = 16 },                                                               \
+      .backward = { .ulp = 16, .of_max = 1e-6 },                                              \
+      __VA_ARGS__ },
+#define SIZED(label, averaging, smoothing, has_weights, ignores, ignored, rows, cols, range, ...) \
+    ROW(label, averaging, smoothing, has_weights, ignores, ignored,                               \
+        UNIFORM(-range, range, DIMS(rows, cols)), I32_UNIFORM(0, cols - 1, DIMS(rows)), cols,     \
+        __VA_ARGS__)
 /* Every combination of settings. */
-#define SETTINGS(label, rows, cols, range, tier_)                                                                    \
-    SIZED(label ", smoothing", COPSE_MEAN, 0.1f, false, false, 0, rows, cols, range, .tier = tier_)                  \
-    SIZED(label ", smoothing 1", COPSE_SUM, 1.0f, false, false, 0, rows, cols, range, .tier = tier_)                 \
-    SIZED(label ", weights", COPSE_MEAN, 0, true, false, 0, rows, cols, range, .tier = tier_)                        \
-    SIZED(label ", weights, smoothing", COPSE_MEAN, 0.2f, true, false, 0, rows, cols, range, .tier = tier_)          \
-    SIZED(label ", ignored", COPSE_MEAN, 0, false, true, 0, rows, cols, range, .tier = tier_)                        \
-    SIZED(label ", all settings", COPSE_MEAN, 0.1f, true, true, cols - 1, rows, cols, range, .tier = tier_)          \
-    SIZED(label ", sum of all", COPSE_SUM, 0.1f, true, true, 0, rows, cols, range, .tier = tier_)                    \
-    SIZED(label ", each", COPSE_EACH, 0.1f, true, true, 0, rows, cols, range, .tier = tier_)                         \
+#define SETTINGS(label, rows, cols, range, tier_)                                                 \
+    SIZED(label ", smoothing", COPSE_MEAN, 0.1f, false, false, 0, rows, cols, range,              \
+          .tier = tier_)                                                                          \
+    SIZED(label ", smoothing 1", COPSE_SUM, 1.0f, false, false, 0, rows, cols, range,             \
+          .tier = tier_)                                                                          \
+    SIZED(label ", weights", COPSE_MEAN, 0, true, false, 0, rows, cols, range, .tier = tier_)     \
+    SIZED(label ", weights, smoothing", COPSE_MEAN, 0.2f, true, false, 0, rows, cols, range,      \
+          .tier = tier_)                                                                          \
+    SIZED(label ", ignored", COPSE_MEAN, 0, false, true, 0, rows, cols, range, .tier = tier_)     \
+    SIZED(label ", all settings", COPSE_MEAN, 0.1f, true, true, cols - 1, rows, cols, range,      \
+          .tier = tier_)                                                                          \
+    SIZED(label ", sum of all", COPSE_SUM, 0.1f, true, true, 0, rows, cols, range, .tier = tier_) \
+    SIZED(label ", each", COPSE_EACH, 0.1f, true, true, 0, rows, cols, range, .tier = tier_)      \
     SIZED(label ", each, plain", COPSE_EACH, 0, false, false, 0, rows, cols, range, .tier = tier_)
 
-#define HALVES                                                                                                       \
-    ({ .type = COPSE_F32, .shape = DIMS(3), .fill = COPSE_FILL_VALUES, .values = halves, .value_count = 3,           \
+#define HALVES                    \
+    ({ .type = COPSE_F32,         \
+       .shape = DIMS(3),          \
+       .fill = COPSE_FILL_VALUES, \
+       .values = halves,          \
+       .value_count = 3,          \
        .is_constant = true })
 #define I INFINITY
 #define N NAN
@@ -100,30 +140,39 @@ static const double first[] = { 0, 0 };
 static const double halves[] = { 0.5, 0, 2 };
 
 static const struct copse_case cases[] = {
-    SETTINGS("a batch of digits", 64, 10, 4, COPSE_TIER_QUICK)
-    SETTINGS("a row longer than a group", 5, 257, 3, COPSE_TIER_STANDARD)
-    SETTINGS("rows in two passes", 4, 5000, 3, COPSE_TIER_STANDARD)
-    SETTINGS("1000 rows", 1000, 3, 2, COPSE_TIER_STANDARD)
-    SETTINGS("two classes", 3, 2, 4, COPSE_TIER_FULL)
-    SIZED("one class", COPSE_MEAN, 0, true, false, 0, 7, 1, 4, STANDARD, .is_poor = true)
-    SIZED("nothing", COPSE_MEAN, 0.1f, true, true, 0, 0, 5, 4, STANDARD)
-    SIZED("no losses of examples", COPSE_EACH, 0.1f, true, true, 0, 0, 5, 4, STANDARD)
-    ROW("confident rows keep their digits", COPSE_SUM, 0, true, false, 0, VALUES(confident, DIMS(3, 3)),
-        I32_VALUES(right, DIMS(3)), 3, QUICK, .skips_differences = true)
-    ROW("labels out of range", COPSE_EACH, 0.1f, true, false, 0, VALUES(plain, DIMS(6, 3)),
-        I32_VALUES(out_of_range, DIMS(6)), 3, QUICK, .skips_differences = true)
-    ROW("labels out of range, one ignored", COPSE_EACH, 0, false, true, -1, VALUES(plain, DIMS(6, 3)),
-        I32_VALUES(out_of_range, DIMS(6)), 3, QUICK, .skips_differences = true)
-    ROW("ignored rows with any logits", COPSE_MEAN, 0.1f, false, true, -100, VALUES(wild, DIMS(5, 3)),
-        I32_VALUES(ignored, DIMS(5)), 3, QUICK, .has_no_gradient = true)
-    ROW("all are ignored: NaN", COPSE_MEAN, 0, false, true, 0, VALUES(plain, DIMS(6, 3)), I32_VALUES(zeros, DIMS(6)), 3,
-        QUICK, .has_no_gradient = true)
-    ROW("all are ignored: 0", COPSE_EACH, 0.5f, false, true, 0, VALUES(plain, DIMS(5, 3)), I32_VALUES(zeros, DIMS(5)), 3,
-        QUICK, .has_no_gradient = true, .is_poor = true, .want = zeros_of_rows)
-    ROW("logits of -Inf, smoothing", COPSE_EACH, 0.1f, false, false, 0, VALUES(hidden, DIMS(2, 3)),
-        I32_VALUES(first, DIMS(2)), 3, STANDARD, .has_no_gradient = true)
-    WEIGHTED("logits of -Inf in a class without weight", COPSE_MEAN, 0.1f, true, false, 0, VALUES(hidden, DIMS(2, 3)),
-             I32_VALUES(first, DIMS(2)), HALVES, STANDARD, .has_no_gradient = true)
+    SETTINGS("a batch of digits", 64, 10, 4, COPSE_TIER_QUICK) SETTINGS(
+        "a row longer than a group", 5, 257, 3,
+        COPSE_TIER_STANDARD) SETTINGS("rows in two passes", 4, 5000, 3, COPSE_TIER_STANDARD)
+        SETTINGS("1000 rows", 1000, 3, 2, COPSE_TIER_STANDARD) SETTINGS(
+            "two classes", 3, 2, 4, COPSE_TIER_FULL) SIZED("one class", COPSE_MEAN, 0, true, false,
+                                                           0, 7, 1, 4, STANDARD, .is_poor = true)
+            SIZED("nothing", COPSE_MEAN, 0.1f, true, true, 0, 0, 5, 4, STANDARD) SIZED(
+                "no losses of examples", COPSE_EACH, 0.1f, true, true, 0, 0, 5,
+                4, STANDARD) ROW("confident rows keep their digits", COPSE_SUM, 0, true, false, 0,
+                                 VALUES(confident, DIMS(3, 3)),
+                                 I32_VALUES(right, DIMS(3)), 3, QUICK, .skips_differences = true)
+                ROW("labels out of range", COPSE_EACH, 0.1f, true, false, 0,
+                    VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)), 3, QUICK,
+                    .skips_differences = true)
+                    ROW("labels out of range, one ignored", COPSE_EACH, 0, false, true, -1,
+                        VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)), 3, QUICK,
+                        .skips_differences = true)
+                        ROW("ignored rows with any logits", COPSE_MEAN, 0.1f, false, true, -100,
+                            VALUES(wild, DIMS(5, 3)), I32_VALUES(ignored, DIMS(5)), 3, QUICK,
+                            .has_no_gradient = true) ROW("all are ignored: NaN", COPSE_MEAN, 0,
+                                                         false, true, 0, VALUES(plain, DIMS(6, 3)),
+                                                         I32_VALUES(zeros, DIMS(6)), 3, QUICK,
+                                                         .has_no_gradient = true)
+                            ROW("all are ignored: 0", COPSE_EACH, 0.5f, false, true, 0,
+                                VALUES(plain, DIMS(5, 3)), I32_VALUES(zeros, DIMS(5)), 3, QUICK,
+                                .has_no_gradient = true, .is_poor = true, .want = zeros_of_rows)
+                                ROW("logits of -Inf, smoothing", COPSE_EACH, 0.1f, false, false, 0,
+                                    VALUES(hidden, DIMS(2, 3)), I32_VALUES(first, DIMS(2)), 3,
+                                    STANDARD, .has_no_gradient = true)
+                                    WEIGHTED("logits of -Inf in a class without weight", COPSE_MEAN,
+                                             0.1f, true, false, 0, VALUES(hidden, DIMS(2, 3)),
+                                             I32_VALUES(first, DIMS(2)), HALVES, STANDARD,
+                                             .has_no_gradient = true)
 };
 
 COPSE_CASE_TABLE(class_loss, OPS, SPEEDS, REFUSALS)

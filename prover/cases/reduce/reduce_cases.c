@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of sum, mean and maximum. One invocation reduces 64 elements, so lines of 64 and of 4096 are the sizes where
-   the number of passes grows. Sums of whole numbers are exact in any order. */
+/* Cases of sum, mean and maximum. One invocation reduces 64 elements, so lines of 64 and of 4096
+   are the sizes where the number of passes grows. Sums of whole numbers are exact in any order. */
 #include <math.h>
 
 #include "prover/cases/cases.h"
@@ -42,36 +42,41 @@ static copse_status random_sum(copse_graph *g, copse_tensor *const *in, const vo
     return copse_broadcast_to(g, t, in[0]->shape, y);
 }
 
-#define OP(name_, class, random_, ...)                                                             \
-    { .name = #name_, .accuracy = COPSE_ACCURACY_##class, .call = build,                              \
-      .user = &(const struct axes){ copse_##name_, false, 1, { 0 } }, .in = { F32_OF(2, 2) },      \
-      .in_count = 1, .random = random_, __VA_ARGS__ },
+#define OP(name_, class, random_, ...)                                \
+    { .name = #name_,                                                 \
+      .accuracy = COPSE_ACCURACY_##class,                             \
+      .call = build,                                                  \
+      .user = &(const struct axes){ copse_##name_, false, 1, { 0 } }, \
+      .in = { F32_OF(2, 2) },                                         \
+      .in_count = 1,                                                  \
+      .random = random_,                                              \
+      __VA_ARGS__ },
 static const struct copse_case_op ops[] = {
-    OP(sum, sum, random_sum, .divides = false)
-    OP(mean, mean, random_mean, .divides = true)
-    OP(max, maximum, NULL, .divides = true) /* equal elements share the derivative */
+    OP(sum, sum, random_sum, .divides = false) OP(mean, mean, random_mean, .divides = true)
+        OP(max, maximum, NULL, .divides = true) /* equal elements share the derivative */
 };
 
-#define SPEED(function, label, ...)                                                                \
-    { .op = #function, .name = label " of " OF_SQUARE, .build = build,                               \
-      .user = &(const struct axes){ copse_##function, false, __VA_ARGS__ }, .in = { SQUARE },      \
-      .in_count = 1, .bytes = MATRIX },
-static const struct copse_case speeds[] = {
-    SPEED(sum, "all", 0, { 0 })
-    SPEED(sum, "rows", 1, { 1 })
-    SPEED(sum, "columns", 1, { 0 })
-    SPEED(max, "rows", 1, { 1 })
-};
+#define SPEED(function, label, ...)                                         \
+    { .op = #function,                                                      \
+      .name = label " of " OF_SQUARE,                                       \
+      .build = build,                                                       \
+      .user = &(const struct axes){ copse_##function, false, __VA_ARGS__ }, \
+      .in = { SQUARE },                                                     \
+      .in_count = 1,                                                        \
+      .bytes = MATRIX },
+static const struct copse_case speeds[] = { SPEED(sum, "all", 0, { 0 }) SPEED(
+    sum, "rows", 1, { 1 }) SPEED(sum, "columns", 1, { 0 }) SPEED(max, "rows", 1, { 1 }) };
 
 /* Sums of more terms than the 65,535 rounds after which some drivers leave a loop. */
-#define LONG_ROW(function, input)                                                                  \
-    { .op = #function, .name = "70,001 elements", .build = build,                                  \
-      .user = &(const struct axes){ copse_##function, false, 0, { 0 } }, .in = { UNWRAP input },   \
+#define LONG_ROW(function, input)                                        \
+    { .op = #function,                                                   \
+      .name = "70,001 elements",                                         \
+      .build = build,                                                    \
+      .user = &(const struct axes){ copse_##function, false, 0, { 0 } }, \
+      .in = { UNWRAP input },                                            \
       .in_count = 1 },
-static const struct copse_case stress[] = {
-    LONG_ROW(sum, WHOLE(-1, 1, DIMS(70001)))
-    LONG_ROW(max, FILL(NORMAL, DIMS(70001)))
-};
+static const struct copse_case stress[] = { LONG_ROW(sum, WHOLE(-1, 1, DIMS(70001)))
+                                                LONG_ROW(max, FILL(NORMAL, DIMS(70001))) };
 
 static void refusals(struct copse_refusals *r)
 {
@@ -90,12 +95,24 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define ROW(op_, label, in_, keep, axes_, ...)                                                     \
-    { .op = #op_, .name = label, .build = build,                                                   \
-      .user = &(const struct axes){ copse_##op_, keep, axes_ }, .in = { UNWRAP in_ },              \
-      .in_count = 1, __VA_ARGS__ },
-#define ALL       0, { 0 }
-#define AXES(...) sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ }
+#define ROW(op_, label, in_, keep, axes_, ...)                  \
+    { .op = #op_,                                               \
+      .name = label,                                            \
+      .build = build,                                           \
+      .user = &(const struct axes){ copse_##op_, keep, axes_ }, \
+      .in = { UNWRAP in_ },                                     \
+      .in_count = 1,                                            \
+      __VA_ARGS__ },
+#define ALL \
+    0,      \
+    {       \
+        0   \
+    }
+#define AXES(...)                                           \
+    sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
+    {                                                       \
+        __VA_ARGS__                                         \
+    }
 
 /* The reduced axes. IN makes the input with its shape. */
 #define PLACES(op, kind, IN, ...)                                                                  \
@@ -159,49 +176,48 @@ static void refusals(struct copse_refusals *r)
         AXES(1), STANDARD, __VA_ARGS__)
 
 /* Rows of 97 that begin at different positions of the list. */
-static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3,
-                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
-                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
-                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
-                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
-                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2 };
+static const double huge_and_tiny[] = {
+    0x1p40, 0.1,   0.2,   0.3,   -0.1,  0.7,  0.5, -0.25, 0.125, 3,     0.1,   0.2,   0.3,
+    -0.1,   0.7,   0.5,   -0.25, 0.125, 3,    1,   2,     0.1,   0.2,   0.3,   -0.1,  0.7,
+    0.5,    -0.25, 0.125, 3,     1,     2,    0.1, 0.2,   0.3,   -0.1,  0.7,   0.5,   -0.25,
+    0.125,  3,     1,     2,     0.1,   0.2,  0.3, -0.1,  0.7,   0.5,   -0.25, 0.125, 3,
+    1,      2,     0.1,   0.2,   0.3,   -0.1, 0.7, 0.5,   -0.25, 0.125, 3,     1,     2
+};
 
 #define N NAN
 #define I INFINITY
-static const double nan_and_infinities[] = { 1, N,  3, N, I, 3,  1,  I, 3, -I, -I, -I,
-                                             3, -I, N, 2, N, -I, -0.0, 0, -0.0, 5, 4, 3 };
-#define SPECIALS(op, ulp_)                                                                         \
-    ROW(op, "NaN and infinities", VALUES(nan_and_infinities, DIMS(8, 3)), false, AXES(1), QUICK,   \
+static const double nan_and_infinities[] = { 1, N,  3, N, I, 3,  1,    I, 3,    -I, -I, -I,
+                                             3, -I, N, 2, N, -I, -0.0, 0, -0.0, 5,  4,  3 };
+#define SPECIALS(op, ulp_)                                                                       \
+    ROW(op, "NaN and infinities", VALUES(nan_and_infinities, DIMS(8, 3)), false, AXES(1), QUICK, \
         .forward = { .ulp = ulp_ }, .has_no_gradient = true)
 
-#define ANY(...) FILL(INTEGERS, __VA_ARGS__)
-#define FEW(...) WHOLE(-9, 9, __VA_ARGS__)
+#define ANY(...)    FILL(INTEGERS, __VA_ARGS__)
+#define FEW(...)    WHOLE(-9, 9, __VA_ARGS__)
 #define NORMAL(...) FILL(NORMAL, __VA_ARGS__)
 
 static const struct copse_case cases[] = {
-    PLACES(sum, "", ANY, .skips_differences = true)
-    LENGTHS(sum, "", ANY, .skips_differences = true)
-    FILLS(sum, .forward = { .ratio = 4 }, .skips_differences = true)
-    SPECIALS(sum, 0)
-    PLACES(mean, "", ANY, .forward = { .ratio = 4 }, .backward = { .ulp = 6 },
-           .skips_differences = true)
+    PLACES(sum, "", ANY, .skips_differences = true) LENGTHS(sum, "", ANY, .skips_differences = true)
+        FILLS(sum, .forward = { .ratio = 4 }, .skips_differences = true) SPECIALS(sum, 0)
+            PLACES(mean, "", ANY, .forward = { .ratio = 4 }, .backward = { .ulp = 6 },
+                   .skips_differences = true)
     /* Exact sums: the only rounding is one division. */
     LENGTHS(mean, "", ANY, .forward = { .ulp = 3 }, .backward = { .ulp = 3 },
             .skips_differences = true)
-    FILLS(mean, .forward = { .ratio = 4 }, .backward = { .ulp = 3 }, .skips_differences = true)
-    SPECIALS(mean, 3)
-    /* Equal largest elements share their derivative by a division; otherwise it is passed on unchanged. */
-    PLACES(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true)
-    LENGTHS(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
-    PLACES(max, "many equal: ", FEW, .backward = { .ulp = 3 }, .is_poor = true,
-           .skips_differences = true)
-    ROW(max, "many equal: 4097 elements", FEW(DIMS(4097)), false, ALL, STANDARD,
-        .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
-    SPECIALS(max, 0)
-    ROW(max, "special values, rows of 3", FILL(SPECIAL, DIMS(94, 3)), false, AXES(1), STANDARD,
-        .has_no_gradient = true)
-    ROW(max, "bit patterns, rows of 67", FILL(PATTERNS, DIMS(97, 67)), false, AXES(1), STANDARD,
-        .has_no_gradient = true)
+        FILLS(mean, .forward = { .ratio = 4 }, .backward = { .ulp = 3 }, .skips_differences = true)
+            SPECIALS(mean, 3)
+    /* Equal largest elements share their derivative by a division; otherwise it is passed on
+       unchanged. */
+    PLACES(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true) LENGTHS(
+        max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
+        PLACES(max, "many equal: ", FEW, .backward = { .ulp = 3 }, .is_poor = true,
+               .skips_differences = true)
+            ROW(max, "many equal: 4097 elements", FEW(DIMS(4097)), false, ALL, STANDARD,
+                .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
+                SPECIALS(max, 0) ROW(max, "special values, rows of 3", FILL(SPECIAL, DIMS(94, 3)),
+                                     false, AXES(1), STANDARD, .has_no_gradient = true)
+                    ROW(max, "bit patterns, rows of 67", FILL(PATTERNS, DIMS(97, 67)), false,
+                        AXES(1), STANDARD, .has_no_gradient = true)
 };
 
 COPSE_CASE_TABLE(reduce, OPS, STRESS, SPEEDS, REFUSALS)
