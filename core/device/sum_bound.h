@@ -18,8 +18,8 @@
    A vendor's library may add all terms in one chain. A matrix unit may align all addends of an
    operation to the largest one and cut them off there: 2 u of each, at most 4 roundings for a term.
    A device that does not round to nearest has 2 u for u. Overflow and underflow are left out. The
-   laws of the kernels count n; docs/conformance.md, "Sums of products", has it for each kernel,
-   copse/matmul.h and copse/ops/conv.h one for all. */
+   laws of the kernels count n; docs/internals/conformance.md, "Sums of products", has it for each
+   kernel, copse/matmul.h and copse/ops/conv.h one for all. */
 #ifndef COPSE_SUM_BOUND_H
 #define COPSE_SUM_BOUND_H
 

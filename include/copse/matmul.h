@@ -29,8 +29,8 @@ typedef enum copse_activation {
  * @param y  [.., m, n]; zeros where k is 0. Leading axes broadcast by NumPy's rule.
  *
  * The error is at most n u/(1-n u) sum |a||b|: u = 2^-24, n =
- * min(k,256)+min((k-1)/256,255)+(k-1)/8192, rounded down. docs/conformance.md, "Sums of products",
- * has exceptions.
+ * min(k,256)+min((k-1)/256,255)+(k-1)/8192, rounded down. docs/internals/conformance.md, "Sums of
+ * products", has exceptions.
  */
 COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                   bool transpose_a, bool transpose_b,
