@@ -13,29 +13,36 @@ note_configured() {
     sed -n "s|^copse: |$1: |p" "$1/configure.log" >>"$report/skipped"
 }
 
-# note_tests FOLDER: after ctest in FOLDER, whose output is in $report/ctest. A test is skipped as a whole, or says
-# itself which part of it is.
+# note_tests FOLDER: after ctest in FOLDER, whose output is in $report/ctest and whose results are in $report/junit.xml:
+# LastTest.log loses what is before a `ctest -N` in the same folder. A test is skipped as a whole, or says itself which part
+# of it is.
 note_tests() {
     LC_ALL=C awk -v folder="$1" -v seconds="$report/seconds" '
+        function plain(text) {
+            gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text); gsub(/&apos;/, "\047", text)
+            gsub(/&amp;/, "\\&", text)
+            return text
+        }
         FNR == 1 { file++ }
         file == 1 && sub(/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /, "") {
             is_skipped[$1] = /\*\*\*Skipped/
             if ($NF == "sec")
                 printf "%.1f %s (%s)\n", $(NF - 1), $1, folder >>seconds
         }
-        file == 2 && /^[0-9]+\/[0-9]+ Test: / { name = $3; is_output = 0 }
-        file == 2 && /^Output:$/ { is_output = 1 }
-        file == 2 && /^<end of output>$/ { is_output = 0 }
+        file == 2 && !is_output && sub(/^\t<testcase name="/, "") { name = plain(substr($0, 1, index($0, "\"") - 1)) }
+        file == 2 && sub(/^\t*<system-out>/, "") { is_output = 1 }
+        { is_last = file == 2 && is_output && sub(/<\/system-out>$/, "") }
         file == 2 && is_output && sub(/^ *skipped:? */, "") && !said[name, $0]++ {
-            reasons[name] = reasons[name] (reasons[name] ? "; " : "") $0
+            reasons[name] = reasons[name] (reasons[name] ? "; " : "") plain($0)
         }
+        is_last { is_output = 0 }
         END {
             for (name in is_skipped)
                 if (is_skipped[name])
                     printf "%s: %s: %s\n", folder, name, reasons[name] ? reasons[name] : "it gives no reason"
                 else if (reasons[name])
                     printf "%s: %s, in part: %s\n", folder, name, reasons[name]
-        }' "$report/ctest" "$1/Testing/Temporary/LastTest.log" | LC_ALL=C sort >"$report/new"
+        }' "$report/ctest" "$report/junit.xml" | LC_ALL=C sort >"$report/new"
     sed '/, in part: /d' "$report/new" >>"$report/skipped"
     sed -n '/, in part: /p' "$report/new" >>"$report/skipped"
 }

@@ -10,13 +10,15 @@ cd "$source"
 
 # ---- tests ----
 mkdir "$work/tests"
-cat >"$work/tests/CTestTestfile.cmake" <<'END'
+cat >"$work/tests/CTestTestfile.cmake" <<END
 add_test(passes sh -c "sleep 0.2")
 add_test(skips_in_part sh -c "echo 'skipped: no locale'; echo '4 skipped'; echo '  skipped on host:0: no cuts'")
 add_test(skips sh -c "echo before; echo 'skipped: no TensorFlow'; exit 77")
+add_test(lists "$ctest" --test-dir "$work/tests" -N)
+add_test(skips_quoted sh -c "printf \"skipped: no <TensorFlow> & 'more'\"; exit 77")
 add_test(skips.mute sh -c "exit 77")
 add_test(fails sh -c "echo 'skipped: it is not'; exit 1")
-set_tests_properties(passes skips_in_part skips skips.mute fails PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(passes skips_in_part skips skips_quoted skips.mute fails PROPERTIES SKIP_RETURN_CODE 77)
 END
 (
     . scripts/setup.sh
@@ -24,7 +26,7 @@ END
     fail() { exit 1; }
     printf 'other\ncopse: MPI not found\n' >"$work/tests/configure.log"
     note_configured "$work/tests"
-    "$ctest" --test-dir "$work/tests" -j 4 -O "$report/ctest" >"$work/ctest" 2>&1 || :
+    "$ctest" --test-dir "$work/tests" -j 1 -O "$report/ctest" --output-junit "$report/junit.xml" >"$work/ctest" 2>&1 || :
     note_tests "$work/tests"
     run_script 'a script' sh -c 'echo "skipped: no drivers"; exit 77'
     run_script 'half a script' sh -c 'echo "== one skipped: no file"'
@@ -38,6 +40,7 @@ cat >"$work/expected" <<'END'
      tests: MPI not found
      tests: skips.mute: it gives no reason
      tests: skips: no TensorFlow
+     tests: skips_quoted: no <TensorFlow> & 'more'
      tests: fails, in part: it is not
      tests: skips_in_part, in part: no locale; on host:0: no cuts
      a script: no drivers
@@ -45,7 +48,7 @@ cat >"$work/expected" <<'END'
 END
 sed -n '/^== skipped$/,$p' "$work/got" | diff "$work/expected" - || { echo 'FAILED: what was skipped'; exit 1; }
 grep -A 1 '^== slowest tests$' "$work/said" | grep -q ' s  passes (' || { echo "FAILED: $(cat "$work/said")"; exit 1; }
-grep -q 'tests passed, 1 tests failed out of 5' "$work/ctest" || { echo "FAILED: $(cat "$work/ctest")"; exit 1; }
+grep -q 'tests passed, 1 tests failed out of 7' "$work/ctest" || { echo "FAILED: $(cat "$work/ctest")"; exit 1; }
 
 # ---- packages: an apt that does not know one of them ----
 mkdir "$work/bin" "$work/scripts"
