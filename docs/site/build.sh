@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# docs/site/build.sh [OUTPUT]: builds the documentation as a static site in OUTPUT (build/site): OUTPUT/html/README.html.
+# docs/site/build.sh [OUTPUT]: builds the documentation as a static site in OUTPUT (build/site): OUTPUT/html/index.html.
 # A broken link, a link to a heading that does not exist, or a page that no menu lists is an error.
 # Exit code 77: the generator cannot be installed.
 set -eu
@@ -38,4 +38,12 @@ python3 "$top/docs/site/api_index.py" "$top/include" >"$out/pages/docs/api.md"
 cp "$top/docs/site/mkdocs.yml" "$out/mkdocs.yml"
 cd "$out"
 "$mkdocs" build --strict --clean >"$out/mkdocs.log" 2>&1 || { grep -v INFO "$out/mkdocs.log"; exit 1; }
-echo "$out/html/README.html"
+# The theme's search loads a script from the network where a page is read from a file: the site has its own.
+cp "$top/docs/site/iframe_worker.js" "$out/html/assets/javascripts/"
+find "$out/html" -name '*.html' | while read -r page; do
+    base=$(dirname "${page#"$out/html/"}" | sed -e 's|[^/][^/]*|..|g')
+    [ "$(dirname "$page")" != "$out/html" ] || base=.
+    sed -i "s|https://unpkg.com/iframe-worker/shim|$base/assets/javascripts/iframe_worker.js|" "$page"
+done
+! grep -rlE '<script[^>]* src="https?:' --include='*.html' "$out/html" || { echo 'these pages load scripts from the network'; exit 1; }
+echo "$out/html/index.html"

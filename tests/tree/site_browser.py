@@ -121,7 +121,7 @@ ROWS = "[...document.querySelectorAll('tbody tr')].filter(r => r.offsetParent).m
 
 
 def check_pages(browser: Browser, html: Path) -> int:
-    pages = [html / "README.html", *sorted((html / "docs").rglob("*.html")), *sorted((html / "bindings").rglob("*.html"))]
+    pages = [html / "index.html", *sorted((html / "docs").rglob("*.html")), *sorted((html / "bindings").rglob("*.html"))]
     for page in pages:
         browser.open(page)
         for picture in browser.value(BROKEN):
@@ -133,12 +133,12 @@ def check_pages(browser: Browser, html: Path) -> int:
 
 def check_search(browser: Browser, html: Path) -> None:
     for word, page in ("oclgrind", "docs/internals/conformance.html"), ("AdamW", "docs/optimizers.html"):
-        browser.open(html / "README.html")
+        browser.open(html / "index.html")
         browser.value(SEARCH % json.dumps(word))
         found = browser.wait(f"(r => r.length && r)({RESULTS})", f"the search for {word} finds nothing") or []
         if found and not any(page in link for link in found):
             no(f"the search for {word} does not find {page}: {found[:10]}")
-    browser.open(html / "README.html")
+    browser.open(html / "index.html")
     browser.value(SEARCH % '"qqxzzy"')
     time.sleep(1)
     if browser.value(RESULTS):
@@ -148,7 +148,7 @@ def check_search(browser: Browser, html: Path) -> None:
 
 
 def check_cards(browser: Browser, html: Path) -> int:
-    browser.open(html / "docs/devices/README.html")
+    browser.open(html / "docs/devices/index.html")
     cards = browser.value("[...document.querySelectorAll('table a')].map(a => a.href).filter(h => h.includes('/devices/'))")
     if len(cards) < 8:
         no(f"the table of device cards has {len(cards)} cards")
@@ -189,7 +189,7 @@ def main() -> int:
     if not program:
         print("skipped: no chromium (Debian package chromium)")
         return 77
-    if not (html / "README.html").is_file():
+    if not (html / "index.html").is_file():
         print(f"skipped: no site in {html}: docs/site/build.sh could not build it")
         return 77
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
