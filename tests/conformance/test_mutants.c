@@ -277,7 +277,7 @@ static void run(const char *device, const struct mutant *m, const char *text, st
 
 static const char *const devices[] = { "opencl:0", "vulkan:0" };
 
-static bool is_here(const char *id)
+static bool is_present(const char *id)
 {
     const struct copse_device_info *list;
     size_t count;
@@ -285,8 +285,24 @@ static bool is_here(const char *id)
     for (size_t i = 0; i < count; i++)
         if (list[i].is_usable && strcmp(list[i].id, id) == 0)
             return true;
-    printf("  skipped on %s: there is no such device\n", id);
     return false;
+}
+
+static bool is_here(const char *id)
+{
+    const bool is_it = is_present(id);
+    if (!is_it)
+        printf("  skipped on %s: there is no such device\n", id);
+    return is_it;
+}
+
+/* A fault has its turn on one device, the two in turn, where both have it; with COPSE_EVERY_DEVICE, the
+   test mutants.every_device, on both. */
+static bool is_turn(size_t i, size_t d)
+{
+    const size_t other = 1 - d;
+    return getenv("COPSE_EVERY_DEVICE") || i % 2 == d || !has_form(&mutants[i], devices[other]) ||
+           !is_present(devices[other]);
 }
 
 static void every_planted_fault_is_found(void **state)
@@ -294,7 +310,7 @@ static void every_planted_fault_is_found(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(&mutants[i], devices[d]))
+            if (!has_form(&mutants[i], devices[d]) || !is_turn(i, d))
                 continue;
             struct outcome o = { .mutant = &mutants[i] };
             char *text = mutate(&mutants[i]);
@@ -312,7 +328,7 @@ static void kernel_without_fault_passes(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(&mutants[i], devices[d]))
+            if (!has_form(&mutants[i], devices[d]) || !is_turn(i, d))
                 continue;
             if (i > 0 && strcmp(mutants[i].kernel, mutants[i - 1].kernel) == 0)
                 continue;

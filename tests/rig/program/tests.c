@@ -25,6 +25,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[1], programs[i].name))
             return programs[i].run();
     if (argc >= 2)
-        fprintf(stderr, "tests: there is no test '%s'; without a name, tests lists them\n", argv[1]);
+        fprintf(stderr, "tests: there is no test '%s'; without a name, tests lists them\n",
+                argv[1]);
     return 2;
 }
