@@ -11,8 +11,9 @@ out=$(cd "$out" && pwd)
 
 # The generator: MKDOCS, or installed once in the output folder.
 mkdocs=${MKDOCS-$out/venv/bin/mkdocs}
-if [ ! -x "$mkdocs" ]; then
-    { python3 -m venv "$out/venv" && "$out/venv/bin/pip" install -q -r "$top/docs/site/requirements.txt"; } \
+if [ ! -x "$mkdocs" ] || { [ -z "${MKDOCS-}" ] && [ ! -e "$out/venv/complete" ]; }; then
+    { python3 -m venv "$out/venv" && "$out/venv/bin/pip" install -q -r "$top/docs/site/requirements.txt" &&
+        : >"$out/venv/complete"; } \
         >"$out/install.log" 2>&1 || {
         rm -rf "$out/venv"
         echo "skipped: mkdocs cannot be installed: $(grep -v '^ *$' "$out/install.log" | tail -n 1)"
