@@ -74,15 +74,16 @@ struct copse_family {
 };
 
 /* By name, NULL-terminated. The build generates it from the file names. */
-extern const struct copse_family *const copse_families[];
+extern COPSE_PRIVATE const struct copse_family *const copse_families[];
 #define COPSE_MAX_FAMILIES 24
 
 /* NULL = none. */
-const struct copse_family *copse__family(const char *name);
+COPSE_PRIVATE const struct copse_family *copse__family(const char *name);
 /* By its own name or its kernel's; NULL = none. */
-const struct copse_variant *copse__variant(const struct copse_family *f, const char *name);
+COPSE_PRIVATE const struct copse_variant *copse__variant(const struct copse_family *f,
+                                                         const char *name);
 /* "matmul_wide". */
-const char *copse__variant_kernel(const struct copse_variant *v);
+COPSE_PRIVATE const char *copse__variant_kernel(const struct copse_variant *v);
 
 /* Sizes are grouped in classes: n belongs to the first of these sizes whose double is at least n,
    otherwise to the last one. */
