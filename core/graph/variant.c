@@ -39,6 +39,85 @@ uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n)
     return sizes[i];
 }
 
+/* ---- size classes ---- */
+
+static size_t kinds_of(const struct copse_family *f)
+{
+    size_t n = 0;
+    while (n < COPSE_COUNT(f->kinds) && f->kinds[n])
+        n++;
+    return n;
+}
+
+/* The sizes of a list; 0 = the family has no such list. */
+static size_t sizes_of(const struct copse_family *f, size_t list)
+{
+    size_t n = 0;
+    while (n < COPSE_MAX_SIZES && f->sizes[list][n] > 0)
+        n++;
+    return n;
+}
+
+bool copse__size_class_of(const struct copse_family *f, const void *work,
+                          char name[COPSE_SIZE_CLASS])
+{
+    struct copse_size size = { .job = 0 };
+    int at = 0;
+    if (f->size_class)
+        return f->size_class(work, name);
+    if (!f->size(work, &size))
+        return false;
+    if (kinds_of(f) > 0)
+        at = snprintf(name, COPSE_SIZE_CLASS, "%s-", f->kinds[size.kind]);
+    for (size_t i = 0; i < COPSE_SIZE_LISTS && sizes_of(f, i) > 0; i++)
+        at += snprintf(name + at, COPSE_SIZE_CLASS - (size_t)at, "%s%u", i ? "-" : "",
+                       (unsigned)copse__size_class(f->sizes[i], sizes_of(f, i), size.of[i]));
+    return true;
+}
+
+size_t copse__tune_jobs(const struct copse_family *f)
+{
+    size_t n = COPSE_MAX(kinds_of(f), 1u);
+    for (size_t i = 0; i < COPSE_SIZE_LISTS; i++)
+        n *= COPSE_MAX(sizes_of(f, i), 1u);
+    return f->job_count ? f->job_count : n;
+}
+
+/* What the job of a family leaves to its row. */
+static void complete_job(const struct copse_family *f, uint32_t kind, struct copse_tune_job *j)
+{
+    const copse_shape s = j->in[0];
+    while (j->in_count < COPSE_TUNE_INPUTS && j->in[j->in_count].rank > 0)
+        j->in_count++;
+    if (!(j->operations > 0))
+        j->operations = f->operations[kind] * (double)copse__elements(s);
+    if (j->name[0])
+        return;
+    size_t at = 0;
+    for (uint32_t i = 0; i < s.rank && at < sizeof j->name; i++)
+        at += (size_t)snprintf(j->name + at, sizeof j->name - at, "%s%u", i ? " x " : "",
+                               (unsigned)s.dims[i]);
+    if (kind > 0 && at < sizeof j->name)
+        snprintf(j->name + at, sizeof j->name - at, ", %s", f->kinds[kind]);
+}
+
+void copse__tune_job(const struct copse_family *f, size_t index, struct copse_tune_job *out)
+{
+    const size_t kinds = COPSE_MAX(kinds_of(f), 1u);
+    struct copse_size size = { .job = index, .kind = (uint32_t)(index % kinds) };
+    index /= kinds;
+    for (size_t i = COPSE_SIZE_LISTS; i-- > 0;) {
+        const size_t sizes = COPSE_MAX(sizes_of(f, i), 1u);
+        size.of[i] = f->sizes[i][index % sizes];
+        index /= sizes;
+    }
+    memset(out->work, 0, COPSE_TUNE_WORK);
+    f->job(&size, out);
+    complete_job(f, size.kind, out);
+}
+
+/* ---- queries ---- */
+
 bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant *out)
 {
     for (size_t i = 0; out && copse_families[i]; i++) {
@@ -239,7 +318,7 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
 {
     const struct copse_variant *best = prior;
     char size_class[COPSE_SIZE_CLASS];
-    if (!f->size_class(work, size_class))
+    if (!copse__size_class_of(f, work, size_class))
         return prior;
     uint64_t most = measured_in(l, f, prior, size_class);
     if (most == 0)
@@ -304,10 +383,10 @@ copse_status copse__lower_variant(struct copse_lowering *l, const struct copse_f
 static bool find_job(const struct copse_family *f, const char *size_class, struct copse_tune_job *j)
 {
     char name[COPSE_SIZE_CLASS];
-    for (size_t i = 0; i < f->job_count; i++) {
+    for (size_t i = 0; i < copse__tune_jobs(f); i++) {
         *j = (struct copse_tune_job){ .work = j->work };
-        f->job(i, j);
-        if (f->size_class(j->work, name) && strcmp(size_class, name) == 0)
+        copse__tune_job(f, i, j);
+        if (copse__size_class_of(f, j->work, name) && strcmp(size_class, name) == 0)
             return true;
     }
     return false;

@@ -24,16 +24,23 @@ struct copse_variant {
     const char *name; /* "wide": unique in the family */
     /* the kernel that is blocked, measured and tested for it: unique in all families */
     enum copse_kernel_id kernel;
-    /* the lowest one that fits is chosen; of equal priors the first row */
+    /* For each class of devices, in the order of enum copse_device_class. The lowest one that fits
+       is chosen; of equal priors the first row. */
     uint8_t prior[COPSE_CLASS_COUNT];
     /* Whether it can do this work at all; NULL = all work of the family. */
     bool (*fits)(const struct copse_limits *limits, const void *work);
     copse_status (*lower)(struct copse_lowering *l, const void *work);
-    /* Other kernels that `lower` may launch; NULL = none. The variant is not chosen where one of
+    /* Other kernels that `lower` may launch: COPSE_NEEDS. The variant is not chosen where one of
        them is blocked. */
     const enum copse_kernel_id *needs;
     size_t need_count;
 };
+
+/* In a row: COPSE_NEEDS(COPSE_KERNEL_matmul_pad). */
+#define COPSE_NEEDS(...)                                    \
+    .needs = (const enum copse_kernel_id[]){ __VA_ARGS__ }, \
+    .need_count =                                           \
+        sizeof((const enum copse_kernel_id[]){ __VA_ARGS__ }) / sizeof(enum copse_kernel_id)
 
 #define COPSE_TUNE_INPUTS 3
 #define COPSE_TUNE_WORK   256
@@ -42,36 +49,71 @@ struct copse_variant {
    otherwise those of the class. */
 #define COPSE_SIZE_CLASS 24
 
-/* Work of one size class, for mode tune and for queries of the choice. */
+/* Work of one size class, for mode tune and for queries of the choice. In brackets: where the job
+   of the family leaves the member zero. */
 struct copse_tune_job {
-    char name[96]; /* "32 x 32 x 128, a transposed" */
-    double operations;
-    size_t in_count;
+    char name[96];     /* "32 x 32 x 128, a transposed" [the shape of in[0], and the kind] */
+    double operations; /* [by the family's number for each element] */
+    size_t in_count;   /* [counted] */
     copse_shape in[COPSE_TUNE_INPUTS]; /* f32; filled with small whole numbers */
-    /* input of `fits` and `size_class`: COPSE_TUNE_WORK bytes, allocated by the caller */
+    /* input of `fits`, `size` and `size_class`: COPSE_TUNE_WORK bytes, allocated by the caller */
     void *work;
 };
+#define COPSE_JOB_WORK(j, w)                                           \
+    do {                                                               \
+        _Static_assert(sizeof(w) <= COPSE_TUNE_WORK, "work of a job"); \
+        memcpy((j)->work, &(w), sizeof(w));                            \
+    } while (0)
 
+/* What decides the speed of a piece of work. */
+#define COPSE_KINDS      2
+#define COPSE_SIZE_LISTS 2
+#define COPSE_MAX_SIZES  4
+struct copse_size {
+    size_t job;                    /* for a job: its number */
+    uint32_t kind;                 /* of the kinds of the family */
+    uint32_t of[COPSE_SIZE_LISTS]; /* one for each list of sizes */
+};
+
+/* In brackets: without the member. */
 struct copse_family {
     const char *name; /* "matmul" */
-    /* The first row fits all work; it is used if the forced row does not fit. */
+    /* COPSE_VARIANTS. The first row fits all work; it is used if the forced row does not fit. */
     const struct copse_variant *variants;
     size_t count;
     /* Whether the row takes operands of this type; conformance forces it in cases of such operands
-       only. NULL = all do. */
+       only. [all do] */
     bool (*takes_operands)(const struct copse_variant *v, copse_type type);
-    float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
-    /* The size class in which the work is measured; false: it is not measured. */
+    /* Largest error of a job's result, relative to 1 + |expected|. [exact] */
+    float slack;
+    /* The size classes: each kind with each size of each list, "forward-32", "32-128" or "32". Mode
+       tune measures all of them, from small to large, and the kinds of a size one after the other.
+       Sizes end with 0. [one kind without a name; one list] */
+    const char *kinds[COPSE_KINDS];
+    uint32_t sizes[COPSE_SIZE_LISTS][COPSE_MAX_SIZES];
+    /* The kind and the sizes of the work; *out is zeroed. False: it is not measured. */
+    bool (*size)(const void *work, struct copse_size *out);
+    /* Instead of the three members above: the name of the class, and the number of jobs. [NULL] */
     bool (*size_class)(const void *work, char name[COPSE_SIZE_CLASS]);
-    /* The index-th of `job_count` jobs, from small to large; *out is zeroed but for `work`. */
     size_t job_count;
-    void (*job)(size_t index, struct copse_tune_job *out);
-    /* Whether the job is measured on a device with these limits; NULL = every one. */
+    /* The job of a size: its work and its shapes; *out is zeroed, and its work is. */
+    void (*job)(const struct copse_size *at, struct copse_tune_job *out);
+    /* Operations for each element of in[0], by kind. [the job sets its number of them] */
+    double operations[COPSE_KINDS];
+    /* Whether the job is measured on a device with these limits. [every one] */
     bool (*takes_job)(const struct copse_limits *limits, const void *work);
     /* Adds the nodes of a job to a graph with its inputs. */
     copse_status (*build)(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
                           copse_tensor **out);
 };
+#define COPSE_VARIANTS(rows) .variants = (rows), .count = COPSE_COUNT(rows)
+
+/* The size class in which the work is measured; false: it is not measured. */
+bool copse__size_class_of(const struct copse_family *f, const void *work,
+                          char name[COPSE_SIZE_CLASS]);
+size_t copse__tune_jobs(const struct copse_family *f);
+/* The index-th job; *out is zeroed but for `work`, whose bytes are set. */
+void copse__tune_job(const struct copse_family *f, size_t index, struct copse_tune_job *out);
 
 /* By name, NULL-terminated. The build generates it from the file names. */
 extern COPSE_PRIVATE const struct copse_family *const copse_families[];

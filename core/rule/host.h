@@ -14,6 +14,14 @@ static inline float copse__rule_word(const struct copse_host_arg *step, uint32_t
     return value;
 }
 
+static inline uint32_t copse__rule_bits(double value)
+{
+    const float f = (float)value;
+    uint32_t word;
+    memcpy(&word, &f, sizeof word);
+    return word;
+}
+
 /* Same as SETTLED in kernels/stream.clh. */
 static inline float copse__rule_settled(float x, float below)
 {

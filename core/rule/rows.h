@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of update rules: a rule is a row here, its part of a kernel in kernels/optim, the host
+/* The table of update rules: a rule is a row here, its part of a kernel in kernels/rule, the host
    function of that kernel, and its definition in double precision
-   (prover/conformance/opt_rules.c). */
+   (prover/conformance/opt_rules.c). docs/optimizers.md says how to add one. */
 #ifndef COPSE_RULE_ROWS_H
 #define COPSE_RULE_ROWS_H
 
@@ -47,14 +47,42 @@ enum copse_row_form {
     COPSE_ROWS_LAZY,  /* not at all, where a gradient of 0 would change slots and values */
 };
 
+/* How a kernel applies weight decay: values of SPEC DECAY. */
+enum copse_decay {
+    COPSE_DECAY_NONE,
+    COPSE_DECAY_GRADIENT, /* adds decay p to the gradient */
+    COPSE_DECAY_APART,    /* subtracts rate decay p from p */
+};
+
+/* All numbers of the update of a range; each kernel takes its part. */
+struct copse_update_numbers {
+    uint32_t n, group;
+    float decay, momentum, beta1, beta2, rest1, rest2, epsilon, l1, l2;
+    int32_t number;         /* of the row */
+    enum copse_decay apply; /* of `decay` */
+    bool is_centred, has_momentum;
+};
+
+/* A kernel of update rules: one constant copse_rule_kernel_<kernel>, beside its host function. */
+struct copse_rule_kernel {
+    enum copse_kernel_id id;
+    /* Set the parameters, and the constants of the kernel's own: of those behind PER and RUNS. */
+    void (*take)(const struct copse_update_numbers *s, void *params, int32_t *spec);
+    /* Set more words of a step (from 1). NULL = none. */
+    void (*words)(const struct copse_optimizer_params *p, uint64_t step, uint32_t words[]);
+    /* The slots are codes and scales in turn, and a group updates a block; no PER and RUNS. */
+    bool is_coded;
+    bool trusts; /* the update depends on norms: the first buffer is a factor for each block */
+};
+
 struct copse_rule_row {
     struct copse_optimizer_rule info;
     enum copse_row_form rows; /* the one place where a rule gets a sparse form */
-    enum copse_kernel_id kernel;
+    const struct copse_rule_kernel *kernel;
     /* kernels `adaptive` and `trust`: RULE; `sgd`: PROXIMAL; `momentum`: NESTEROV */
     int32_t number;
-    int32_t decay; /* DECAY of a rule with weight decay */
-    unsigned has;  /* COPSE_HAS_* */
+    bool decays_apart; /* weight decay is COPSE_DECAY_APART */
+    unsigned has;      /* COPSE_HAS_* */
     struct {
         const char *name; /* in a checkpoint: "<variable>/<name>" */
         enum copse_slot_need need;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/base/callback.h"
+#include "core/rule/host.h"
 #include "core/rule/rule.h"
 
 /* ---- settings ---- */
@@ -50,7 +51,7 @@ static copse_status check_clipping(const struct copse_rule_row *row,
             "optimizer: clip_value is %g, clip_norm is %g, clip_global_norm is %g: set "
             "one of them at most",
             (double)p->clip_value, (double)p->clip_norm, (double)p->clip_global_norm);
-    if (row->kernel == COPSE_KERNEL_trust &&
+    if (row->kernel->trusts &&
         (p->clip_value > 0.0f || p->clip_norm > 0.0f || p->clip_global_norm > 0.0f))
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -110,12 +111,21 @@ static float or_else(float x, float fallback)
     return x > 0.0f ? x : fallback;
 }
 
-/* The rule's default; of a setting that the rule does not use that of Adam. */
-static copse_status set_defaults(const struct copse_optimizer_rule *d,
-                                 struct copse_optimizer_params *p)
+/* Without a setting `momentum` the rule has none. */
+static bool may_lack_momentum(const struct copse_rule_row *row)
 {
+    for (size_t i = 0; i < COPSE_RULE_OWN_SLOTS; i++)
+        if (row->slots[i].need == COPSE_SLOT_MOMENTUM)
+            return true;
+    return false;
+}
+
+/* The rule's default; of a setting that the rule does not use that of Adam. */
+static copse_status set_defaults(const struct copse_rule_row *row, struct copse_optimizer_params *p)
+{
+    const struct copse_optimizer_rule *d = &row->info;
     COPSE_TRY(positive("learning rate", &p->learning_rate, d->learning_rate));
-    if (p->kind != COPSE_RMSPROP || p->momentum != 0.0f)
+    if (!may_lack_momentum(row) || p->momentum != 0.0f)
         COPSE_TRY(fraction("momentum", &p->momentum, or_else(d->momentum, 0.9f)));
     COPSE_TRY(fraction("beta1", &p->beta1, or_else(d->beta1, 0.9f)));
     COPSE_TRY(fraction("beta2", &p->beta2, or_else(d->beta2, 0.999f)));
@@ -135,7 +145,7 @@ static void add_slots(struct copse_rule *rule)
             (need == COPSE_SLOT_MOMENTUM && p->momentum == 0.0f))
             continue;
         rule->slot_names[rule->slots] = rule->row->slots[i].name;
-        if (rule->row->kernel == COPSE_KERNEL_adam8)
+        if (rule->row->kernel->is_coded)
             rule->slot_kinds[rule->slots] = i % 2 == 0 ? COPSE_SLOT_CODES : COPSE_SLOT_SCALES;
         rule->slot_starts[rule->slots++] = rule->row->slots[i].is_initial ? p->initial : 0.0f;
     }
@@ -179,11 +189,11 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     COPSE_TRY(copse__groups_parse(p->groups, &out->groups));
     p->groups = NULL; /* the caller's */
     out->clips = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
-    out->trusts = out->row->kernel == COPSE_KERNEL_trust;
+    out->trusts = out->row->kernel->trusts;
     out->measures = out->clips || out->trusts;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
-    COPSE_TRY(set_defaults(&out->row->info, p));
+    COPSE_TRY(set_defaults(out->row, p));
     add_slots(out);
     return limit("weight decay", p->weight_decay);
 }
@@ -281,120 +291,43 @@ static copse_status dispatch(const struct request *r, enum copse_kernel_id id, i
                                 (r->count + each - 1) / each, 0);
 }
 
-static copse_status sgd(const struct request *r, struct copse_command *out)
+static struct copse_update_numbers numbers_of(const struct copse_rule *rule, uint64_t count)
 {
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_sgd p = {
-        .n = (uint32_t)r->count, .decay = s->weight_decay, .l1 = s->l1, .group = r->rule->group
+    const struct copse_optimizer_params *p = &rule->params;
+    return (struct copse_update_numbers){
+        .n = (uint32_t)count,
+        .group = rule->group,
+        .decay = p->weight_decay,
+        .momentum = p->momentum,
+        .beta1 = p->beta1,
+        .beta2 = p->beta2,
+        .rest1 = (float)(1.0 - (double)p->beta1),
+        .rest2 = (float)(1.0 - (double)p->beta2),
+        .epsilon = p->epsilon,
+        .l1 = p->l1,
+        .l2 = p->l2,
+        .number = rule->row->number,
+        .apply = p->weight_decay == 0.0f   ? COPSE_DECAY_NONE
+                 : rule->row->decays_apart ? COPSE_DECAY_APART
+                                           : COPSE_DECAY_GRADIENT,
+        .is_centred = p->is_centred != 0,
+        .has_momentum = may_lack_momentum(rule->row) && p->momentum > 0.0f,
     };
-    return dispatch(r, COPSE_KERNEL_sgd,
-                    (int32_t[]){ 0, 0, s->weight_decay > 0.0f, r->rule->row->number }, &p, out);
 }
 
-static copse_status momentum(const struct request *r, struct copse_command *out)
-{
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_momentum p = { .n = (uint32_t)r->count,
-                                             .decay = s->weight_decay,
-                                             .momentum = s->momentum,
-                                             .group = r->rule->group };
-    int32_t spec[] = { 0, 0, s->weight_decay > 0.0f, r->rule->row->number };
-    return dispatch(r, COPSE_KERNEL_momentum, spec, &p, out);
-}
-
-static int32_t decay_of(const struct copse_rule *rule)
-{
-    return rule->params.weight_decay == 0.0f ? 0 : rule->row->decay;
-}
-
-static copse_status adam(const struct request *r, struct copse_command *out)
-{
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_adam p = { .n = (uint32_t)r->count,
-                                         .decay = s->weight_decay,
-                                         .beta1 = s->beta1,
-                                         .beta2 = s->beta2,
-                                         .rest1 = (float)(1.0 - (double)s->beta1),
-                                         .rest2 = (float)(1.0 - (double)s->beta2),
-                                         .epsilon = s->epsilon,
-                                         .group = r->rule->group };
-    return dispatch(r, COPSE_KERNEL_adam, (int32_t[]){ 0, 0, decay_of(r->rule) }, &p, out);
-}
-
-/* A group for each block. */
-static copse_status adam8(const struct request *r, struct copse_command *out)
-{
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_adam8 p = { .n = (uint32_t)r->count,
-                                          .decay = s->weight_decay,
-                                          .beta1 = s->beta1,
-                                          .beta2 = s->beta2,
-                                          .rest1 = (float)(1.0 - (double)s->beta1),
-                                          .rest2 = (float)(1.0 - (double)s->beta2),
-                                          .epsilon = s->epsilon,
-                                          .group = r->rule->group };
-    struct copse_kernel *k;
-    int32_t spec[COPSE_MAX_SPECS] = { decay_of(r->rule) };
-    COPSE_TRY(copse__kernel_get(r->dev, COPSE_KERNEL_adam8, spec, &k));
-    return copse__dispatch_init(out, k, r->bindings, r->binding_count, &p,
-                                (r->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK, 0);
-}
-
-static copse_status adaptive(const struct request *r, struct copse_command *out)
-{
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_adaptive p = { .n = (uint32_t)r->count,
-                                             .decay = s->weight_decay,
-                                             .momentum = s->momentum,
-                                             .beta1 = s->beta1,
-                                             .beta2 = s->beta2,
-                                             .rest1 = (float)(1.0 - (double)s->beta1),
-                                             .rest2 = (float)(1.0 - (double)s->beta2),
-                                             .epsilon = s->epsilon,
-                                             .l1 = s->l1,
-                                             .l2 = s->l2,
-                                             .group = r->rule->group };
-    int32_t spec[] = { 0,
-                       0,
-                       r->rule->row->number,
-                       decay_of(r->rule),
-                       (int32_t)s->is_centred,
-                       s->kind == COPSE_RMSPROP && s->momentum > 0.0f };
-    return dispatch(r, COPSE_KERNEL_adaptive, spec, &p, out);
-}
-
-static copse_status trust(const struct request *r, struct copse_command *out)
-{
-    const struct copse_optimizer_params *s = &r->rule->params;
-    const struct copse_params_trust p = { .n = (uint32_t)r->count,
-                                          .decay = s->weight_decay,
-                                          .momentum = s->momentum,
-                                          .beta1 = s->beta1,
-                                          .beta2 = s->beta2,
-                                          .rest1 = (float)(1.0 - (double)s->beta1),
-                                          .rest2 = (float)(1.0 - (double)s->beta2),
-                                          .epsilon = s->epsilon,
-                                          .group = r->rule->group };
-    return dispatch(r, COPSE_KERNEL_trust, (int32_t[]){ 0, 0, r->rule->row->number }, &p, out);
-}
-
-/* By kernel of the rule. */
 static copse_status update(const struct request *r, struct copse_command *out)
 {
-    switch (r->rule->row->kernel) {
-    case COPSE_KERNEL_sgd:
-        return sgd(r, out);
-    case COPSE_KERNEL_momentum:
-        return momentum(r, out);
-    case COPSE_KERNEL_adam:
-        return adam(r, out);
-    case COPSE_KERNEL_trust:
-        return trust(r, out);
-    case COPSE_KERNEL_adam8:
-        return adam8(r, out);
-    default:
-        return adaptive(r, out);
-    }
+    const struct copse_rule_kernel *kernel = r->rule->row->kernel;
+    const struct copse_update_numbers numbers = numbers_of(r->rule, r->count);
+    uint32_t params[COPSE_MAX_PARAM_WORDS] = { 0 };
+    int32_t spec[COPSE_MAX_SPECS] = { 0 };
+    struct copse_kernel *k;
+    kernel->take(&numbers, params, kernel->is_coded ? spec : spec + 2);
+    if (!kernel->is_coded)
+        return dispatch(r, kernel->id, spec, params, out);
+    COPSE_TRY(copse__kernel_get(r->dev, kernel->id, spec, &k));
+    return copse__dispatch_init(out, k, r->bindings, r->binding_count, params,
+                                (r->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK, 0);
 }
 
 copse_status
@@ -485,14 +418,14 @@ copse_status copse__rule_measure_trust(const struct copse_rule *rule, copse_devi
                                        const struct copse_binding parts[2], uint64_t count,
                                        struct copse_command out[2])
 {
-    const struct copse_optimizer_params *s = &rule->params;
-    const struct copse_params_lamb_sum p = { .n = (uint32_t)count,
-                                             .decay = s->weight_decay,
-                                             .beta1 = s->beta1,
-                                             .beta2 = s->beta2,
-                                             .rest1 = (float)(1.0 - (double)s->beta1),
-                                             .rest2 = (float)(1.0 - (double)s->beta2),
-                                             .epsilon = s->epsilon };
+    const struct copse_update_numbers s = numbers_of(rule, count);
+    const struct copse_params_lamb_sum p = { .n = s.n,
+                                             .decay = s.decay,
+                                             .beta1 = s.beta1,
+                                             .beta2 = s.beta2,
+                                             .rest1 = s.rest1,
+                                             .rest2 = s.rest2,
+                                             .epsilon = s.epsilon };
     struct request r = { .rule = rule,
                          .dev = dev,
                          .bindings = { *gradients, *values, *slots, *step, parts[0] },
@@ -530,56 +463,24 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
 
 /* ---- the step ---- */
 
-static uint32_t bits(double value)
-{
-    const float f = (float)value;
-    uint32_t word;
-    memcpy(&word, &f, sizeof word);
-    return word;
-}
-
-/* mu of step t: beta1 (1 - 0.96^(t momentum_decay) / 2). */
-static double nadam_momentum(const struct copse_optimizer_params *p, double t)
-{
-    return (double)p->beta1 * (1.0 - 0.5 * pow(0.96, t * (double)p->momentum_decay));
-}
-
-/* The product of mu over all steps until t: 0 from where it does not change 1 - product. */
-static double nadam_product(const struct copse_optimizer_params *p, uint64_t step)
-{
-    double product = 1.0;
-    for (uint64_t t = 1; t <= step && product > 0x1p-60; t++)
-        product *= nadam_momentum(p, (double)t);
-    return product > 0x1p-60 ? product : 0.0;
-}
-
-static void nadam_words(const struct copse_optimizer_params *p, uint64_t step, uint32_t words[])
-{
-    const double now = nadam_momentum(p, (double)step),
-                 next = nadam_momentum(p, (double)step + 1.0);
-    const double product = nadam_product(p, step);
-    words[COPSE_STEP_NESTEROV_GRADIENT] = bits((1.0 - now) / (1.0 - product));
-    words[COPSE_STEP_NESTEROV_MEAN] = bits(next / (1.0 - product * next));
-}
-
 void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate, uint32_t words[])
 {
     const struct copse_optimizer_params *p = &rule->params;
     const double t = (double)step;
-    words[COPSE_STEP_RATE] = bits((double)rate);
-    words[COPSE_STEP_BIAS1] = bits(1.0 - pow((double)p->beta1, t));
-    words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
+    words[COPSE_STEP_RATE] = copse__rule_bits((double)rate);
+    words[COPSE_STEP_BIAS1] = copse__rule_bits(1.0 - pow((double)p->beta1, t));
+    words[COPSE_STEP_BIAS2] = copse__rule_bits(1.0 - pow((double)p->beta2, t));
     words[COPSE_STEP_AVERAGE] =
-        bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
-    words[COPSE_STEP_SHRINK] = bits(1.0 / (1.0 + (double)rate * (double)p->l2));
+        copse__rule_bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
+    words[COPSE_STEP_SHRINK] = copse__rule_bits(1.0 / (1.0 + (double)rate * (double)p->l2));
     for (uint32_t k = 0; k < rule->groups.factor_count; k++) {
         const float own = (float)((double)rate * (double)rule->groups.factors[k]);
-        words[COPSE_STEP_RATE + COPSE_STEP_GROUP + k] = bits((double)own);
+        words[COPSE_STEP_RATE + COPSE_STEP_GROUP + k] = copse__rule_bits((double)own);
         words[COPSE_STEP_SHRINK + COPSE_STEP_GROUP + k] =
-            bits(1.0 / (1.0 + (double)own * (double)p->l2));
+            copse__rule_bits(1.0 / (1.0 + (double)own * (double)p->l2));
     }
-    if (p->kind == COPSE_NADAM)
-        nadam_words(p, step, words);
+    if (rule->row->kernel->words)
+        rule->row->kernel->words(p, step, words);
 }
 
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[])

@@ -159,6 +159,58 @@ static void adaptive_host(const void *params, const int32_t *spec,
     }
 }
 
+/* ---- what the kernel takes ---- */
+
+static void adaptive_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_adaptive *)params =
+        (struct copse_params_adaptive){ .n = s->n,
+                                        .decay = s->decay,
+                                        .momentum = s->momentum,
+                                        .beta1 = s->beta1,
+                                        .beta2 = s->beta2,
+                                        .rest1 = s->rest1,
+                                        .rest2 = s->rest2,
+                                        .epsilon = s->epsilon,
+                                        .l1 = s->l1,
+                                        .l2 = s->l2,
+                                        .group = s->group };
+    spec[0] = s->number;
+    spec[1] = (int32_t)s->apply;
+    spec[2] = s->is_centred;
+    spec[3] = s->has_momentum;
+}
+
+/* mu of step t: beta1 (1 - 0.96^(t momentum_decay) / 2). */
+static double nadam_momentum(const struct copse_optimizer_params *p, double t)
+{
+    return (double)p->beta1 * (1.0 - 0.5 * pow(0.96, t * (double)p->momentum_decay));
+}
+
+/* The product of mu over all steps until t: 0 from where it does not change 1 - product. */
+static double nadam_product(const struct copse_optimizer_params *p, uint64_t step)
+{
+    double product = 1.0;
+    for (uint64_t t = 1; t <= step && product > 0x1p-60; t++)
+        product *= nadam_momentum(p, (double)t);
+    return product > 0x1p-60 ? product : 0.0;
+}
+
+static void adaptive_words(const struct copse_optimizer_params *p, uint64_t step, uint32_t words[])
+{
+    if (p->kind != COPSE_NADAM)
+        return;
+    const double now = nadam_momentum(p, (double)step),
+                 next = nadam_momentum(p, (double)step + 1.0);
+    const double product = nadam_product(p, step);
+    words[COPSE_STEP_NESTEROV_GRADIENT] = copse__rule_bits((1.0 - now) / (1.0 - product));
+    words[COPSE_STEP_NESTEROV_MEAN] = copse__rule_bits(next / (1.0 - product * next));
+}
+
+const struct copse_rule_kernel copse_rule_kernel_adaptive = { .id = COPSE_KERNEL_adaptive,
+                                                              .take = adaptive_take,
+                                                              .words = adaptive_words };
+
 /* ---- laws ---- */
 
 static bool adaptive_split(const struct copse_command *c, struct copse_split *o)

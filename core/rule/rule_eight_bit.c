@@ -79,6 +79,24 @@ static void adam8_host(const void *params, const int32_t *spec, const struct cop
                      COPSE_MIN(p->n - i, (size_t)COPSE_RULE_BLOCK));
 }
 
+/* ---- what the kernel takes ---- */
+
+static void adam8_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_adam8 *)params = (struct copse_params_adam8){ .n = s->n,
+                                                                        .decay = s->decay,
+                                                                        .beta1 = s->beta1,
+                                                                        .beta2 = s->beta2,
+                                                                        .rest1 = s->rest1,
+                                                                        .rest2 = s->rest2,
+                                                                        .epsilon = s->epsilon,
+                                                                        .group = s->group };
+    spec[0] = (int32_t)s->apply;
+}
+const struct copse_rule_kernel copse_rule_kernel_adam8 = { .id = COPSE_KERNEL_adam8,
+                                                           .take = adam8_take,
+                                                           .is_coded = true };
+
 /* ---- laws ---- */
 
 /* It does not split: its slots are of several kinds. */

@@ -162,6 +162,43 @@ static void block_scale_host(const void *params, const int32_t *spec,
         grad[i] = grad[i] * factors[i / COPSE_RULE_BLOCK];
 }
 
+/* ---- what the kernels take ---- */
+
+static void sgd_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_sgd *)params =
+        (struct copse_params_sgd){ .n = s->n, .decay = s->decay, .l1 = s->l1, .group = s->group };
+    spec[0] = s->apply != COPSE_DECAY_NONE;
+    spec[1] = s->number;
+}
+const struct copse_rule_kernel copse_rule_kernel_sgd = { .id = COPSE_KERNEL_sgd, .take = sgd_take };
+
+static void momentum_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_momentum *)params = (struct copse_params_momentum){
+        .n = s->n, .decay = s->decay, .momentum = s->momentum, .group = s->group
+    };
+    spec[0] = s->apply != COPSE_DECAY_NONE;
+    spec[1] = s->number;
+}
+const struct copse_rule_kernel copse_rule_kernel_momentum = { .id = COPSE_KERNEL_momentum,
+                                                              .take = momentum_take };
+
+static void adam_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_adam *)params = (struct copse_params_adam){ .n = s->n,
+                                                                      .decay = s->decay,
+                                                                      .beta1 = s->beta1,
+                                                                      .beta2 = s->beta2,
+                                                                      .rest1 = s->rest1,
+                                                                      .rest2 = s->rest2,
+                                                                      .epsilon = s->epsilon,
+                                                                      .group = s->group };
+    spec[0] = (int32_t)s->apply;
+}
+const struct copse_rule_kernel copse_rule_kernel_adam = { .id = COPSE_KERNEL_adam,
+                                                          .take = adam_take };
+
 /* ---- laws ---- */
 
 static bool sgd_split(const struct copse_command *c, struct copse_split *o)

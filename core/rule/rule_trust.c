@@ -101,6 +101,25 @@ static void lamb_sum_host(const void *params, const int32_t *spec,
     }
 }
 
+/* ---- what the kernel takes ---- */
+
+static void trust_take(const struct copse_update_numbers *s, void *params, int32_t *spec)
+{
+    *(struct copse_params_trust *)params = (struct copse_params_trust){ .n = s->n,
+                                                                        .decay = s->decay,
+                                                                        .momentum = s->momentum,
+                                                                        .beta1 = s->beta1,
+                                                                        .beta2 = s->beta2,
+                                                                        .rest1 = s->rest1,
+                                                                        .rest2 = s->rest2,
+                                                                        .epsilon = s->epsilon,
+                                                                        .group = s->group };
+    spec[0] = s->number;
+}
+const struct copse_rule_kernel copse_rule_kernel_trust = { .id = COPSE_KERNEL_trust,
+                                                           .take = trust_take,
+                                                           .trusts = true };
+
 /* ---- laws ---- */
 
 /* Buffer `i` is slots of the elements, a unit is a block of each. The last block of a slot must be

@@ -47,7 +47,7 @@ static copse_status keep(struct copse_conform_run *r, const struct trial *t, dou
         return COPSE_OK; /* unrelated to the library's kernels */
     snprintf(e.family, sizeof e.family, "%s", t->family->name);
     snprintf(e.variant, sizeof e.variant, "%s", copse__variant_kernel(t->variant));
-    if (!t->family->size_class(t->job.work, e.size_class))
+    if (!copse__size_class_of(t->family, t->job.work, e.size_class))
         return copse_fail(COPSE_ERR_INTERNAL, "tune: %s '%s' is of no size class", t->family->name,
                           t->job.name);
     return copse_device_tuning_set(r->ctx, r->dev->info.id, &e, 1);
@@ -176,7 +176,7 @@ static copse_status tune_class(struct copse_conform_run *r, const struct copse_f
 {
     struct trial t = { .family = f };
     COPSE_TRY(copse__conform_memory(r, 1, COPSE_TUNE_WORK, &t.job.work));
-    f->job(index, &t.job);
+    copse__tune_job(f, index, &t.job);
     for (size_t i = !f->takes_job || f->takes_job(r->dev->limits, t.job.work) ? f->count : 0;
          i-- > 0;) {
         t.variant = &f->variants[i];
@@ -194,7 +194,7 @@ static copse_status tune_class(struct copse_conform_run *r, const struct copse_f
 copse_status copse__conform_tune(struct copse_conform_run *r)
 {
     for (size_t f = 0; copse_families[f]; f++)
-        for (size_t i = 0; i < copse_families[f]->job_count; i++)
+        for (size_t i = 0; i < copse__tune_jobs(copse_families[f]); i++)
             COPSE_TRY(tune_class(r, copse_families[f], i));
     return COPSE_OK;
 }

@@ -33,13 +33,13 @@ static copse_status lower(struct copse_lowering *l, const void *work)
 /* Plain devices take the second row, those with wide vectors the third, those with fast texels the
    first. */
 static const struct copse_variant rows[] = {
-    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, NULL, lower, NULL, 0 },
-    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, is_small, lower, NULL, 0 },
-    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, NULL, lower, NULL, 0 },
+    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, .lower = lower },
+    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, .fits = is_small, .lower = lower },
+    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, .lower = lower },
 };
-static const struct copse_family three = {
-    .name = "three", .variants = rows, .count = 3, .size_class = size_class
-};
+static const struct copse_family three = { .name = "three",
+                                           COPSE_VARIANTS(rows),
+                                           .size_class = size_class };
 
 static const char *chosen(const copse_device *dev, const struct copse_limits *limits, uint32_t work,
                           const char *forced)
@@ -286,6 +286,69 @@ static void a_device_says_what_it_would_choose(void **state)
     copse_context_release(&ctx);
 }
 
+/* ---- size classes and jobs ---- */
+
+/* Tuning records are kept by these names, so they never change. */
+static void size_classes_keep_their_names(void **state)
+{
+    static const struct {
+        const char *family;
+        size_t jobs;
+        const char *first, *last, *first_job, *last_job;
+    } want[] = {
+        { "attention", 6, "forward-32", "gradient-512", "4 x 32 x 4 x 32, causal",
+          "4 x 512 x 4 x 32, causal, gradient" },
+        { "channel_norm", 2, "16", "64", "2 x 2048 places of 16 channels",
+          "2 x 2048 places of 64 channels" },
+        { "column_sum", 12, "32-8", "2048-512", "32 x 8", "2048 x 512" },
+        { "conv_weight", 9, "4-4", "128-128", "8 x 14 x 14, 3 x 3, 4 to 4 channels",
+          "8 x 14 x 14, 3 x 3, 128 to 128 channels" },
+        { "dropout", 2, "4096", "262144", "4096 elements", "262144 elements" },
+        { "glu", 4, "forward-64", "gradient-1024", "1024 x 64, silu", "64 x 1024, silu, gradient" },
+        { "layer_norm", 6, "forward-32", "gradient-2048", "256 x 32", "256 x 2048, gradient" },
+        { "matmul", 162, "nn-32-32-32", "nt-512-512-512_f16", "32 x 32 x 32",
+          "512 x 512 x 512, b transposed, f16" },
+        { "pool_grad", 2, "8", "64", "8 x 14 x 14 x 8, 2 x 2", "8 x 14 x 14 x 64, 2 x 2" },
+        { "rotary", 2, "32", "128", "2048 x 4 x 32", "2048 x 4 x 128" },
+        { "softmax", 2, "10", "1000", "256 x 10", "256 x 1000" },
+        { "unary_grad", 2, "4096", "262144", "derivative of gelu of 4096",
+          "derivative of gelu of 262144" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const struct copse_family *f = copse__family(want[i].family);
+        uint64_t work[COPSE_TUNE_WORK / sizeof(uint64_t)];
+        char class[COPSE_SIZE_CLASS];
+        assert_int_equal(copse__tune_jobs(f), want[i].jobs);
+        for (int last = 0; last < 2; last++) {
+            struct copse_tune_job j = { .work = work };
+            copse__tune_job(f, last ? want[i].jobs - 1 : 0, &j);
+            assert_string_equal(j.name, last ? want[i].last_job : want[i].first_job);
+            assert_true(copse__size_class_of(f, work, class));
+            assert_string_equal(class, last ? want[i].last : want[i].first);
+        }
+    }
+}
+
+/* Each job is of a class of its own, with shapes and operations. */
+static void each_job_has_a_class(void **state)
+{
+    (void)state;
+    for (size_t i = 0; copse_families[i]; i++) {
+        const struct copse_family *f = copse_families[i];
+        char class[COPSE_SIZE_CLASS], before[COPSE_SIZE_CLASS] = "";
+        for (size_t k = 0; k < copse__tune_jobs(f); k++) {
+            uint64_t work[COPSE_TUNE_WORK / sizeof(uint64_t)];
+            struct copse_tune_job j = { .work = work };
+            copse__tune_job(f, k, &j);
+            assert_true(copse__size_class_of(f, work, class));
+            assert_string_not_equal(class, before);
+            strcpy(before, class);
+            assert_true(j.operations > 0 && j.in_count > 0 && j.name[0]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +360,8 @@ int main(void)
         cmocka_unit_test_setup(texts_force_variants, reset),
         cmocka_unit_test_setup(strategies_refuse_unknown_variants, reset),
         cmocka_unit_test_setup(a_device_says_what_it_would_choose, reset),
+        cmocka_unit_test(size_classes_keep_their_names),
+        cmocka_unit_test(each_job_has_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

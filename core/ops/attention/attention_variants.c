@@ -69,13 +69,6 @@ static copse_status bind(struct copse_lowering *l, copse_tensor *const *in,
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_attention_grad_query,
-                                                    COPSE_KERNEL_attention_grad_key };
-static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_attention_grad_query_wide,
-                                                   COPSE_KERNEL_attention_grad_key_wide };
-static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_attention_grad_query_texel,
-                                                    COPSE_KERNEL_attention_grad_key_texel };
-
 /* Heads are whole texels, and at most 16 of them. Texel views have a maximum size. */
 static bool fits_texels(const struct copse_limits *limits, const void *work)
 {
@@ -84,56 +77,46 @@ static bool fits_texels(const struct copse_limits *limits, const void *work)
            w->words <= COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
 }
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain",
       COPSE_KERNEL_attention,
       { 0, 1, 1 },
-      NULL,
-      copse__attention_plain,
-      plain_needs,
-      COPSE_COUNT(plain_needs) },
+      .lower = copse__attention_plain,
+      COPSE_NEEDS(COPSE_KERNEL_attention_grad_query, COPSE_KERNEL_attention_grad_key) },
     { "wide",
       COPSE_KERNEL_attention_wide,
       { 1, 0, 2 },
-      NULL,
-      copse__attention_wide,
-      wide_needs,
-      COPSE_COUNT(wide_needs) },
+      .lower = copse__attention_wide,
+      COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_wide, COPSE_KERNEL_attention_grad_key_wide) },
     { "texel",
       COPSE_KERNEL_attention_texel,
       { 2, 2, 0 },
-      fits_texels,
-      copse__attention_texel,
-      texel_needs,
-      COPSE_COUNT(texel_needs) },
+      .fits = fits_texels,
+      .lower = copse__attention_texel,
+      COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_texel, COPSE_KERNEL_attention_grad_key_texel) },
 };
 
-static const uint32_t sizes[] = { 32, 128, 512 };
 #define JOB_WIDTH 32
 
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct copse_attention_work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%s-%u",
-             w->kind == COPSE_ATTENTION_FORWARD ? "forward" : "gradient",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->keys));
+    out->kind = w->kind != COPSE_ATTENTION_FORWARD;
+    out->of[0] = w->keys;
     return w->keys > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct copse_attention_work w = { index % 2 ? COPSE_ATTENTION_GRADIENT
-                                                      : COPSE_ATTENTION_FORWARD,
-                                            sizes[index / 2], JOB_WIDTH,
-                                            16 * JOB_WIDTH * sizes[index / 2], NULL };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    const struct copse_attention_work w = { at->kind ? COPSE_ATTENTION_GRADIENT
+                                                     : COPSE_ATTENTION_FORWARD,
+                                            at->of[0], JOB_WIDTH, 16 * JOB_WIDTH * at->of[0],
+                                            NULL };
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "4 x %u x 4 x %d, causal%s", (unsigned)w.keys, JOB_WIDTH,
              w.kind == COPSE_ATTENTION_FORWARD ? "" : ", gradient");
     j->operations =
         (w.kind == COPSE_ATTENTION_FORWARD ? 4.0 : 14.0) * 16 * JOB_WIDTH * w.keys * w.keys;
-    j->in_count = 3;
     for (int i = 0; i < 3; i++)
         j->in[i] = COPSE_SHAPE(4, w.keys, 4, JOB_WIDTH);
 }
@@ -155,11 +138,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_attention = {
     .name = "attention",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-3f,
-    .size_class = size_class,
-    .job_count = 2 * COPSE_COUNT(sizes),
+    .kinds = { "forward", "gradient" },
+    .sizes = { { 32, 128, 512 } },
+    .size = size,
     .job = job,
     .build = build,
 };

@@ -68,32 +68,24 @@ static bool has_vectors(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_rotary, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_rotary_wide, { 1, 0, 1 }, has_vectors, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_rotary, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_rotary_wide, { 1, 0, 1 }, .fits = has_vectors, .lower = lower_wide },
 };
 
-static const uint32_t sizes[] = { 32, 128 }; /* widths of a head */
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct rotary *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->width));
+    out->of[0] = w->width; /* of a head */
     return w->pairs > 0;
 }
 
 #define JOB_ROWS 2048u
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct rotary w = { .width = sizes[index], .pairs = sizes[index] / 2 };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x 4 x %u", JOB_ROWS, (unsigned)w.width);
-    j->operations = 3.0 * JOB_ROWS * 4 * w.width;
-    j->in_count = 2;
+    const struct rotary w = { .width = at->of[0], .pairs = at->of[0] / 2 };
+    COPSE_JOB_WORK(j, w);
     j->in[0] = COPSE_SHAPE(JOB_ROWS, 4, w.width);
     j->in[1] = COPSE_SHAPE(JOB_ROWS, w.width);
 }
@@ -107,12 +99,12 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_rotary = {
     .name = "rotary",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-6f,
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    .sizes = { { 32, 128 } },
+    .size = size,
     .job = job,
+    .operations = { 3 },
     .build = build,
 };
 

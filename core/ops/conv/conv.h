@@ -103,11 +103,11 @@ copse_status copse__conv_weight_launch_texel(struct copse_lowering *l,
                                              const struct copse_params_conv_weight_texel *p,
                                              struct copse_operand to);
 
-/* Tuning (conv_tune.c): the size class of a convolution, and the geometry of job `index`; it sets
+/* Tuning (conv_tune.c): channels of x and of y for each group, and the geometry of a job; it sets
    all of the job but `work` and in[1]. */
-enum { COPSE_CONV_JOBS = 9 };
-void copse__conv_size_class(const struct copse_conv_geometry *of, char name[COPSE_SIZE_CLASS]);
-struct copse_conv_geometry copse__conv_job(size_t index, struct copse_tune_job *j);
+#define COPSE_CONV_CHANNELS 4, 32, 128
+void copse__conv_size(const struct copse_conv_geometry *of, struct copse_size *out);
+struct copse_conv_geometry copse__conv_job(const struct copse_size *at, struct copse_tune_job *j);
 
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
 COPSE_PRIVATE copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,

@@ -113,33 +113,28 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
-
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, fits_wide, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, .fits = fits_wide, .lower = lower_wide },
     { "texel",
       COPSE_KERNEL_conv_weight_texel,
       { 2, 2, 0 },
-      copse__conv_weight_fits_texel,
-      lower_texel,
-      texel_needs,
-      COPSE_COUNT(texel_needs) },
+      .fits = copse__conv_weight_fits_texel,
+      .lower = lower_texel,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
 };
 
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct copse_conv_weight *c = work;
-    copse__conv_size_class(&c->of, name);
+    copse__conv_size(&c->of, out);
     return copse__conv_pixels(&c->of) > 0 && c->of.in_channels > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct copse_conv_weight c = { .of = copse__conv_job(index, j) };
-    _Static_assert(sizeof c <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &c, sizeof c);
+    const struct copse_conv_weight c = { .of = copse__conv_job(at, j) };
+    COPSE_JOB_WORK(j, c);
     j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
 }
 
@@ -153,10 +148,9 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_conv_weight = {
     .name = "conv_weight",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = size_class,
-    .job_count = COPSE_CONV_JOBS,
+    COPSE_VARIANTS(variants),
+    .sizes = { { COPSE_CONV_CHANNELS }, { COPSE_CONV_CHANNELS } },
+    .size = size,
     .job = job,
     .build = build,
 };

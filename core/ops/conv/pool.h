@@ -47,10 +47,10 @@ static inline bool copse__pool_fits_wide(const struct copse_limits *limits, cons
     return ((const struct copse_pool *)work)->channels >= 16;
 }
 
-/* Tuning: classes by channels, and windows of 2 x 2 on 8 images of 14 x 14. The job's in[0] is x,
-   in[1] dy. */
-enum { COPSE_POOL_JOBS = 2 };
-bool copse__pool_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
-struct copse_pool_attr copse__pool_job(size_t index, struct copse_tune_job *j);
+/* Tuning: classes by channels, and windows of 2 x 2 on 8 images of 14 x 14. The job's in[0] is
+   x; the derivative adds dy. */
+#define COPSE_POOL_SIZES 8, 64
+bool copse__pool_size(const void *work, struct copse_size *out);
+void copse__pool_job(const struct copse_size *at, struct copse_tune_job *j);
 
 #endif

@@ -49,46 +49,35 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_pool_grad, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
+    { "plain", COPSE_KERNEL_pool_grad, { 0, 1, 0 }, .lower = lower_plain },
     { "wide",
       COPSE_KERNEL_pool_grad_wide,
       { 1, 0, 1 },
-      copse__pool_fits_wide,
-      lower_wide,
-      NULL,
-      0 },
+      .fits = copse__pool_fits_wide,
+      .lower = lower_wide },
 };
 
-static const uint32_t sizes[COPSE_POOL_JOBS] = { 8, 64 };
-
-bool copse__pool_size_class(const void *work, char name[COPSE_SIZE_CLASS])
+bool copse__pool_size(const void *work, struct copse_size *out)
 {
     const struct copse_pool *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u",
-             (unsigned)copse__size_class(sizes, COPSE_POOL_JOBS, w->channels));
+    out->of[0] = w->channels;
     return w->images > 0 && w->channels > 0;
 }
 
-struct copse_pool_attr copse__pool_job(size_t index, struct copse_tune_job *j)
+void copse__pool_job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct copse_window two = { 2, 2, 1, 0, 0, false };
     const struct copse_conv_axis axis = { 14, 7, 2, 2, 1, 1, 0 };
-    const struct copse_pool w = { .images = 8, .channels = sizes[index], .h = axis, .w = axis };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    const struct copse_pool w = { .images = 8, .channels = at->of[0], .h = axis, .w = axis };
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "8 x 14 x 14 x %u, 2 x 2", (unsigned)w.channels);
-    j->operations = 8.0 * 14 * 14 * w.channels;
-    j->in_count = 2;
     j->in[0] = COPSE_SHAPE(8, 14, 14, w.channels);
-    j->in[1] = COPSE_SHAPE(8, 7, 7, w.channels);
-    return (struct copse_pool_attr){ two, two, COPSE_POOL_LARGEST, false };
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    copse__pool_job(index, j);
+    copse__pool_job(at, j);
+    j->in[1] = COPSE_SHAPE(8, 7, 7, at->of[0]);
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
@@ -102,11 +91,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_pool_grad = {
     .name = "pool_grad",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = copse__pool_size_class,
-    .job_count = COPSE_POOL_JOBS,
+    COPSE_VARIANTS(variants),
+    .sizes = { { COPSE_POOL_SIZES } },
+    .size = copse__pool_size,
     .job = job,
+    .operations = { 1 },
     .build = build,
 };
 

@@ -33,17 +33,14 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_pool, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_pool_wide, { 1, 0, 1 }, copse__pool_fits_wide, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_pool, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide",
+      COPSE_KERNEL_pool_wide,
+      { 1, 0, 1 },
+      .fits = copse__pool_fits_wide,
+      .lower = lower_wide },
 };
-
-static void job(size_t index, struct copse_tune_job *j)
-{
-    copse__pool_job(index, j);
-    j->in_count = 1;
-}
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
                           copse_tensor **out)
@@ -54,11 +51,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_pool = {
     .name = "pool",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = copse__pool_size_class,
-    .job_count = COPSE_POOL_JOBS,
-    .job = job,
+    COPSE_VARIANTS(variants),
+    .sizes = { { COPSE_POOL_SIZES } },
+    .size = copse__pool_size,
+    .job = copse__pool_job,
+    .operations = { 1 },
     .build = build,
 };
 

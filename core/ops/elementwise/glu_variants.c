@@ -93,49 +93,39 @@ static bool has_vectors(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id plain_needs[] = { COPSE_KERNEL_glu_grad };
-static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_glu_grad_wide };
-
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain",
       COPSE_KERNEL_glu,
       { 0, 1, 0 },
-      NULL,
-      lower_plain,
-      plain_needs,
-      COPSE_COUNT(plain_needs) },
+      .lower = lower_plain,
+      COPSE_NEEDS(COPSE_KERNEL_glu_grad) },
     { "wide",
       COPSE_KERNEL_glu_wide,
       { 1, 0, 1 },
-      has_vectors,
-      lower_wide,
-      wide_needs,
-      COPSE_COUNT(wide_needs) },
+      .fits = has_vectors,
+      .lower = lower_wide,
+      COPSE_NEEDS(COPSE_KERNEL_glu_grad_wide) },
 };
 
-static const uint32_t sizes[] = { 64, 1024 }; /* elements of a row */
 #define JOB_ELEMENTS 65536u
 
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct glu *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->kind == FORWARD ? "forward" : "gradient",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
+    out->kind = w->kind != FORWARD;
+    out->of[0] = w->cols; /* elements of a row */
     return w->cols > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct glu w = { index % 2 ? GRADIENT : FORWARD, sizes[index / 2], NULL };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    const struct glu w = { at->kind ? GRADIENT : FORWARD, at->of[0], NULL };
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "%u x %u, silu%s", (unsigned)(JOB_ELEMENTS / w.cols),
              (unsigned)w.cols, w.kind == FORWARD ? "" : ", gradient");
-    j->operations = (w.kind == FORWARD ? 20.0 : 40.0) * JOB_ELEMENTS;
-    j->in_count = w.kind == FORWARD ? 1 : 2;
     j->in[0] = COPSE_SHAPE(JOB_ELEMENTS / w.cols, 2 * w.cols);
-    j->in[1] = COPSE_SHAPE(JOB_ELEMENTS / w.cols, w.cols);
+    if (w.kind == GRADIENT)
+        j->in[1] = COPSE_SHAPE(JOB_ELEMENTS / w.cols, w.cols);
 }
 
 static const struct copse_op op_grad;
@@ -151,12 +141,13 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_glu = {
     .name = "glu",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-4f,
-    .size_class = size_class,
-    .job_count = 2 * COPSE_COUNT(sizes),
+    .kinds = { "forward", "gradient" },
+    .sizes = { { 64, 1024 } },
+    .size = size,
     .job = job,
+    .operations = { 10, 20 },
     .build = build,
 };
 

@@ -27,13 +27,12 @@ struct copse_unary_work {
     const copse_tensor *x, *dy, *y; /* dy: NULL for the function; y: its result, or dx */
 };
 
-/* Sizes that the tuning measures. */
-#define COPSE_UNARY_JOBS 2u
-
 struct copse_unary_work copse__unary_work(const copse_tensor *y);
-bool copse__unary_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
-/* Job `index`: "WHAT of N", with `inputs` inputs of N values. */
-void copse__unary_job(size_t index, const char *what, size_t inputs, struct copse_tune_job *j);
+
+/* For struct copse_family. A job is "WHAT of N", with one input of N values. */
+#define COPSE_UNARY_SIZES 4096, 1u << 18
+bool copse__unary_size(const void *work, struct copse_size *out);
+void copse__unary_job(const struct copse_size *at, const char *what, struct copse_tune_job *j);
 
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);

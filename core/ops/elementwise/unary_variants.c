@@ -24,17 +24,16 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_unary, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_unary_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_unary, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_unary_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
 static const struct copse_op op_job;
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    copse__unary_job(index, "gelu", 1, j);
+    copse__unary_job(at, "gelu", j);
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
@@ -45,12 +44,12 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_unary = {
     .name = "unary",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-5f,
-    .size_class = copse__unary_size_class,
-    .job_count = COPSE_UNARY_JOBS,
+    .sizes = { { COPSE_UNARY_SIZES } },
+    .size = copse__unary_size,
     .job = job,
+    .operations = { 50 },
     .build = build,
 };
 

@@ -12,27 +12,21 @@ struct copse_unary_work copse__unary_work(const copse_tensor *y)
                                       y->in_count > 1 ? y->in[1] : NULL, y };
 }
 
-static const uint32_t sizes[COPSE_UNARY_JOBS] = { 4096, 1u << 18 };
 enum { GELU = 12 }; /* the function that is measured; all others use its result */
 
-bool copse__unary_size_class(const void *work, char name[COPSE_SIZE_CLASS])
+bool copse__unary_size(const void *work, struct copse_size *out)
 {
     const struct copse_unary_work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u",
-             (unsigned)copse__size_class(sizes, COPSE_UNARY_JOBS, w->n));
+    out->of[0] = w->n;
     return w->n > 0;
 }
 
-void copse__unary_job(size_t index, const char *what, size_t inputs, struct copse_tune_job *j)
+void copse__unary_job(const struct copse_size *at, const char *what, struct copse_tune_job *j)
 {
-    const struct copse_unary_work w = { .of = { .id = GELU }, .n = sizes[index] };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    const struct copse_unary_work w = { .of = { .id = GELU }, .n = at->of[0] };
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "%s of %u", what, (unsigned)w.n);
-    j->operations = 50.0 * w.n;
-    j->in_count = inputs;
-    for (size_t i = 0; i < inputs; i++)
-        j->in[i] = COPSE_SHAPE(w.n);
+    j->in[0] = COPSE_SHAPE(w.n);
 }
 
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)

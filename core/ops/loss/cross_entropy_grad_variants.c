@@ -46,18 +46,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
-
-static void job(size_t index, struct copse_tune_job *j)
-{
-    const struct grad w = { .of = copse__row_job(index, 20, 1, j), .divisor = 256.0f };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
-}
 
 /* All rows have the class 0. */
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
@@ -72,12 +64,12 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_cross_entropy_grad = {
     .name = "cross_entropy_grad",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-5f,
-    .size_class = copse__row_size_class,
-    .job_count = COPSE_ROW_JOBS,
-    .job = job,
+    .sizes = { { COPSE_ROW_SIZES } },
+    .size = copse__row_size,
+    .job = copse__row_job,
+    .operations = { 20 },
     .build = build,
 };
 

@@ -73,32 +73,25 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_channel_norm, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_channel_norm_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_channel_norm, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_channel_norm_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static const uint32_t sizes[] = { 16, 64 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct work *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->channels));
+    out->of[0] = w->channels;
     return w->batches > 0 && w->places > 0 && w->channels > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const copse_shape x = COPSE_SHAPE(2, 2048, sizes[index]);
+    const copse_shape x = COPSE_SHAPE(2, 2048, at->of[0]);
     const struct work w = work_of(x, FORWARD);
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "2 x %u places of %u channels", (unsigned)w.places,
              (unsigned)w.channels);
-    j->operations = 6.0 * w.batches * w.places * w.channels;
-    j->in_count = 3;
     j->in[0] = x;
     j->in[1] = COPSE_SHAPE(2, 2, w.channels);
     j->in[2] = COPSE_SHAPE(w.channels);
@@ -137,11 +130,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_channel_norm = {
     .name = "channel_norm",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    COPSE_VARIANTS(variants),
+    .sizes = { { 16, 64 } },
+    .size = size,
     .job = job,
+    .operations = { 6 },
     .build = build,
 };
 

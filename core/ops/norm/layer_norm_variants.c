@@ -71,34 +71,25 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, NULL, lower_shared, NULL, 0 },
-    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static const uint32_t sizes[] = { 32, 256, 2048 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct layer_norm *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->op == FORWARD ? "forward" : "gradient",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
+    out->kind = w->op != FORWARD;
+    out->of[0] = w->cols;
     return w->rows > 0 && w->cols > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD,
-                                  .is_centered = 1,
-                                  .rows = 256,
-                                  .cols = sizes[index / 2] };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
-    snprintf(j->name, sizeof j->name, "%u x %u%s", (unsigned)w.rows, (unsigned)w.cols,
-             w.op == FORWARD ? "" : ", gradient");
-    j->operations = (w.op == FORWARD ? 8.0 : 16.0) * w.rows * w.cols;
-    j->in_count = 3;
+    const struct layer_norm w = {
+        .op = at->kind ? GRADIENT : FORWARD, .is_centered = 1, .rows = 256, .cols = at->of[0]
+    };
+    COPSE_JOB_WORK(j, w);
     j->in[0] = COPSE_SHAPE(w.rows, w.cols);
     j->in[1] = COPSE_SHAPE(w.cols);
     j->in[2] = w.op == FORWARD ? j->in[1] : j->in[0];
@@ -117,12 +108,13 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_layer_norm = {
     .name = "layer_norm",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-4f,
-    .size_class = size_class,
-    .job_count = 2 * COPSE_COUNT(sizes),
+    .kinds = { "forward", "gradient" },
+    .sizes = { { 32, 256, 2048 } },
+    .size = size,
     .job = job,
+    .operations = { 8, 16 },
     .build = build,
 };
 

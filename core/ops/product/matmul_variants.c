@@ -331,38 +331,34 @@ static bool is_f16(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_turn,
-                                                   COPSE_KERNEL_matmul_wide_pack };
-static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
-static const enum copse_kernel_id clblast_needs[] = { COPSE_KERNEL_bias_activation };
+#define MEASURED_ONLY COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR
 
-#define MEASURED_ONLY                                  \
-    {                                                  \
-        COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR \
-    }
-
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared, NULL, 0 },
+    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, .lower = lower_shared },
     { "wide",
       COPSE_KERNEL_matmul_wide,
       { 1, 0, 2 },
-      has_terms,
-      lower_wide,
-      wide_needs,
-      COPSE_COUNT(wide_needs) },
+      .fits = has_terms,
+      .lower = lower_wide,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack) },
     { "texel",
       COPSE_KERNEL_matmul_texel,
       { 2, 2, 0 },
-      fits_texels,
-      lower_texel,
-      texel_needs,
-      COPSE_COUNT(texel_needs) },
-    { "clblast", COPSE_LIBRARY_KERNEL, MEASURED_ONLY, is_one_product, lower_clblast, clblast_needs,
-      COPSE_COUNT(clblast_needs) },
-    { "half", COPSE_KERNEL_matmul_half, MEASURED_ONLY, is_half, lower_half, NULL, 0 },
-    { "cooperative", COPSE_KERNEL_matmul_cooperative, MEASURED_ONLY, is_f16, lower_cooperative,
-      NULL, 0 },
+      .fits = fits_texels,
+      .lower = lower_texel,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
+    { "clblast",
+      COPSE_LIBRARY_KERNEL,
+      { MEASURED_ONLY },
+      .fits = is_one_product,
+      .lower = lower_clblast,
+      COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
+    { "half", COPSE_KERNEL_matmul_half, { MEASURED_ONLY }, .fits = is_half, .lower = lower_half },
+    { "cooperative",
+      COPSE_KERNEL_matmul_cooperative,
+      { MEASURED_ONLY },
+      .fits = is_f16,
+      .lower = lower_cooperative },
 };
 
 static bool takes_operands(const struct copse_variant *v, copse_type type)
@@ -391,10 +387,11 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
 enum { JOBS = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES };
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const bool is_half = index >= JOBS;
-    const size_t t = index % COPSE_COUNT(transposes), i = index % JOBS / COPSE_COUNT(transposes);
+    const bool is_half = at->job >= JOBS;
+    const size_t t = at->job % COPSE_COUNT(transposes),
+                 i = at->job % JOBS / COPSE_COUNT(transposes);
     const struct copse_product p = {
         .type = is_half ? COPSE_F16 : COPSE_F32,
         .batch = 1,
@@ -404,13 +401,11 @@ static void job(size_t index, struct copse_tune_job *j)
         .a_transposed = transposes[t][0],
         .b_transposed = transposes[t][1],
     };
-    _Static_assert(sizeof p <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &p, sizeof p);
+    COPSE_JOB_WORK(j, p);
     snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s%s", (unsigned)p.m, (unsigned)p.n,
              (unsigned)p.k, p.a_transposed ? ", a transposed" : "",
              p.b_transposed ? ", b transposed" : "", is_half ? ", f16" : "");
     j->operations = 2.0 * p.m * p.n * p.k;
-    j->in_count = 2;
     j->in[0] = p.a_transposed ? COPSE_SHAPE(p.k, p.m) : COPSE_SHAPE(p.m, p.k);
     j->in[1] = p.b_transposed ? COPSE_SHAPE(p.n, p.k) : COPSE_SHAPE(p.k, p.n);
 }
@@ -437,8 +432,7 @@ static bool takes_job(const struct copse_limits *limits, const void *work)
 
 const struct copse_family copse_family_matmul = {
     .name = "matmul",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .takes_operands = takes_operands,
     .size_class = size_class,
     .job_count = 2 * JOBS,

@@ -62,30 +62,23 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_dropout, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_dropout, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static const uint32_t sizes[] = { 4096, 1u << 18 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct dropout *w = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u",
-             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->n));
+    out->of[0] = w->n;
     return w->n > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct dropout w = { .n = sizes[index], .row_elements = 64 };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    const struct dropout w = { .n = at->of[0], .row_elements = 64 };
+    COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "%u elements", (unsigned)w.n);
-    j->operations = 60.0 * w.n;
-    j->in_count = 1;
     j->in[0] = COPSE_SHAPE(w.n / 64, 64);
 }
 
@@ -99,11 +92,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_dropout = {
     .name = "dropout",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(sizes),
+    COPSE_VARIANTS(variants),
+    .sizes = { { 4096, 1u << 18 } },
+    .size = size,
     .job = job,
+    .operations = { 60 },
     .build = build,
 };
 

@@ -51,31 +51,27 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, NULL, lower_reduce, NULL, 0 },
-    { "wide", COPSE_KERNEL_column_sum_wide, { 1, 0, 1 }, has_elements, lower_wide, NULL, 0 },
+    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, .lower = lower_reduce },
+    { "wide",
+      COPSE_KERNEL_column_sum_wide,
+      { 1, 0, 1 },
+      .fits = has_elements,
+      .lower = lower_wide },
 };
 
-static const uint32_t row_sizes[] = { 32, 256, 2048 }, col_sizes[] = { 8, 32, 128, 512 };
-
-static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+static bool size(const void *work, struct copse_size *out)
 {
     const struct column_sum *s = work;
-    snprintf(name, COPSE_SIZE_CLASS, "%u-%u",
-             (unsigned)copse__size_class(row_sizes, COPSE_COUNT(row_sizes), s->rows),
-             (unsigned)copse__size_class(col_sizes, COPSE_COUNT(col_sizes), s->cols));
+    out->of[0] = s->rows;
+    out->of[1] = s->cols;
     return s->rows > 0 && s->cols > 0;
 }
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct column_sum s = { .rows = row_sizes[index / COPSE_COUNT(col_sizes)],
-                                  .cols = col_sizes[index % COPSE_COUNT(col_sizes)] };
-    memcpy(j->work, &s, sizeof s);
-    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)s.rows, (unsigned)s.cols);
-    j->operations = (double)s.rows * s.cols;
-    j->in_count = 1;
+    const struct column_sum s = { .rows = at->of[0], .cols = at->of[1] };
+    COPSE_JOB_WORK(j, s);
     j->in[0] = COPSE_SHAPE(s.rows, s.cols);
 }
 
@@ -88,11 +84,11 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_column_sum = {
     .name = "column_sum",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
-    .size_class = size_class,
-    .job_count = COPSE_COUNT(row_sizes) * COPSE_COUNT(col_sizes),
+    COPSE_VARIANTS(variants),
+    .sizes = { { 32, 256, 2048 }, { 8, 32, 128, 512 } },
+    .size = size,
     .job = job,
+    .operations = { 1 },
     .build = build,
 };
 

@@ -60,18 +60,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0 }, NULL, lower_plain, NULL, 0 },
-    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, fits_wide, lower_wide, NULL, 0 },
+    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
-
-static void job(size_t index, struct copse_tune_job *j)
-{
-    const struct stats w = { .of = copse__row_job(index, 20, 1, j) };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
-}
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
                           copse_tensor **out)
@@ -82,12 +74,12 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_row_stats = {
     .name = "row_stats",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-5f,
-    .size_class = copse__row_size_class,
-    .job_count = COPSE_ROW_JOBS,
-    .job = job,
+    .sizes = { { COPSE_ROW_SIZES } },
+    .size = copse__row_size,
+    .job = copse__row_job,
+    .operations = { 20 },
     .build = build,
 };
 

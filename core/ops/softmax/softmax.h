@@ -28,12 +28,10 @@ struct copse_row_work {
 };
 struct copse_row_work copse__row_work(copse_shape shape);
 /* For struct copse_family: rows of about 10 and about 1,000 elements. */
-#define COPSE_ROW_JOBS 2
-bool copse__row_size_class(const void *work, char name[COPSE_SIZE_CLASS]);
-/* Describe a job with so many operations for an element and so many inputs; the caller sets its
-   work. */
-struct copse_row_work copse__row_job(size_t index, double operations, size_t inputs,
-                                     struct copse_tune_job *j);
+#define COPSE_ROW_SIZES 10, 1000
+bool copse__row_size(const void *work, struct copse_size *out);
+/* 256 rows. */
+void copse__row_job(const struct copse_size *at, struct copse_tune_job *j);
 
 /* Rows that an invocation of a kernel for wide vectors processes, and the groups of a launch. */
 static inline uint32_t copse__rows_each(uint32_t cols)

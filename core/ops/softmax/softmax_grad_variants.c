@@ -43,17 +43,15 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- the family ---- */
 
-/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0 }, NULL, lower_shared, NULL, 0 },
-    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
+    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static void job(size_t index, struct copse_tune_job *j)
+static void job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct softmax_grad w = { .of = copse__row_job(index, 5, 2, j) };
-    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
-    memcpy(j->work, &w, sizeof w);
+    copse__row_job(at, j);
+    j->in[1] = j->in[0];
 }
 
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
@@ -65,12 +63,12 @@ static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_
 
 const struct copse_family copse_family_softmax_grad = {
     .name = "softmax_grad",
-    .variants = variants,
-    .count = COPSE_COUNT(variants),
+    COPSE_VARIANTS(variants),
     .slack = 1e-4f,
-    .size_class = copse__row_size_class,
-    .job_count = COPSE_ROW_JOBS,
+    .sizes = { { COPSE_ROW_SIZES } },
+    .size = copse__row_size,
     .job = job,
+    .operations = { 5 },
     .build = build,
 };
 
