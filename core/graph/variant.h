@@ -109,11 +109,12 @@ struct copse_family {
 #define COPSE_VARIANTS(rows) .variants = (rows), .count = COPSE_COUNT(rows)
 
 /* The size class in which the work is measured; false: it is not measured. */
-bool copse__size_class_of(const struct copse_family *f, const void *work,
-                          char name[COPSE_SIZE_CLASS]);
-size_t copse__tune_jobs(const struct copse_family *f);
+COPSE_PRIVATE bool copse__size_class_of(const struct copse_family *f, const void *work,
+                                        char name[COPSE_SIZE_CLASS]);
+COPSE_PRIVATE size_t copse__tune_jobs(const struct copse_family *f);
 /* The index-th job; *out is zeroed but for `work`, whose bytes are set. */
-void copse__tune_job(const struct copse_family *f, size_t index, struct copse_tune_job *out);
+COPSE_PRIVATE void copse__tune_job(const struct copse_family *f, size_t index,
+                                   struct copse_tune_job *out);
 
 /* By name, NULL-terminated. The build generates it from the file names. */
 extern COPSE_PRIVATE const struct copse_family *const copse_families[];
