@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Lists of tables, made from the names of files, so that nothing has to be registered by hand:
-#   prover/cases/<family>/<name>_cases.c  defines copse_cases_<name>   -> copse_case_tables (core/graph/case.h)
+#   prover/cases/<family>/<name>_cases.c  defines copse_cases_<name>   -> copse_case_tables (prover/cases/tables.h)
 #   core/ops/<family>/<name>_variants.c   defines copse_family_<name>  -> copse_families (core/graph/variant.h)
 
 # copse_list(<pattern> <type> <prefix> <list> <header> <out.c>)
@@ -29,12 +29,13 @@ ${rows}    NULL,
 ")
 endfunction()
 
-# copse_tables(<source dir> <generated dir>): appends to COPSE_GENERATED_SOURCES in the caller.
+# copse_tables(<source dir> <generated dir>): appends to COPSE_GENERATED_SOURCES in the caller, and sets
+# COPSE_CASE_TABLES, the source that belongs to the prover.
 function(copse_tables top gen)
     copse_list("${top}/prover/cases/*/*_cases.c" copse_case_table copse_cases_ copse_case_tables
-               core/graph/case.h "${gen}/case_tables.c")
+               prover/cases/tables.h "${gen}/case_tables.c")
     copse_list("${top}/core/ops/*/*_variants.c" copse_family copse_family_ copse_families
                core/graph/variant.h "${gen}/families.c")
-    set(COPSE_GENERATED_SOURCES ${COPSE_GENERATED_SOURCES} "${gen}/case_tables.c" "${gen}/families.c"
-        PARENT_SCOPE)
+    set(COPSE_GENERATED_SOURCES ${COPSE_GENERATED_SOURCES} "${gen}/families.c" PARENT_SCOPE)
+    set(COPSE_CASE_TABLES "${gen}/case_tables.c" PARENT_SCOPE)
 endfunction()

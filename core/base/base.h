@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "copse/context.h"
+#include "core/base/private.h"
 
 #if defined(__MINGW32__)
 #    define COPSE_PRINTF(a, b) __attribute__((format(gnu_printf, a, b)))
@@ -28,17 +29,18 @@
 /* ---- errors (status.c) ---- */
 
 /* Store the text, and file and line, in buffers of the thread; returns `code`. */
-copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
-    COPSE_PRINTF(4, 5);
+COPSE_PRIVATE copse_status copse__fail(copse_status code, const char *file, int line,
+                                       const char *fmt, ...) COPSE_PRINTF(4, 5);
 /* COPSE_ERR_ARGUMENT, with its name, if one of the pointers is NULL: copse_need("queue: write",
    queue, src). */
-copse_status copse__need(const char *file, int line, const char *what, const char *arguments,
-                         const bool *are_there, size_t count);
+COPSE_PRIVATE copse_status copse__need(const char *file, int line, const char *what,
+                                       const char *arguments, const bool *are_there, size_t count);
 #define copse_need(what, ...)                                                          \
     copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ }, \
                 sizeof((const bool[]){ __VA_ARGS__ }) / sizeof(bool))
 /* COPSE_ERR_NO_MEMORY with the text "...: no memory": copse_no_memory("variable '%s'", name). */
-copse_status copse__no_memory(const char *file, int line, const char *fmt, ...) COPSE_PRINTF(3, 4);
+COPSE_PRIVATE copse_status copse__no_memory(const char *file, int line, const char *fmt, ...)
+    COPSE_PRINTF(3, 4);
 #define copse_no_memory(...) copse__no_memory(__FILE__, __LINE__, __VA_ARGS__)
 /* The same where `given`, such as an allocation, is NULL or false: copse_need_memory(p =
    copse__alloc(...), "trainer"). */
@@ -50,24 +52,24 @@ copse_status copse__need_known(const char *file, int line, const char *what, con
 #define copse_need_known(what, kind, value, last) \
     copse__need_known(__FILE__, __LINE__, what, kind, (int)(value), (int)(last))
 /* COPSE_ERR_UNSUPPORTED where one of the reserved words of a struct is set; NULL has none. */
-copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params,
-                                size_t offset, size_t size);
+COPSE_PRIVATE copse_status copse__no_reserved(const char *file, int line, const char *type,
+                                              const void *params, size_t offset, size_t size);
 #define copse_no_reserved(type, params)                                                      \
     copse__no_reserved(__FILE__, __LINE__, #type, (params), offsetof(struct type, reserved), \
                        sizeof(((struct type *)0)->reserved))
 /* Append "; while ..." context to the thread's text and return `code`; does nothing for
    COPSE_OK. */
-copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
+COPSE_PRIVATE copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
 #define COPSE_ERROR_BYTES 1024 /* of the text, including the NUL */
 /* Restore a text that was copied from copse_last_error: a text of another thread, or a text from
    before a clean-up that may also fail. */
-void copse__fail_again(const char *text);
+COPSE_PRIVATE void copse__fail_again(const char *text);
 /* Number of failures of this thread that set a text. */
-uint64_t copse__failures(void);
+COPSE_PRIVATE uint64_t copse__failures(void);
 /* The status returned by a function of the application, before which there were `before` failures.
    If the function set no text, the text of an earlier failure does not belong to it. The end of
    data has no text. */
-copse_status copse__returned(copse_status code, uint64_t before);
+COPSE_PRIVATE copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 
@@ -91,10 +93,10 @@ struct copse_mem {
 
 /* Zeroed array of `count` elements of `size` bytes; NULL without memory or on overflow. A
    zero-sized request returns a valid block of one byte. */
-void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
+COPSE_PRIVATE void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
 /* Grow or shrink; new bytes are not zeroed; the old block stays valid on failure. */
-void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
-void copse__free(struct copse_mem *m, void *block); /* NULL is allowed */
+COPSE_PRIVATE void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
+COPSE_PRIVATE void copse__free(struct copse_mem *m, void *block); /* NULL is allowed */
 /* Free memory into which a device was reading with result `s`. After COPSE_ERR_TIMEOUT it is kept:
    the device may still write there. */
 static inline void copse__free_read(struct copse_mem *m, void *block, copse_status s)
@@ -102,7 +104,7 @@ static inline void copse__free_read(struct copse_mem *m, void *block, copse_stat
     if (s != COPSE_ERR_TIMEOUT)
         copse__free(m, block);
 }
-char *copse__strdup(struct copse_mem *m, const char *text);
+COPSE_PRIVATE char *copse__strdup(struct copse_mem *m, const char *text);
 /* Memory aligned to `alignment` (a power of two), zeroed; freed with copse__free_aligned. */
 void *copse__alloc_aligned(struct copse_mem *m, size_t size, size_t alignment);
 void copse__free_aligned(struct copse_mem *m, void *block);
@@ -116,7 +118,8 @@ static inline size_t copse__round_up(size_t n, size_t to) /* `to` > 0; no overfl
 }
 
 /* Grow-only array: COPSE_PUSH(mem, vec, value) with struct { T *at; size_t count, room; }. */
-bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want, size_t size);
+COPSE_PRIVATE bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want,
+                               size_t size);
 #define COPSE_RESERVE(m, vec, want) \
     ((want) <= (vec)->room ||       \
      copse__grow(m, (void **)&(vec)->at, &(vec)->room, want, sizeof *(vec)->at))
@@ -129,8 +132,8 @@ struct copse_arena {
     struct copse_arena_block *blocks;
 };
 void *copse__arena_alloc(struct copse_arena *a, size_t count, size_t size); /* zeroed, aligned 16 */
-char *copse__arena_strdup(struct copse_arena *a, const char *text);
-void copse__arena_fini(struct copse_arena *a);
+COPSE_PRIVATE char *copse__arena_strdup(struct copse_arena *a, const char *text);
+COPSE_PRIVATE void copse__arena_fini(struct copse_arena *a);
 
 /* ---- log (log.c) ---- */
 
@@ -139,8 +142,8 @@ struct copse_logger {
     void *user;
     copse_log_level level;
 };
-void copse__log(const struct copse_logger *l, copse_log_level level, const char *fmt, ...)
-    COPSE_PRINTF(3, 4);
+COPSE_PRIVATE void copse__log(const struct copse_logger *l, copse_log_level level, const char *fmt,
+                              ...) COPSE_PRINTF(3, 4);
 
 /* ---- services of a context, as far as backends may see them ---- */
 
@@ -166,12 +169,12 @@ static inline bool copse__unref(copse_refs *r) /* true for the last one */
 
 /* 64-bit FNV-1a; start with COPSE_HASH_START. Not for security. */
 #define COPSE_HASH_START 0xcbf29ce484222325ull
-uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
+COPSE_PRIVATE uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
 
 /* ---- utf8.c ---- */
 
 /* Length of the valid part: `size` if all of it is well-formed UTF-8 without NUL. */
-size_t copse__utf8_valid(const char *text, size_t size);
+COPSE_PRIVATE size_t copse__utf8_valid(const char *text, size_t size);
 
 /* ---- date.c ---- */
 

@@ -14,9 +14,9 @@ const char *copse__cache_folder_open(struct copse_mem *mem, const char *path,
 /* The name of the folder, as it is looked for. */
 void copse__cache_folder_name(const char *path, char *out, size_t room);
 /* The folder of a cache that open made, as long as it lives; NULL for other caches. */
-const char *copse__cache_folder_path(const struct copse_cache_params *cache);
+COPSE_PRIVATE const char *copse__cache_folder_path(const struct copse_cache_params *cache);
 /* Whether open(path) means the folder of this cache. */
-bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path);
+COPSE_PRIVATE bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path);
 /* Free what open made; does nothing for other caches. */
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache);
 

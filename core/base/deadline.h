@@ -16,9 +16,9 @@ struct copse_deadline {
 };
 
 /* Begin a wait of at most `most_ns`; UINT64_MAX: without an end. */
-struct copse_deadline copse__deadline(uint64_t most_ns);
+COPSE_PRIVATE struct copse_deadline copse__deadline(uint64_t most_ns);
 /* Count the time since the last call, at most a tick. Returns what is left, 0: the wait is over. */
-uint64_t copse__deadline_left(struct copse_deadline *d);
+COPSE_PRIVATE uint64_t copse__deadline_left(struct copse_deadline *d);
 /* How long to wait until the next look, without counting. */
 static inline uint64_t copse__deadline_tick(const struct copse_deadline *d)
 {

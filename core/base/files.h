@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "copse/status.h"
+#include "core/base/private.h"
 
 /* Open a regular file for reading bytes and return its size. Anything else (a folder, a pipe, a
    device) is refused without blocking. Error texts name the path and the system's reason. */
-copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
+COPSE_PRIVATE copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 
 /* Go to a byte of a file, which may be beyond 4 GB; false on failure. */
 bool copse__file_seek(FILE *stream, uint64_t at);

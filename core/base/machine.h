@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/private.h"
+
 /* A text that is unknown is "". */
 struct copse_machine {
     char system[128];      /* "Debian GNU/Linux 12 (bookworm)" */
@@ -15,11 +17,11 @@ struct copse_machine {
     char cpu[128];         /* model */
     uint64_t memory_bytes; /* 0 = unknown */
 };
-void copse__machine_describe(struct copse_machine *out);
+COPSE_PRIVATE void copse__machine_describe(struct copse_machine *out);
 
 /* The n-th environment variable as "NAME=value"; NULL behind the last. Valid until the environment
    changes. */
-const char *copse__environment_at(size_t n);
+COPSE_PRIVATE const char *copse__environment_at(size_t n);
 
 /* Call `seen` with the path of each loaded shared library that itself defines `symbol`. No library
    on systems that cannot list them. `seen` loads and closes no library. */

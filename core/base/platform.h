@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "copse/status.h"
+#include "core/base/private.h"
 
 #if defined(_WIN32)
 typedef struct {
@@ -34,34 +34,34 @@ typedef pthread_t copse_thread;
 #    define COPSE_THREAD_LOCAL _Thread_local
 #endif
 
-copse_status copse__mutex_init(copse_mutex *m);
-void copse__mutex_fini(copse_mutex *m);
-void copse__mutex_lock(copse_mutex *m);
-void copse__mutex_unlock(copse_mutex *m);
+COPSE_PRIVATE copse_status copse__mutex_init(copse_mutex *m);
+COPSE_PRIVATE void copse__mutex_fini(copse_mutex *m);
+COPSE_PRIVATE void copse__mutex_lock(copse_mutex *m);
+COPSE_PRIVATE void copse__mutex_unlock(copse_mutex *m);
 
-copse_status copse__cond_init(copse_cond *c); /* waits on the monotonic clock */
-void copse__cond_fini(copse_cond *c);
-void copse__cond_signal_all(copse_cond *c);
+COPSE_PRIVATE copse_status copse__cond_init(copse_cond *c); /* waits on the monotonic clock */
+COPSE_PRIVATE void copse__cond_fini(copse_cond *c);
+COPSE_PRIVATE void copse__cond_signal_all(copse_cond *c);
 /* Wait until signalled or `deadline_ns` (copse__now_ns; UINT64_MAX = none); false on timeout. */
-bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns);
+COPSE_PRIVATE bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns);
 
-copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg);
-void copse__thread_join(copse_thread *t);
+COPSE_PRIVATE copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg);
+COPSE_PRIVATE void copse__thread_join(copse_thread *t);
 
-uint64_t copse__now_ns(void); /* monotonic */
-void copse__sleep_ns(uint64_t ns);
+COPSE_PRIVATE uint64_t copse__now_ns(void); /* monotonic */
+COPSE_PRIVATE void copse__sleep_ns(uint64_t ns);
 /* "2026-11-23 14:05 UTC"; "" if the time is unknown. Returns `out`. */
-char *copse__time_text(char *out, size_t room);
-uint32_t copse__cpu_count(void); /* >= 1 */
-uint32_t copse__process_id(void);
+COPSE_PRIVATE char *copse__time_text(char *out, size_t room);
+COPSE_PRIVATE uint32_t copse__cpu_count(void); /* >= 1 */
+COPSE_PRIVATE uint32_t copse__process_id(void);
 /* Whether another process of this machine has this process id; false for our own. */
 bool copse__process_lives(uint32_t id);
 
 /* Memory that ends at a page without access and begins behind another one: an access past the end
    ends the process. The `size` bytes begin at a multiple of 4 if `size` is one. *block is what to
    free. NULL: there is no memory. */
-void *copse__fenced_alloc(size_t size, void **block, size_t *block_size);
-void copse__fenced_free(void *block, size_t block_size); /* NULL is allowed */
+COPSE_PRIVATE void *copse__fenced_alloc(size_t size, void **block, size_t *block_size);
+COPSE_PRIVATE void copse__fenced_free(void *block, size_t block_size); /* NULL is allowed */
 
 /* Shared libraries. `names` is NULL-terminated; the first that opens is used. NULL if none
    opens. */
@@ -70,10 +70,10 @@ void *copse__library_symbol(void *library, const char *name);
 void copse__library_close(void *library); /* NULL is allowed */
 /* Folder of the library or program that contains this code, without a trailing slash; false if
    unknown. */
-bool copse__library_folder(char *path, size_t room);
+COPSE_PRIVATE bool copse__library_folder(char *path, size_t room);
 
 /* Value of an environment variable; NULL if unset, empty, or if the process is privileged. */
-const char *copse__env(const char *name);
+COPSE_PRIVATE const char *copse__env(const char *name);
 
 /* Ask the system to map a block of memory that is not yet written with large pages, if it can: the
    first write to 47 MB then takes 23 page faults in place of 11,500. */
@@ -95,11 +95,11 @@ struct copse_atomic_file {
     char *path, *temp; /* owned */
     struct copse_mem *mem;
 };
-copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
-                                const char *path);
+COPSE_PRIVATE copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
+                                              const char *path);
 /* Flush, sync, rename, sync the directory. Closes the file and frees all, also on failure. */
-copse_status copse__atomic_commit(struct copse_atomic_file *f);
+COPSE_PRIVATE copse_status copse__atomic_commit(struct copse_atomic_file *f);
 /* Remove the temporary file; allowed on a zeroed struct and after commit. */
-void copse__atomic_abort(struct copse_atomic_file *f);
+COPSE_PRIVATE void copse__atomic_abort(struct copse_atomic_file *f);
 
 #endif

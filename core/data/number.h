@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/base/private.h"
+
 #define COPSE_NUMBER_MAX_DIGITS 400 /* significant digits; a safe upper bound */
 
 /* All of `text` must be one number: [+-] digits [. digits] [e [+-] digits], also ".5" and "5.".
    Correctly rounded; infinity if it is too large for a double. */
-bool copse__number_parse(const char *text, size_t size, double *out);
+COPSE_PRIVATE bool copse__number_parse(const char *text, size_t size, double *out);
 
 #endif

@@ -48,7 +48,7 @@ int copse__device_id_compare(const char *a, const char *b);
 
 /* registry.c: the only file that names backends. NULL-terminated. The names include backends that
    are not in this build. */
-extern const struct copse_backend *const copse_backends[];
+extern COPSE_PRIVATE const struct copse_backend *const copse_backends[];
 extern const char *const copse_backend_names[];
 
 /* copse_context_create with other backends than the registry's, for tests: `backends` is
@@ -61,8 +61,8 @@ copse_status copse__context_create_with(const struct copse_context_params *param
    row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit, or the reason
    for which the kernel is blocked. If the application allows it, the host computes a blocked
    kernel. */
-copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
-                               struct copse_kernel **out);
+COPSE_PRIVATE copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id,
+                                             const int32_t *spec, struct copse_kernel **out);
 /* The same without reports of progress. */
 copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                 struct copse_kernel **out);
@@ -86,7 +86,7 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
 
 /* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not
    blocked. */
-bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
+COPSE_PRIVATE bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
 /* COPSE_ERR_UNSUPPORTED, with the reason, if the device cannot run the kernel; it may be
    blocked. */
 copse_status copse__kernel_check(const copse_device *dev, enum copse_kernel_id id);
@@ -95,10 +95,10 @@ copse_status copse__kernel_check(const copse_device *dev, enum copse_kernel_id i
    has the arguments, parameters and specialisations of the row it replaces, must outlive the
    device, and is set before the device is used. */
 const struct copse_kernel_row *copse__kernel_row(const copse_device *dev, enum copse_kernel_id id);
-copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
-                                    const struct copse_kernel_row *row);
+COPSE_PRIVATE copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
+                                                  const struct copse_kernel_row *row);
 /* Whether a kernel was compiled from this row. */
-bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
+COPSE_PRIVATE bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
 
 /* ---- kernels that are not used because their results were wrong (blocked.c) ---- */
 
@@ -128,21 +128,25 @@ void copse__kernel_note_use(const copse_device *dev, uint32_t id,
 copse_status copse__device_fail_test(copse_device *dev, const char *kernel, const char *reason);
 
 /* copse__block_list_fail_case and so on, for the device's list. */
-copse_status copse__device_pass_run(copse_device *dev, const char *kernel, bool is_good);
-copse_status copse__device_note_mode(copse_device *dev, const char *mode, uint32_t tier,
-                                     bool is_whole);
-copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
-                                     bool is_late, const char *text);
-bool copse__device_is_failed(const copse_device *dev, const struct copse_kernel_case *c);
-bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
-                              uint64_t *id);
-copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
-                                     uint32_t tier);
+COPSE_PRIVATE copse_status copse__device_pass_run(copse_device *dev, const char *kernel,
+                                                  bool is_good);
+COPSE_PRIVATE copse_status copse__device_note_mode(copse_device *dev, const char *mode,
+                                                   uint32_t tier, bool is_whole);
+COPSE_PRIVATE copse_status copse__device_fail_case(copse_device *dev,
+                                                   const struct copse_kernel_case *c, bool is_late,
+                                                   const char *text);
+COPSE_PRIVATE bool copse__device_is_failed(const copse_device *dev,
+                                           const struct copse_kernel_case *c);
+COPSE_PRIVATE bool copse__device_has_failed(const copse_device *dev,
+                                            const struct copse_kernel_case *c, uint64_t *id);
+COPSE_PRIVATE copse_status copse__device_pass_case(copse_device *dev, const char *kernel,
+                                                   uint64_t id, uint32_t tier);
 /* Read the device's list from the kernel cache again. */
-void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info);
+COPSE_PRIVATE void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info);
 /* Block a kernel that another list has blocked, unless it is blocked here. */
-void copse__device_adopt_block(copse_context *ctx, const struct copse_device_info *info,
-                               const char *kernel, const char *reason);
+COPSE_PRIVATE void copse__device_adopt_block(copse_context *ctx,
+                                             const struct copse_device_info *info,
+                                             const char *kernel, const char *reason);
 /* Whether the faults of a device come and go, and why; never those of the reference. */
 bool copse__is_unreliable(copse_context *ctx, const struct copse_device_info *info, char *reason,
                           size_t room);
@@ -165,7 +169,7 @@ uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const c
    skip it. */
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
 /* Run it, and only write the fault to `reason`; "" = the result is right. */
-copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t room);
+COPSE_PRIVATE copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t room);
 
 /* ---- the matrix product of a vendor's library (library_product.c) ---- */
 
@@ -179,52 +183,58 @@ bool copse__library_product_fits(const copse_device *dev);
 copse_status copse__library_product_test(copse_device *dev, const struct copse_command *gemm);
 
 /* The group size of its launches: the row's, halved until within the limits. */
-void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
-                         uint32_t *y);
+COPSE_PRIVATE void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id,
+                                       uint32_t *x, uint32_t *y);
 
 /* Make a dispatch command: fold `groups` (flat count) into x and y, append group_base. groups 0
    makes a command with groups_x 0, which is dropped everywhere. */
-copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *k,
-                                  const struct copse_binding *bindings, size_t binding_count,
-                                  const void *params, uint64_t groups, uint32_t group_base);
+COPSE_PRIVATE copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *k,
+                                                const struct copse_binding *bindings,
+                                                size_t binding_count, const void *params,
+                                                uint64_t groups, uint32_t group_base);
 
 /* "softmax", "copy", ... Static. */
 const char *copse__command_name(const struct copse_command *c);
 /* Append a command to a queue now. Zero-sized commands are dropped. */
-copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
+COPSE_PRIVATE copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 
 /* Record commands (copied; zero-sized ones dropped) for replay on `q`. Retains their buffers. */
-copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
-                                   size_t count, struct copse_segment **out);
-void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
+COPSE_PRIVATE copse_status copse__segment_create(copse_queue *q,
+                                                 const struct copse_command *commands, size_t count,
+                                                 struct copse_segment **out);
+COPSE_PRIVATE void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
 /* Wait until its last replay is done; submits it if necessary. */
 copse_status copse__segment_settle(const struct copse_segment *seg);
-copse_status copse__segment_replay(struct copse_segment *seg);
+COPSE_PRIVATE copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
-copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
+COPSE_PRIVATE copse_status copse__buffer_acquire(copse_device *dev, size_t size,
+                                                 copse_buffer **out);
 /* The bytes that it allocates for `size`. */
 size_t copse__buffer_room(const copse_device *dev, size_t size);
 /* A buffer on host memory at any multiple of 4, for devices that share the memory of the host. The
    memory must live until the buffer is destroyed: after its last command and
    copse__garbage_collect. */
-copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_buffer **out);
+COPSE_PRIVATE copse_status copse__buffer_on(copse_device *dev, void *host, size_t size,
+                                            copse_buffer **out);
 
 /* copse_queue_write of any number of bytes; the word with the last bytes is written completely. */
 copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset,
                                       const void *src, size_t size);
 /* Later work of q starts after the other queue's ticket; both queues belong to the same device. If
    the backend cannot do this, the host waits. */
-copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);
+COPSE_PRIVATE copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other,
+                                                 uint64_t ticket);
 /* copse_queue_wait with the deadline copse__device_wait_ns. */
-copse_status copse__queue_await(copse_queue *q, uint64_t ticket);
+COPSE_PRIVATE copse_status copse__queue_await(copse_queue *q, uint64_t ticket);
 /* The same; returns COPSE_ERR_CANCELLED within COPSE_STOP_NS after *stop became true, unless the
    ticket is reached. `stop` may be NULL. */
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop);
 /* Lower each limit of the device to that in `smaller`; no limit is raised. For a device that has
    compiled nothing yet and is not yet visible to other threads. Rounding and memory properties stay
    unchanged. COPSE_ERR_ARGUMENT if the limits would be too small. */
-copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller);
+COPSE_PRIVATE copse_status copse__device_limit(copse_device *dev,
+                                               const struct copse_limits *smaller);
 
 /* Programs, by their digests, that passed their cross-check on the device and driver
    (device_checked.c). */
@@ -233,16 +243,18 @@ copse_status copse__device_note_checked(const copse_device *dev, uint64_t progra
 copse_status copse__device_forget_checked(const copse_device *dev);
 
 /* Sticky error of a lost device. */
-copse_status copse__device_check(copse_device *dev);
+COPSE_PRIVATE copse_status copse__device_check(copse_device *dev);
 
 /* What the driver says of a listed device (facts.c); nothing for an application's device, or if the
    backend has no facts. */
-copse_status copse__device_facts(copse_context *ctx, const char *id, struct copse_fact_sink *to);
+COPSE_PRIVATE copse_status copse__device_facts(copse_context *ctx, const char *id,
+                                               struct copse_fact_sink *to);
 
 /* ---- shared by the files of core/device only ---- */
 
 /* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */
-copse_status copse__device_find(copse_context *ctx, const char *id, struct copse_device_info *out);
+COPSE_PRIVATE copse_status copse__device_find(copse_context *ctx, const char *id,
+                                              struct copse_device_info *out);
 /* Same for the list: the index of the earlier entry of the same device, -1 = none. */
 int copse__device_same(const struct copse_device_info *list, size_t count,
                        const struct copse_device_info *dev);
@@ -290,7 +302,7 @@ static inline uint64_t copse__queue_next(const copse_queue *q)
 copse_status copse__command_check(const copse_device *dev, const struct copse_command *c,
                                   bool *is_empty);
 /* Free or pool the released buffers whose tickets have been reached. */
-void copse__garbage_collect(copse_device *dev);
+COPSE_PRIVATE void copse__garbage_collect(copse_device *dev);
 /* Oldest ticket of the queue that a released buffer waits for, 0 = none. Locked. */
 uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q);
 /* All tickets of this queue slot are reached, and another queue may use the slot. Locked. */

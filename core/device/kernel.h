@@ -47,8 +47,8 @@ static inline void copse__kernel_entry(const struct copse_kernel_row *row, char 
     entry[length] = '\0';
 }
 
-extern const struct copse_kernel_row copse_kernel_table[];
-extern const size_t copse_kernel_count;
+extern COPSE_PRIVATE const struct copse_kernel_row copse_kernel_table[];
+extern COPSE_PRIVATE const size_t copse_kernel_count;
 
 /* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time
    for tests. Ends with a NULL name. */

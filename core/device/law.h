@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "copse/ops/user_op.h" /* struct copse_host_arg */
+#include "core/base/private.h"
 
 #define COPSE_MAX_BINDINGS    8
 #define COPSE_MAX_SPECS       6
@@ -109,12 +110,12 @@ static inline bool copse__limit_is_exact(const struct copse_limit *l)
 }
 
 /* The limit of a launch, or of any launch with these constants (params NULL). */
-void copse__law_limit(const struct copse_law *law, const void *params, const int32_t *spec,
-                      struct copse_limit *out);
+COPSE_PRIVATE void copse__law_limit(const struct copse_law *law, const void *params,
+                                    const int32_t *spec, struct copse_limit *out);
 
 /* The law of a command: of its kernel, or of a product of a vendor's library, a copy or a fill; and
    the parameters and constants for its functions. `c` must outlive them. */
-extern const struct copse_law copse__law_product; /* of a vendor's library */
+extern COPSE_PRIVATE const struct copse_law copse__law_product; /* of a vendor's library */
 const struct copse_law *copse__law_of(const struct copse_command *c);
 const void *copse__law_params(const struct copse_command *c);
 const int32_t *copse__law_spec(const struct copse_command *c);

@@ -34,11 +34,11 @@ uint64_t copse__sum_levels(uint64_t terms, uint64_t chains, uint64_t most);
 struct copse_sum copse__sum_of(uint64_t roundings, bool adds, const int32_t *spec);
 
 /* The bound in u S of a sum of `terms` products and a bias; 0: the law counts none. */
-double copse__sum_bound(const struct copse_law *law, uint64_t terms,
-                        const struct copse_limits *limits);
+COPSE_PRIVATE double copse__sum_bound(const struct copse_law *law, uint64_t terms,
+                                      const struct copse_limits *limits);
 /* The bound in u S of the elements of one launch, with its bias and activation; 0: none is
    proven. */
-double copse__launch_bound(const struct copse_law *law, const void *params, const int32_t *spec,
-                           const struct copse_limits *limits);
+COPSE_PRIVATE double copse__launch_bound(const struct copse_law *law, const void *params,
+                                         const int32_t *spec, const struct copse_limits *limits);
 
 #endif

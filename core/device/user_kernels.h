@@ -23,28 +23,30 @@ struct copse_user_kernel {
 
 /* Give the kernel an id; it stays in its place until it is removed. COPSE_ERR_ARGUMENT if there are
    too many. */
-copse_status copse__user_kernel_add(const struct copse_user_kernel *k, uint32_t *id);
-void copse__user_kernel_remove(uint32_t id);
+COPSE_PRIVATE copse_status copse__user_kernel_add(const struct copse_user_kernel *k, uint32_t *id);
+COPSE_PRIVATE void copse__user_kernel_remove(uint32_t id);
 /* NULL: no kernel of an application has this id. */
 const struct copse_user_kernel *copse__user_kernel(uint32_t id);
 
 /* The row of an id, NULL if there is none. Devices may have other rows: copse__kernel_row. */
-const struct copse_kernel_row *copse__row(uint32_t id);
+COPSE_PRIVATE const struct copse_kernel_row *copse__row(uint32_t id);
 /* The kernel of the library or of the context with a name, with or without the hash. ctx NULL: of
    any context. */
-bool copse__row_find(const copse_context *ctx, const char *name, size_t length, uint32_t *id);
+COPSE_PRIVATE bool copse__row_find(const copse_context *ctx, const char *name, size_t length,
+                                   uint32_t *id);
 
 #define COPSE_SPIRV_MAGIC 0x07230203u
 /* Code of kernels that applications give (kernel_code.c). `owner` begins the texts of errors:
    "conformance". */
 /* The completed text in memory of `mem`. COPSE_ERR_FORMAT: it has no kernel `entry`, or is no
    text. */
-copse_status copse__code_text(const char *owner, struct copse_mem *mem, const char *entry,
-                              const void *code, size_t size, char **text, size_t *length);
+COPSE_PRIVATE copse_status copse__code_text(const char *owner, struct copse_mem *mem,
+                                            const char *entry, const void *code, size_t size,
+                                            char **text, size_t *length);
 /* A copy of SPIR-V in memory of `mem`. COPSE_ERR_FORMAT: it is damaged, or violates the row's
    contract. */
-copse_status copse__code_spirv(const char *owner, struct copse_mem *mem,
-                               const struct copse_kernel_row *row, const void *code, size_t size,
-                               uint32_t **words);
+COPSE_PRIVATE copse_status copse__code_spirv(const char *owner, struct copse_mem *mem,
+                                             const struct copse_kernel_row *row, const void *code,
+                                             size_t size, uint32_t **words);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of conformance cases, in core/ops/<family>_cases.c beside the ops. A table contains its
-   ops; cases, each a small graph, the fill of its inputs, and the tolerance for devices; graphs
-   with long sums; graphs to be timed; and calls that must be refused. The tests, `copse
-   conformance` and applications run the same tables. */
+/* Tables of conformance cases: prover/cases/<family>/<name>_cases.c has the library's, and an op of
+   the application makes its own from its samples (core/ops/user). A table contains its ops; cases,
+   each a small graph, the fill of its inputs, and the tolerance for devices; graphs with long sums;
+   graphs to be timed; and calls that must be refused. The tests, `copse conformance` and
+   applications run the same tables. */
 #ifndef COPSE_CASE_H
 #define COPSE_CASE_H
 
@@ -166,8 +167,5 @@ struct copse_case_table {
     size_t speed_count;
     void (*refusals)(struct copse_refusals *r);
 };
-
-/* All tables, NULL-terminated. The build generates it from the file names. */
-extern const struct copse_case_table *const copse_case_tables[];
 
 #endif

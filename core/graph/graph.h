@@ -145,7 +145,7 @@ uint32_t copse__program_segments(const copse_program *p); /* buckets and exchang
 #define COPSE_NO_ALL_REDUCE UINT32_MAX
 uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
-copse_status copse__program_replay(copse_program *p, uint32_t i);
+COPSE_PRIVATE copse_status copse__program_replay(copse_program *p, uint32_t i);
 /* The segments; they live as long as the program. */
 struct copse_segment *const *copse__program_list(const copse_program *p);
 /* Wait until its replays have completed. */
@@ -165,7 +165,8 @@ struct copse_reference_params {
 };
 /* Evaluate; values[i] receives the result of wanted[i] as doubles (i32 converted). The arrays must
    have space for its elements. */
-copse_status copse__reference_run(const struct copse_reference_params *params,
-                                  copse_tensor *const *wanted, size_t count, double *const *values);
+COPSE_PRIVATE copse_status copse__reference_run(const struct copse_reference_params *params,
+                                                copse_tensor *const *wanted, size_t count,
+                                                double *const *values);
 
 #endif

@@ -70,8 +70,8 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
 /* ---- shapes (shape.c) ---- */
 
 /* 1 for a scalar; UINT64_MAX on overflow. Shapes of graph tensors have < 2^31. */
-uint64_t copse__elements(copse_shape s);
-bool copse__shape_equal(copse_shape a, copse_shape b);
+COPSE_PRIVATE uint64_t copse__elements(copse_shape s);
+COPSE_PRIVATE bool copse__shape_equal(copse_shape a, copse_shape b);
 /* [rows, row...]; the rank of `row` is less than COPSE_MAX_RANK. */
 copse_shape copse__shape_of_rows(size_t rows, copse_shape row);
 /* Elements of a row, an entry of axis 0; of a scalar 1. */

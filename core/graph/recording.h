@@ -96,19 +96,19 @@ void copse__recordings_fini(struct copse_recordings *list);
 
 /* ---- for `extend` ---- */
 
-copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t,
-                                    struct copse_binding at, uint32_t bucket);
+COPSE_PRIVATE copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t,
+                                                  struct copse_binding at, uint32_t bucket);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
 
 /* ---- graphs that are built elsewhere: a recording outside of lists ---- */
 
 /* Plan and compile the placed tensors of r->graph, and bind r->inputs. */
-copse_status copse__recording_compile(struct copse_recording *r,
-                                      struct copse_program_params *params);
+COPSE_PRIVATE copse_status copse__recording_compile(struct copse_recording *r,
+                                                    struct copse_program_params *params);
 /* Set r->inputs to those of r->graph. */
 copse_status copse__recording_adopt(struct copse_recording *r);
 /* Free everything except r->graph. */
-void copse__recording_fini(struct copse_recording *r, struct copse_mem *mem);
+COPSE_PRIVATE void copse__recording_fini(struct copse_recording *r, struct copse_mem *mem);
 
 #endif

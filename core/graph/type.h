@@ -27,7 +27,7 @@ struct copse_type_row {
 };
 
 /* NULL: no such type. */
-const struct copse_type_row *copse__type(copse_type type);
+COPSE_PRIVATE const struct copse_type_row *copse__type(copse_type type);
 
 static inline bool copse__type_is_known(copse_type type)
 {

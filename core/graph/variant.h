@@ -109,22 +109,24 @@ struct copse_family {
 #define COPSE_VARIANTS(rows) .variants = (rows), .count = COPSE_COUNT(rows)
 
 /* The size class in which the work is measured; false: it is not measured. */
-bool copse__size_class_of(const struct copse_family *f, const void *work,
-                          char name[COPSE_SIZE_CLASS]);
-size_t copse__tune_jobs(const struct copse_family *f);
+COPSE_PRIVATE bool copse__size_class_of(const struct copse_family *f, const void *work,
+                                        char name[COPSE_SIZE_CLASS]);
+COPSE_PRIVATE size_t copse__tune_jobs(const struct copse_family *f);
 /* The index-th job; *out is zeroed but for `work`, whose bytes are set. */
-void copse__tune_job(const struct copse_family *f, size_t index, struct copse_tune_job *out);
+COPSE_PRIVATE void copse__tune_job(const struct copse_family *f, size_t index,
+                                   struct copse_tune_job *out);
 
 /* By name, NULL-terminated. The build generates it from the file names. */
-extern const struct copse_family *const copse_families[];
+extern COPSE_PRIVATE const struct copse_family *const copse_families[];
 #define COPSE_MAX_FAMILIES 24
 
 /* NULL = none. */
-const struct copse_family *copse__family(const char *name);
+COPSE_PRIVATE const struct copse_family *copse__family(const char *name);
 /* By its own name or its kernel's; NULL = none. */
-const struct copse_variant *copse__variant(const struct copse_family *f, const char *name);
+COPSE_PRIVATE const struct copse_variant *copse__variant(const struct copse_family *f,
+                                                         const char *name);
 /* "matmul_wide". */
-const char *copse__variant_kernel(const struct copse_variant *v);
+COPSE_PRIVATE const char *copse__variant_kernel(const struct copse_variant *v);
 
 /* Sizes are grouped in classes: n belongs to the first of these sizes whose double is at least n,
    otherwise to the last one. */

@@ -74,9 +74,11 @@ copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_ten
 /* The transpose of broadcasting: sum x down to `shape`. */
 copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out);
 /* x / divisor. */
-copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out);
+COPSE_PRIVATE copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor,
+                                            copse_tensor **out);
 /* Huber's loss of each element; delta is finite and above 0. */
-copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out);
+COPSE_PRIVATE copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta,
+                                        copse_tensor **out);
 
 /* x, a mean over this replica's examples, becomes that over the examples of all replicas
    (all_reduce.c). */
@@ -87,8 +89,8 @@ copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tenso
 /* COPSE_ERR_ARGUMENT if it is no averaging. */
 copse_status copse__check_averaging(const char *op, copse_averaging averaging);
 /* The losses as their averaging says: their mean or sum, or themselves. */
-copse_status copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging,
-                            copse_tensor **out);
+COPSE_PRIVATE copse_status copse__average(copse_graph *g, copse_tensor *losses,
+                                          copse_averaging averaging, copse_tensor **out);
 
 /* The mean of losses over their weights, which are those of the examples of all replicas; NaN if
    these are 0. */
@@ -100,6 +102,7 @@ copse_status copse__weighted_mean(copse_graph *g, copse_tensor *losses, copse_te
 copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 /* A scalar tensor read from the step buffer in each step (fill.c). */
-copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out);
+COPSE_PRIVATE copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word,
+                                              copse_tensor **out);
 
 #endif

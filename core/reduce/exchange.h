@@ -71,10 +71,10 @@ struct copse_exchange_params {
     void *user;
 };
 
-copse_status copse__exchange_create(const struct copse_exchange_params *params,
-                                    copse_exchange **out);
+COPSE_PRIVATE copse_status copse__exchange_create(const struct copse_exchange_params *params,
+                                                  copse_exchange **out);
 /* Waits for queued work. Release programs and other users of the pieces' memory first. */
-void copse__exchange_release(copse_exchange **x);
+COPSE_PRIVATE void copse__exchange_release(copse_exchange **x);
 
 /* Several ranks may have one queue. The queue orders transfers between these, without the host:
    data is read in place or copied on the device. */
@@ -82,18 +82,21 @@ void copse__exchange_release(copse_exchange **x);
 /* Add a piece of the store: values and gradients of `elements` (a multiple of COPSE_UNIT) on every
    rank, zeroed. Shared transfer: one host block [rank][elements] that every device imports, or, if
    all ranks have one queue, a block of device memory; staged: device memory and an inbox. */
-copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_t *piece);
+COPSE_PRIVATE copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements,
+                                                 uint32_t *piece);
 /* Free a piece after its buckets were dropped and no other user of its memory is left; waits for
    queued work. Its number may be reused. */
 void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece);
-struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank);
-struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t piece,
-                                               uint32_t rank);
+COPSE_PRIVATE struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece,
+                                                          uint32_t rank);
+COPSE_PRIVATE struct copse_binding copse__exchange_gradients(const copse_exchange *x,
+                                                             uint32_t piece, uint32_t rank);
 
 /* Add a bucket of a piece: plans and records everything, so that a run allocates nothing. */
-copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
-                                    uint64_t count, const struct copse_exchange_rule *rule,
-                                    uint32_t *bucket);
+COPSE_PRIVATE copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
+                                                  uint64_t count,
+                                                  const struct copse_exchange_rule *rule,
+                                                  uint32_t *bucket);
 /* Free a bucket with its slots; waits for queued work. Its number may be reused. */
 void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
 
@@ -122,8 +125,9 @@ void copse__exchange_measures(const copse_exchange *x, uint32_t bucket,
    all work is queued and submitted; later work of every queue sees the new values, and may write
    new gradients. Waits on the host only where one device needs another's result, with a
    deadline. */
-copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
-                                 copse_busy_fn *busy, void *user);
+COPSE_PRIVATE copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket,
+                                               const uint64_t *ready, copse_busy_fn *busy,
+                                               void *user);
 
 /* If the rule measures: update from the sums of the newest run, and broadcast. The caller has
    waited for the measures of all owners, and all workers finish the same buckets in the same

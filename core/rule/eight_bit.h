@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/private.h"
+
 /* of a magnitude; a mean has a sign, too */
 enum { COPSE_CODE_MEAN_BITS = 7, COPSE_CODE_SQUARE_BITS = 8 };
 #define COPSE_CODE_NOT_FINITE 128u /* of a mean */
@@ -14,8 +16,8 @@ enum { COPSE_CODE_MEAN_BITS = 7, COPSE_CODE_SQUARE_BITS = 8 };
 /* The number of a code, 0 to 1. */
 float copse__code_value(uint32_t code, uint32_t bits);
 /* Element of a slot of means or squares. */
-float copse__code_mean(uint32_t code, float scale);
-float copse__code_square(uint32_t code, float scale);
+COPSE_PRIVATE float copse__code_mean(uint32_t code, float scale);
+COPSE_PRIVATE float copse__code_square(uint32_t code, float scale);
 /* Code `count` numbers, at most 128; returns the scale. The codes go to the bytes of `words`, the
    lowest byte of a word first; the other bytes of the last word become 0. */
 float copse__code_means(const float *x, size_t count, uint32_t *words);

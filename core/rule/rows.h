@@ -91,6 +91,6 @@ struct copse_rule_row {
 };
 
 /* NULL: there is no such kind. */
-const struct copse_rule_row *copse__rule_row(copse_optimizer_kind kind);
+COPSE_PRIVATE const struct copse_rule_row *copse__rule_row(copse_optimizer_kind kind);
 
 #endif

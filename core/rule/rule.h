@@ -35,7 +35,8 @@ struct copse_rule {
 };
 
 /* Check the settings and set the defaults. COPSE_ERR_ARGUMENT names the setting. */
-copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out);
+COPSE_PRIVATE copse_status copse__rule_init(const struct copse_optimizer_params *params,
+                                            struct copse_rule *out);
 
 /* The rule of the variables of a group. */
 void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct copse_rule *out);
@@ -49,8 +50,10 @@ const char *copse__rule_name(const struct copse_rule *rule);
 
 /* Words of a slot for `count` elements; of all slots before it. The slots of a range are one behind
    another. */
-uint64_t copse__rule_slot_words(const struct copse_rule *rule, uint32_t slot, uint64_t count);
-uint64_t copse__rule_slot_at(const struct copse_rule *rule, uint32_t slot, uint64_t count);
+COPSE_PRIVATE uint64_t copse__rule_slot_words(const struct copse_rule *rule, uint32_t slot,
+                                              uint64_t count);
+COPSE_PRIVATE uint64_t copse__rule_slot_at(const struct copse_rule *rule, uint32_t slot,
+                                           uint64_t count);
 /* Of all slots. */
 static inline uint64_t copse__rule_words_of(const struct copse_rule *rule, uint64_t count)
 {
@@ -59,11 +62,13 @@ static inline uint64_t copse__rule_words_of(const struct copse_rule *rule, uint6
 
 /* The dispatch that updates `count` elements. `slots` may be empty if rule->slots is 0; `factors`:
    of a rule that trusts, a float for each block, else NULL. */
-copse_status
-copse__rule_command(const struct copse_rule *rule, copse_device *dev,
-                    const struct copse_binding *values, const struct copse_binding *gradients,
-                    const struct copse_binding *slots, const struct copse_binding *step,
-                    const struct copse_binding *factors, uint64_t count, struct copse_command *out);
+COPSE_PRIVATE copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
+                                               const struct copse_binding *values,
+                                               const struct copse_binding *gradients,
+                                               const struct copse_binding *slots,
+                                               const struct copse_binding *step,
+                                               const struct copse_binding *factors, uint64_t count,
+                                               struct copse_command *out);
 
 /* The dispatch after it that updates the moving averages, which are the last slot; of a rule with
    `average`. */
@@ -87,16 +92,15 @@ copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *
 void copse__rule_measure_host(const float *gradients, uint64_t count, float *parts);
 /* A rule that trusts: `out` gets two dispatches that measure what the factor depends on. parts[0]:
    the gradient (LARS) or the update (LAMB); parts[1]: the values. */
-copse_status copse__rule_measure_trust(const struct copse_rule *rule, copse_device *dev,
-                                       const struct copse_binding *values,
-                                       const struct copse_binding *gradients,
-                                       const struct copse_binding *slots,
-                                       const struct copse_binding *step,
-                                       const struct copse_binding parts[2], uint64_t count,
-                                       struct copse_command out[2]);
+COPSE_PRIVATE copse_status copse__rule_measure_trust(
+    const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
+    const struct copse_binding *gradients, const struct copse_binding *slots,
+    const struct copse_binding *step, const struct copse_binding parts[2], uint64_t count,
+    struct copse_command out[2]);
 /* The factor of a variable: `first` and `values` are the norms that those parts give, `scale` is
    that of the gradients. */
-float copse__rule_trust(const struct copse_rule *rule, double first, double values, float scale);
+COPSE_PRIVATE float copse__rule_trust(const struct copse_rule *rule, double first, double values,
+                                      float scale);
 /* The dispatch that multiplies each block by its factor, a float. */
 copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,
                                const struct copse_binding *gradients, uint64_t count,
@@ -108,7 +112,7 @@ char *copse__rule_text(const struct copse_optimizer_params *params, char text[CO
 
 /* Set the step words that depend on the rule: rate, bias corrections and other factors of a step
    (from 1). */
-void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
+COPSE_PRIVATE void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
 /* The same with a rate that is given. */
 void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate, uint32_t words[]);
 /* The same for a rule that may have a schedule: `owner` is the object of the call in progress; the

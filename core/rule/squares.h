@@ -16,11 +16,11 @@ struct copse_squares {
 
 /* Add the parts of blocks as copse__rule_measure has them: s u^2 for each pair (s, u), s < 2^11. At
    most 2^31 of them between calls of copse__squares_carry. */
-void copse__squares_add(struct copse_squares *sum, const float *parts, size_t blocks);
+COPSE_PRIVATE void copse__squares_add(struct copse_squares *sum, const float *parts, size_t blocks);
 /* Bring the carries to the digits above. Each sum is carried before it is joined. */
 void copse__squares_carry(struct copse_squares *sum);
 void copse__squares_join(struct copse_squares *sum, const struct copse_squares *other);
 /* The root of a sum; infinite or NaN where a term is. */
-double copse__squares_root(const struct copse_squares *sum);
+COPSE_PRIVATE double copse__squares_root(const struct copse_squares *sum);
 
 #endif

@@ -30,8 +30,8 @@ copse_status copse__block_list_refresh(struct copse_trust *t, struct copse_block
 copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v,
                                        const char *kernel);
 /* Whether it is blocked; the reason, too. */
-bool copse__block_list_has(struct copse_trust *t, struct copse_block_list *v, const char *kernel,
-                           char *reason, size_t room);
+COPSE_PRIVATE bool copse__block_list_has(struct copse_trust *t, struct copse_block_list *v,
+                                         const char *kernel, char *reason, size_t room);
 /* All blocked kernels; the array is valid until the list changes. */
 void copse__block_list_get(struct copse_trust *t, const struct copse_block_list *v,
                            const struct copse_blocked_kernel **list, size_t *count);

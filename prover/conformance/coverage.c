@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "prover/conformance/launch.h"
+#include "prover/conformance/library.h"
 
 struct cell {
     enum copse_kernel_id kernel;
@@ -91,6 +92,7 @@ void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_
 
 copse_status copse_conformance_coverage(copse_coverage_fn *cell, void *user)
 {
+    COPSE_TRY(copse__conform_library());
     if (!cell)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: coverage: cell is NULL");
     copse__launch_coverage(copse_launch_lists, cell, user);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "prover/conformance/library.h"
 #include "prover/conformance/own_launch.h"
 
 struct copse_own_row {
@@ -73,6 +74,7 @@ copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 {
     enum copse_kernel_id id;
     char words[1024], start[16];
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance: contract", kernel, text));
     const struct copse_kernel_row *row = find_row(NULL, kernel, &id);
     struct lines l = { text, room, 0 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A run over all modes. */
 #include "core/ops/user/user_op.h"
+#include "prover/cases/tables.h"
 #include "prover/conformance/conformance.h"
+#include "prover/conformance/library.h"
 #include "prover/conformance/own_launch.h"
 
 /* Whether all cases of the modes are selected. */
@@ -155,6 +157,7 @@ copse_status copse_conformance_run(copse_context *ctx,
                                    struct copse_conformance_summary *out)
 {
     const struct copse_case_table **tables;
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
     COPSE_TRY(all_tables(ctx, &tables));
@@ -167,6 +170,7 @@ copse_status copse_conformance_list(copse_context *ctx,
                                     const struct copse_conformance_params *params)
 {
     const struct copse_case_table **tables;
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance", ctx, params));
     COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
     COPSE_TRY(all_tables(ctx, &tables));

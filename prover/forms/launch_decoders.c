@@ -54,7 +54,7 @@ static void plan_rotary_wide(struct copse_launch *l)
 static void size_rotary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
-    copse_law_rotary.host(params, of_size, args);
+    copse__row(COPSE_KERNEL_rotary)->law->host(params, of_size, args);
 }
 
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
@@ -163,7 +163,7 @@ static void size_glu_grad(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args)
 {
     const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
-    copse_law_glu_grad.host(params, of_size, args);
+    copse__row(COPSE_KERNEL_glu_grad)->law->host(params, of_size, args);
 }
 
 #define APART COPSE_BIT(COPSE_VALUES_SUBNORMALS)

@@ -209,7 +209,7 @@ static void size_halves(const void *params, const int32_t *spec, const struct co
     for (uint32_t a = 2; a < 4; a++)
         for (size_t i = 0; i < args[a].count; i++)
             copse__store(&args[a], i, fabs(copse__load(&args[a], i)));
-    copse_law_matmul_half.host(params, of_size, args);
+    copse__row(COPSE_KERNEL_matmul_half)->law->host(params, of_size, args);
 }
 
 /* B in panels. */

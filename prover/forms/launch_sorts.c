@@ -74,13 +74,15 @@ static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
     };
     const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
     reverse(words[1], n);
-    copse_law_sort_count.host(&count, l->spec,
-                              (struct copse_host_arg[]){ { words[0], n, false },
-                                                         { words[1], n, false },
-                                                         { words[3], l->counts[3], false } });
-    copse_law_sort_offsets.host(&offsets, l->spec,
-                                (struct copse_host_arg[]){ { words[3], l->counts[3], false },
-                                                           { words[2], DIGITS, false } });
+    copse__row(COPSE_KERNEL_sort_count)
+        ->law->host(&count, l->spec,
+                    (struct copse_host_arg[]){ { words[0], n, false },
+                                               { words[1], n, false },
+                                               { words[3], l->counts[3], false } });
+    copse__row(COPSE_KERNEL_sort_offsets)
+        ->law->host(&offsets, l->spec,
+                    (struct copse_host_arg[]){ { words[3], l->counts[3], false },
+                                               { words[2], DIGITS, false } });
 }
 
 static void plan_starts(struct copse_launch *l)
@@ -152,11 +154,11 @@ static void arrange_top_k(const struct copse_launch *l, uint32_t *const *words)
         (uint32_t)n, EXTENT, EXTENT, LIST, KEPT, 2 * KEPT + 1
     };
     if (!l->spec[0])
-        copse_law_top_k.host(
-            &first, (const int32_t[]){ 1 },
-            (struct copse_host_arg[]){ { words[0], n, false },
-                                       { NULL, 0, false },
-                                       { words[1], rows * first.to_width, false } });
+        copse__row(COPSE_KERNEL_top_k)
+            ->law->host(&first, (const int32_t[]){ 1 },
+                        (struct copse_host_arg[]){ { words[0], n, false },
+                                                   { NULL, 0, false },
+                                                   { words[1], rows * first.to_width, false } });
 }
 
 static void plan_top_k_values(struct copse_launch *l)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "copse/copse.h"
+#include "prover/conformance/library.h"
 #include "prover/isolation/isolation.h"
 #include "prover/isolation/process.h"
 
@@ -38,7 +39,7 @@ int copse_conformance_helper(int argc, char **argv,
     struct copse_request q;
     if (!copse__request_is(argc, argv))
         return -1;
-    if (!copse__request_read(argc, argv, &q) ||
+    if (copse__conform_library() || !copse__request_read(argc, argv, &q) ||
         (params && copse_no_reserved(copse_conformance_helper_params, params)) ||
         !copse__child_begin(q.parent) || !greet())
         return EXIT_BAD_INPUT;

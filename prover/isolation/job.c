@@ -6,6 +6,7 @@
 
 #include "copse/copse.h"
 #include "core/base/cache_folder.h"
+#include "prover/conformance/library.h"
 #include "prover/isolation/process.h"
 
 static COPSE_THREAD_LOCAL const copse_conformance_job *own_job; /* of a job's thread */
@@ -172,6 +173,7 @@ copse_status copse_conformance_start(copse_context *ctx,
                                      const struct copse_conformance_job_params *params,
                                      copse_conformance_job **out)
 {
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance job", ctx, params, out));
     *out = NULL;
     COPSE_TRY(check(params));

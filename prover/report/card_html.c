@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "prover/report/card.h"
+#include "prover/report/card_sections.h"
 
 static const char style[] =
     ":root{--ink:#1d2430;--soft:#5d6878;--line:#dfe3e9;--paper:#fff;--tint:#f5f7f9;--good:#1a7f4b;"
@@ -50,155 +50,111 @@ static void verdict(FILE *f, copse_verdict v)
     fprintf(f, "<span class='b %s'>%s</span>", verdict_class(v), copse_verdict_name(v));
 }
 
-/* ---- who it is ---- */
+/* ---- tables ---- */
 
-static void pair(FILE *f, const char *name, const char *value)
+static void begin(FILE *f, const struct card_section *s, const struct card *c);
+
+static void end(FILE *f, const struct card_section *s, const struct card *c)
 {
-    if (!*value)
-        return;
-    fprintf(f, "<tr><th>%s</th><td>", name);
-    copse__report_escape(f, value);
-    fprintf(f, "</td></tr>\n");
+    fprintf(f, "</table>%s", s->summary ? "</details>" : "");
+    if (s->after)
+        fprintf(f, "<p class='soft'>%s<code>%s %s</code></p>", s->after, s->command,
+                c->device->info.id);
 }
 
-static void identity(FILE *f, const struct card *c)
+static void row_begin(FILE *f)
 {
-    const cJSON *o = c->device->event, *item;
-    char number[64];
-    fprintf(f, "<div class='two'><div><h2>Identity</h2><table>\n");
-    pair(f, "Device", c->device->info.name);
-    pair(f, "Driver", c->device->info.driver);
-    pair(f, "API", copse__json_text(o, "backend"));
-    pair(f, "API version", c->device->info.api_version);
-    pair(f, "Kind", copse__json_text(o, "kind"));
-    pair(f, "UUID", copse__json_text(o, "uuid"));
-    pair(f, "PCI address", copse__json_text(o, "pci"));
-    pair(f, "PCI vendor", copse__json_text(o, "vendor_id"));
-    pair(f, "Also met as", copse__json_text(o, "same_as"));
-    if (copse__json_number(o, "memory_bytes") > 0)
-        pair(f, "Memory",
-             copse__card_number(number, sizeof number,
-                                cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
-    pair(f, "Library", c->results->library);
-    fprintf(f, "</table></div><div><h2>Limits</h2><table>\n");
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
-    {
-        char name[64];
-        snprintf(name, sizeof name, "%s", item->string);
-        for (char *p = name; (p = strchr(p, '_')) != NULL;)
-            *p = ' ';
-        pair(f, name, copse__card_number(number, sizeof number, item));
+    fprintf(f, "<tr>");
+}
+
+static void row_end(FILE *f)
+{
+    fprintf(f, "</tr>\n");
+}
+
+static void cell_begin(FILE *f, const struct card_column *column)
+{
+    static const char *const tags[] = { [CARD_COLUMN_TEXT] = "<td>",
+                                        [CARD_COLUMN_NUMBER] = "<td class='n'>",
+                                        [CARD_COLUMN_NAME] = "<th>" };
+    fputs(tags[column->kind], f);
+}
+
+static void cell_end(FILE *f, const struct card_column *column)
+{
+    fputs(column->kind == CARD_COLUMN_NAME ? "</th>" : "</td>", f);
+}
+
+static void code(FILE *f, const char *text)
+{
+    fprintf(f, "<code>");
+    copse__report_escape(f, text);
+    fprintf(f, "</code>");
+}
+
+static void soft(FILE *f, const char *text)
+{
+    fprintf(f, "<td class='soft'>%s</td>", text);
+}
+
+static void error_cell(FILE *f, const struct copse_case_result *k)
+{
+    if (!k)
+        fprintf(f, "<td></td>");
+    else if (copse_case_share(k) == 0.0)
+        fprintf(f, "<td>exact</td>");
+    else
+        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", copse__card_metric_help(k->metric),
+                k->worst, k->metric, k->limit);
+}
+
+static const struct card_format html = {
+    .begin = begin,
+    .end = end,
+    .row_begin = row_begin,
+    .row_end = row_end,
+    .cell_begin = cell_begin,
+    .cell_end = cell_end,
+    .text = copse__report_escape,
+    .code = code,
+    .soft = soft,
+    .verdict = verdict,
+    .error = error_cell,
+    .between_lines = "<br>",
+    .between_words = " ",
+    .has_plots = true,
+};
+
+static void begin(FILE *f, const struct card_section *s, const struct card *c)
+{
+    fprintf(f, "<h2>%s</h2>", s->heading);
+    if (s->intro)
+        fprintf(f, "<p%s>%s</p>", s->is_warning ? "" : " class='soft'", s->intro);
+    if (s->summary && s->count)
+        fprintf(f, "<details><summary>%zu %s</summary>", s->count(c), s->summary);
+    else if (s->summary)
+        fprintf(f, "<details><summary>%s</summary>", s->summary);
+    fprintf(f, "<table>");
+    if (*s->columns[0].label) {
+        fprintf(f, "<tr>");
+        for (size_t i = 0; i < copse__card_columns(s, &html); i++)
+            fprintf(f, "<th%s>%s</th>",
+                    s->columns[i].kind == CARD_COLUMN_NUMBER ? " class='n'" : "",
+                    s->columns[i].label);
+        fprintf(f, "</tr>");
     }
-    fprintf(f, "</table></div></div>\n");
+    fputc('\n', f);
 }
 
-/* ---- the machine and the driver ---- */
-
-static void environment(FILE *f, const struct card *c)
+/* A section, with a line of its own. */
+static void section(FILE *f, enum card_section_id id, const struct card *c)
 {
-    const cJSON *o = c->results->environment, *item;
-    char number[64];
-    if (!o)
-        return;
-    fprintf(f, "<h2>Environment</h2><table>\n");
-    pair(f, "System", copse__json_text(o, "system"));
-    pair(f, "Kernel", copse__json_text(o, "kernel"));
-    pair(f, "Processor", copse__json_text(o, "processor"));
-    pair(f, "Processors",
-         copse__card_number(number, sizeof number,
-                            cJSON_GetObjectItemCaseSensitive(o, "processors")));
-    pair(f, "Memory",
-         copse__card_number(number, sizeof number,
-                            cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables"))
-    {
-        fprintf(f, "<tr><th><code>");
-        copse__report_escape(f, item->string);
-        fprintf(f, "</code></th><td>");
-        copse__report_escape(f, cJSON_IsString(item) ? item->valuestring : "");
-        fprintf(f, "</td></tr>\n");
-    }
-    fprintf(f, "</table>\n");
+    copse__card_section(f, &html, id, c);
+    if (copse_card_sections[id].is_there(c))
+        fputc('\n', f);
 }
 
-/* A list of texts, separated by `between`. */
-static void list(FILE *f, const char *name, const cJSON *texts, const char *between)
-{
-    const cJSON *item;
-    int n = 0;
-    if (cJSON_GetArraySize(texts) == 0)
-        return;
-    fprintf(f, "<tr><th>%s</th><td>", name);
-    cJSON_ArrayForEach(item, texts)
-    {
-        fputs(n++ ? between : "", f);
-        copse__report_escape(f, cJSON_IsString(item) ? item->valuestring : "");
-    }
-    fprintf(f, "</td></tr>\n");
-}
-
-static void reported(FILE *f, const struct card *c)
-{
-    const cJSON *o = cJSON_GetObjectItemCaseSensitive(c->device->event, "reported"), *item;
-    if (!o)
-        return;
-    fprintf(f, "<h2>Reported by the driver</h2><details><summary>Layers, libraries, identifiers, "
-               "limits, extensions"
-               "</summary><table>\n");
-    list(f, "Loaded layers", cJSON_GetObjectItemCaseSensitive(o, "layers"), "<br>");
-    list(f, "Loaded libraries", cJSON_GetObjectItemCaseSensitive(o, "libraries"), "<br>");
-    pair(f, "Device UUID", copse__json_text(o, "device_uuid"));
-    pair(f, "Driver UUID", copse__json_text(o, "driver_uuid"));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
-        pair(f, item->string, cJSON_IsString(item) ? item->valuestring : "");
-    list(f, "Extensions", cJSON_GetObjectItemCaseSensitive(o, "extensions"), " ");
-    fprintf(f, "</table></details>\n");
-}
-
-/* ---- what came out ---- */
-
-static void modes(FILE *f, const struct card *c)
-{
-    fprintf(f, "<h2>Modes</h2><table><tr><th>Mode</th><th>Content</th>"
-               "<th class='n'>Cases</th><th>Outcome</th><th class='n'>Time</th></tr>\n");
-    for (size_t i = 0; i < c->mode_count; i++) {
-        const struct card_mode *m = &c->modes[i];
-        const struct copse_conform_name *name =
-            copse__conform_name_find(copse_conform_mode_names, m->mode);
-        fprintf(f, "<tr><td><code>%s</code></td><td>%s</td><td class='n'>%zu</td><td>", m->mode,
-                name ? name->help : "", m->cases);
-        for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
-            if (m->counts[v] > 0) {
-                fprintf(f, "%s%" PRIu64 " ", n++ ? ", " : "", m->counts[v]);
-                verdict(f, (copse_verdict)v);
-            }
-        fprintf(f, "</td><td class='n'>%.1f s</td></tr>\n", m->seconds);
-    }
-    fprintf(f, "</table>\n");
-}
-
-static void blocked(FILE *f, const struct card *c)
-{
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->event, "blocked"), *b;
-    if (cJSON_GetArraySize(list) == 0)
-        return;
-    fprintf(f,
-            "<h2>Blocked kernels</h2><p>The library does not use these on this device and driver "
-            "version. It uses another variant, or refuses the op if there is none.</p>"
-            "<table>\n");
-    cJSON_ArrayForEach(b, list)
-    {
-        fprintf(f, "<tr><td><code>");
-        copse__report_escape(f, copse__json_text(b, "kernel"));
-        fprintf(f, "</code></td><td>");
-        copse__report_escape(f, copse__json_text(b, "reason"));
-        fprintf(f, "</td></tr>\n");
-    }
-    fprintf(f,
-            "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
-            "</code></p>\n",
-            c->device->info.id);
-}
+/* ---- what is no table ---- */
 
 static void failures(FILE *f, const struct card *c)
 {
@@ -230,41 +186,6 @@ static void failures(FILE *f, const struct card *c)
     }
 }
 
-static void error_cell(FILE *f, const struct copse_case_result *k)
-{
-    if (!k)
-        fprintf(f, "<td></td>");
-    else if (copse_case_share(k) == 0.0)
-        fprintf(f, "<td>exact</td>");
-    else
-        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", copse__card_metric_help(k->metric),
-                k->worst, k->metric, k->limit);
-}
-
-static void rows(FILE *f, const struct card *c)
-{
-    fprintf(f, "<h2>Verdict by op</h2><p class='soft'>The largest error of all cases, and the "
-               "limit of that case. Default is the library's own choice; other "
-               "rows force the named kernel.</p>"
-               "<table><tr><th>Op</th><th>Kernel</th><th>Verdict</th><th class='n'>Cases</th>"
-               "<th>Largest error, result</th><th>Largest error, gradient</th></tr>\n");
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct card_row *r = &c->rows[i];
-        fprintf(f, "<tr><td>");
-        copse__report_escape(f, *r->op ? r->op : "none");
-        fprintf(f,
-                *r->variant ? "</td><td><code>%s</code></td><td>"
-                            : "</td><td class='soft'>default%s</td><td>",
-                r->variant);
-        verdict(f, r->verdict);
-        fprintf(f, "</td><td class='n'>%zu of %zu</td>", r->passed, r->cases);
-        error_cell(f, r->forward);
-        error_cell(f, r->gradient);
-        fprintf(f, "</tr>\n");
-    }
-    fprintf(f, "</table>\n");
-}
-
 static void plots(FILE *f, const struct card *c)
 {
     bool has_speed = false;
@@ -284,52 +205,6 @@ static void plots(FILE *f, const struct card *c)
             "<h2>Speed</h2><p class='soft'>Longer is better; the dashed line is a plain copy of "
             "large memory on the same device; results that stay in a cache can be faster.</p>\n");
     copse__card_plot_speed(f, c);
-}
-
-static void reasons(FILE *f, const struct card *c)
-{
-    if (c->reason_count == 0)
-        return;
-    fprintf(f, "<h2>What does not apply or was not run, and why</h2><table><tr><th>Verdict</th>"
-               "<th class='n'>Cases</th><th>Why</th><th>For example</th></tr>\n");
-    for (size_t i = 0; i < c->reason_count; i++) {
-        const struct card_reason *r = &c->reasons[i];
-        fprintf(f, "<tr><td>");
-        verdict(f, r->verdict);
-        fprintf(f, "</td><td class='n'>%zu</td><td>", r->cases);
-        copse__report_escape(f, *r->text ? r->text : "no reason given");
-        fprintf(f, "</td><td>%s ", r->example->mode);
-        copse__report_escape(f, r->example->op);
-        fprintf(f, ": ");
-        copse__report_escape(f, r->example->name);
-        fprintf(f, "</td></tr>\n");
-    }
-    fprintf(f, "</table>\n");
-}
-
-static void hashes(FILE *f, const struct card *c)
-{
-    if (c->hashes == 0)
-        return;
-    fprintf(
-        f,
-        "<h2>Determinism</h2><p class='soft'>Digests of the bits of results. Two runs on the same "
-        "device and driver must agree; where two devices agree, their results are the same "
-        "bit for bit.</p><details><summary>%zu digests</summary><table><tr><th>Mode</th>"
-        "<th>Op</th><th>Case</th><th>Kernel</th><th>Digest</th></tr>\n",
-        c->hashes);
-    for (size_t i = 0; i < c->results->case_count; i++) {
-        const struct copse_case_result *k = &c->results->cases[i];
-        if (!*k->hash || !copse__card_is_of(c, k))
-            continue;
-        fprintf(f, "<tr><td>%s</td><td>", k->mode);
-        copse__report_escape(f, k->op);
-        fprintf(f, "</td><td>");
-        copse__report_escape(f, k->name);
-        fprintf(f, "</td><td><code>%s</code></td><td><code>%s</code></td></tr>\n", k->variant,
-                k->hash);
-    }
-    fprintf(f, "</table></details>\n");
 }
 
 static void legend(FILE *f)
@@ -366,15 +241,19 @@ static void one_card(FILE *f, const struct card *c)
             c->results->library, c->results->started, c->results->tier, c->bad ? " bad" : "",
             copse__card_sentence(line, sizeof line, c));
     failures(f, c);
-    blocked(f, c);
-    modes(f, c);
+    section(f, CARD_BLOCKED, c);
+    section(f, CARD_MODES, c);
     plots(f, c);
-    rows(f, c);
-    reasons(f, c);
-    identity(f, c);
-    environment(f, c);
-    reported(f, c);
-    hashes(f, c);
+    section(f, CARD_ROWS, c);
+    section(f, CARD_REASONS, c);
+    fprintf(f, "<div class='two'><div>");
+    copse__card_section(f, &html, CARD_IDENTITY, c);
+    fprintf(f, "</div><div>");
+    copse__card_section(f, &html, CARD_LIMITS, c);
+    fprintf(f, "</div></div>\n");
+    section(f, CARD_ENVIRONMENT, c);
+    section(f, CARD_REPORTED, c);
+    section(f, CARD_HASHES, c);
     fprintf(f, "</section>\n");
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "copse/device/tuning.h"
+#include "prover/conformance/library.h"
 #include "prover/report/report.h"
 
 static bool add_limits(cJSON *to, const struct copse_limits *l)
@@ -145,6 +146,7 @@ cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)
 copse_status copse_device_json(copse_context *ctx, const char *device, char *text, size_t room,
                                size_t *needed)
 {
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("device as JSON", ctx, device, needed));
     const struct copse_device_info *d = ctx->devices, *end = d + ctx->device_count;
     while (d < end && strcmp(d->id, device) != 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/files.h"
+#include "prover/conformance/library.h"
 #include "prover/report/report.h"
 
 enum { MOST = 1 << 30 }; /* bytes of a file */
@@ -276,6 +277,7 @@ static copse_status read_file(copse_conformance_results *r, const char *path)
 copse_status copse_conformance_results_read(copse_context *ctx, const char *path,
                                             copse_conformance_results **out)
 {
+    COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance results", ctx, path, out));
     COPSE_TRY(copse__results_create(ctx, out));
     const copse_status s = read_file(*out, path);

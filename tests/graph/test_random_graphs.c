@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/random.h"
+#include "prover/cases/tables.h"
 #include "tests/rig/op_harness.h"
 
 #define MAX_OPS 12

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Families of kernel variants: each is forced where a case makes use of it and nowhere else, and
    the one that is wrong is blamed alone and replaced by the next. */
+#include "prover/cases/tables.h"
 #include "tests/rig/op_harness.h"
 
 #include "prover/conformance/rig.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See op_harness.h. */
 #include "tests/rig/op_harness.h"
+#include "prover/cases/tables.h"
 
 #include <stdlib.h>
 

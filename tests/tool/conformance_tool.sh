@@ -61,7 +61,7 @@ head -n 1 "$work/stdout" | grep -q "\"XDG_CACHE_HOME\":\"$XDG_CACHE_HOME\"" || n
 head -n 1 "$work/stdout" | grep -q 'COPSE_TEST_' && no 'json: shows a token'
 grep '"event":"device"' "$work/stdout" | grep -q '"reported":{' || no 'json: nothing that the driver reports'
 grep -q '<h2>Environment</h2>' "$work/out/r.html" || no 'card: no environment'
-grep -q '^| processors | [1-9]' "$work/out/r.md" || no 'card: no processors'
+grep -q '^| Processors | [1-9]' "$work/out/r.md" || no 'card: no processors'
 tail -n 1 "$work/stdout" | grep -q "\"cases\":$cases," || no 'json: the summary counts other cases'
 [ "$(wc -l <"$work/out/r.csv")" -eq $((cases + 1)) ] || no 'csv: other cases'
 [ "$(grep -c '<testcase ' "$work/out/r.xml")" -eq "$cases" ] || no 'junit: other cases'

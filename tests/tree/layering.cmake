@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DTOP=<source folder> -P layering.cmake: fails when an #include goes against the arrows of
-# docs/architecture.md, or when core names a backend or an API outside registry.c.
+# docs/architecture.md, when core or a backend includes the prover, or when core names a backend or an API outside registry.c.
 
 cmake_policy(VERSION 3.25)
 
@@ -29,7 +29,7 @@ set(may_core/loop train check state data pictures optim value variable replica p
 set(may_core/compat train check state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)
 set(may_prover/cases ops graph device)
-set(may_prover/conformance check data variable replica reduce rule ops graph device)
+set(may_prover/conformance prover/cases check data variable replica reduce rule ops graph device)
 set(may_prover/forms prover/conformance check reduce rule ops graph device)
 set(may_prover/report prover/conformance check data graph device)
 set(may_prover/isolation prover/report prover/conformance check data graph device)
@@ -96,7 +96,9 @@ foreach(path IN LISTS paths)
                 set(is_ok TRUE)
             endif()
         endif()
-        if(NOT is_ok)
+        if(header MATCHES "^\"prover/" AND NOT path MATCHES "^prover/")
+            fault("${path}" "includes ${header}: libcopse must not need the prover, a library above it")
+        elseif(NOT is_ok)
             fault("${path}" "must not include ${header}")
         endif()
     endforeach()

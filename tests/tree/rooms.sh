@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # rooms.sh BUILD: fails when files of one folder of core/ or prover/ call each other in a circle, as the symbols of their object files
 # say. `open` names the folders that still have a circle; a folder without one must leave the list. Also fails when a function
-# that a header of a folder declares is defined in another one: such a call goes upwards unseen.
+# that a header of a folder declares is defined in another one: such a call goes upwards unseen. Also fails when core or a
+# backend uses a symbol of the prover.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
@@ -13,12 +14,19 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
+# object_of SOURCE: its object, of libcopse or of copse-conformance
+object_of() {
+    case $1 in
+    prover/*) echo "$build/CMakeFiles/copse_prover.dir/$1.o" ;;
+    *) echo "$build/CMakeFiles/copse_objects.dir/$1.o" ;;
+    esac
+}
 : >"$work/defined"
 for room in "$top"/core/*/ "$top"/prover/*/; do
     name=$(basename "$(dirname "$room")")/$(basename "$room")
     objects='' # an object without a source is left over from a file that was moved
     for source in $(cd "$top" && find "$name" -name '*.c'); do
-        object=$build/CMakeFiles/copse_objects.dir/$source.o
+        object=$(object_of "$source")
         [ -f "$object" ] && objects="$objects $object"
     done
     [ -n "$objects" ] || continue
@@ -50,10 +58,21 @@ for room in "$top"/core/*/ "$top"/prover/*/; do
         failed=1
     fi
 done
+for source in $(cd "$top" && find core backends -name '*.c'); do
+    object=$(object_of "$source")
+    [ ! -f "$object" ] || nm --undefined-only "$object" | awk -v file="$source" '{ print $2, file }'
+done >"$work/used_by_core"
+awk 'NR == FNR { if ($2 ~ /^prover\//) room[$1] = $2; next }
+     $1 in room { print $2 ": uses " $1 ", which is defined in " room[$1] ": core must not need the prover"; bad = 1 }
+     END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
+for list in defined used_by_core; do
+    grep -q . "$work/$list" || { echo "no symbols in the list $list"; failed=1; }
+done
+grep -q ' prover/' "$work/defined" || { echo "no objects of the prover in $build"; failed=1; }
 (cd "$top" && find core prover -name '*.h') | while read -r header; do
     room=$(echo "$header" | cut -d/ -f1,2)
     header=$top/$header
-    sed -n 's/^[a-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s|\$| $room|"
+    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s|\$| $room|"
 done | sort -u >"$work/declared"
 awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
      $1 in in_room && !index(in_room[$1], " " $2 " ") { print $2 ": declares " $1 ", which is defined in" in_room[$1]; bad = 1 }

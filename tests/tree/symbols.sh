@@ -1,23 +1,64 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# symbols.sh LIBRARY ARCHIVE: the shared library exports copse_* only and links no driver loader;
-# nothing in it ends the process or prints.
+# symbols.sh SOURCE GENERATED COPSE COPSE-STATIC CONFORMANCE CONFORMANCE-STATIC: what the two shared libraries export and
+# use. Each exports the functions that the public headers declare for it, all of them. libcopse exports beside them what
+# copse-conformance uses of its inside, COPSE_PRIVATE in the headers of core/, and nothing else. Neither links a driver
+# loader, ends the process or prints.
 set -u
+source=$1 generated=$2 copse=$3 copse_static=$4 conformance=$5 conformance_static=$6
 failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
 
-foreign=$(nm -D --defined-only "$1" | awk '{ print $3 }' | grep -v '^copse_[a-z]' )
-[ -z "$foreign" ] || { echo "exported beside copse_*:" $foreign; failed=1; }
-private=$(nm -D --defined-only "$1" | awk '{ print $3 }' | grep '^copse__')
-[ -z "$private" ] || { echo "private but exported:" $private; failed=1; }
-[ -n "$(nm -D --defined-only "$1" | grep ' T copse_context_create$')" ] ||
-    { echo "copse_context_create is not exported"; failed=1; }
+# fault TEXT FILE-OF-NAMES: fails if there are names
+fault() {
+    [ ! -s "$2" ] || { echo "$1:" $(cat "$2"); failed=1; }
+}
+# declared MACRO FOLDER...: names that headers declare with an export macro
+declared() {
+    macro=$1
+    shift
+    find "$@" -name '*.h' -exec cat {} + | tr '\n' ' ' | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' |
+        tr ';' '\n' | sed -n "s/.*\b$macro \([^(\[]*[ *]\)\(copse_[a-z0-9_]*\)\([(\[].*\)\{0,1\}\$/\2/p" | sort -u
+}
+exported() {
+    nm -D --defined-only "$1" | awk '{ print $3 }' | sort -u
+}
+lent="$source/include/copse/device/opencl.h $source/include/copse/device/vulkan.h" # in builds with these backends
+declared COPSE_API "$source/include" "$generated/copse" >"$work/public"
+declared COPSE_API $lent >"$work/lent"
+declared COPSE_PRIVATE "$source/core" >"$work/private"
+declared COPSE_CONFORMANCE_API "$source/include" >"$work/prover"
+exported "$copse" >"$work/copse"
+exported "$conformance" >"$work/conformance"
+nm -D --undefined-only "$conformance" | awk '$2 ~ /copse_/ { print $2 }' | sort -u >"$work/used"
+for list in public private prover copse conformance used; do
+    [ "$(wc -l <"$work/$list")" -ge 20 ] || { echo "too few names in the list $list"; failed=1; }
+done
 
-loaders=$(objdump -p "$1" | grep NEEDED | grep -i -E 'opencl|vulkan|mpi|gloo')
-[ -z "$loaders" ] || { echo "linked against a loader:" $loaders; failed=1; }
+comm -23 "$work/public" "$work/copse" | comm -23 - "$work/lent" >"$work/faults"
+fault "public, but libcopse does not export them" "$work/faults"
+sort -u "$work/public" "$work/private" | comm -13 - "$work/copse" >"$work/faults"
+fault "exported by libcopse, but neither COPSE_API nor COPSE_PRIVATE" "$work/faults"
+comm -23 "$work/private" "$work/used" >"$work/faults"
+fault "COPSE_PRIVATE, but copse-conformance does not use them: take COPSE_PRIVATE off the declarations" "$work/faults"
+comm -23 "$work/prover" "$work/conformance" >"$work/faults"
+fault "public, but copse-conformance does not export them" "$work/faults"
+comm -13 "$work/prover" "$work/conformance" >"$work/faults"
+fault "exported by copse-conformance, but not COPSE_CONFORMANCE_API" "$work/faults"
+comm -23 "$work/used" "$work/copse" >"$work/faults"
+fault "used by copse-conformance, but not exported by libcopse" "$work/faults"
 
 banned='abort|exit|_exit|_Exit|quick_exit|__assert_fail|printf|vprintf|puts|putchar|perror|psignal'
 banned="$banned|__printf_chk|__vprintf_chk|stdout|stderr|signal|sigaction|fork|system"
-used=$(nm -A --undefined-only "$2" | grep -E " U ($banned)(@.*)?\$")
-[ -z "$used" ] || { echo "the library must not end the process, print or install handlers:"
-    echo "$used"; failed=1; }
+for library in "$copse" "$conformance"; do
+    objdump -p "$library" | grep NEEDED | grep -i -E 'opencl|vulkan|mpi|gloo' >"$work/faults"
+    fault "$library: linked against a loader" "$work/faults"
+done
+for archive in "$copse_static" "$conformance_static"; do
+    nm -A --undefined-only "$archive" | grep -E " U ($banned)(@.*)?\$" >"$work/faults"
+    fault "$archive: the library must not end the process, print or install handlers" "$work/faults"
+done
+[ $failed = 1 ] || echo "libcopse: $(wc -l <"$work/public") public names, $(wc -l <"$work/private") private ones;" \
+    "copse-conformance: $(wc -l <"$work/prover") public names"
 exit $failed

@@ -6,6 +6,7 @@
 
 #include "copse/device/conformance.h"
 #include "core/graph/variant.h"
+#include "prover/cases/tables.h"
 #include "prover/conformance/rig.h"
 
 #include "tests/rig/rig.h"

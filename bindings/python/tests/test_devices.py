@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Devices and conformance."""
+import os
+import shutil
+import subprocess
+import sys
 import unittest
+from pathlib import Path
 
 import copse
+from copse import _library
+from rig import InFolder
 
 
 class Devices(unittest.TestCase):
@@ -26,6 +33,36 @@ class Devices(unittest.TestCase):
 
         with self.assertRaises(KeyError):
             copse.conformance.run("host:0", ops="softmax", on_case=stop)
+
+
+class WithoutTheProver(InFolder):
+    """A package or installation that leaves out libcopse-conformance."""
+
+    def python(self, script):
+        """Run a script over a folder that has libcopse alone."""
+        given = os.environ.get("COPSE_LIBRARY") or _library._candidates("copse")[0]
+        if not Path(given).exists():
+            self.skipTest(f"the library is no file: {given}")
+        alone = self.folder / "libcopse.so.0.1"
+        shutil.copy(given, alone)
+        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                              env={**os.environ, "COPSE_LIBRARY": str(alone)})
+
+    def test_training_works_and_conformance_says_what_is_missing(self):
+        done = self.python("""
+import copse
+assert [d.id for d in copse.devices() if d.id == "host:0"]
+train, test = copse.Dataset.open(copse.DIGITS).split(seed=1)
+model = copse.Model(copse.Strategy("host"), train, "dense out")
+copse.Trainer(model.strategy, model, learning_rate=0.01).fit(train.batches(64, seed=1), epochs=1)
+try:
+    copse.conformance.run("host:0", ops="softmax")
+except ImportError as e:
+    print(e)
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\Aconformance needs the library copse-conformance, of the same build as the Copse "
+                                      r"library and beside it; it cannot be loaded: [^\n]*libcopse-conformance[^\n]*\n\Z")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 
 import copse
 from copse import nn, ops
-from copse._library import ffi, lib
+from copse._library import conformance_lib, ffi, lib
 from rig import PACKAGE
 
 X = np.random.default_rng(1).uniform(-2, 2, (4, 3, 2)).astype(np.float32)
@@ -268,7 +268,10 @@ def declared():
         if name.startswith("copse_nn_"):
             found["nn"].add(name)
         elif name.startswith("copse_"):
-            kind = ffi.typeof(getattr(lib, name))
+            try:
+                kind = ffi.typeof(getattr(lib, name))
+            except ffi.error:  # declared by the headers of conformance
+                kind = ffi.typeof(getattr(conformance_lib(), name))
             if kind.kind == "function" and kind.args and kind.args[0].cname == "struct copse_graph *":
                 found["ops"].add(name)
     return found

@@ -30,7 +30,7 @@ struct copse_user_op {
 /* Set op->op (user_op_call.c). */
 void copse__user_op_node(copse_user_op *op);
 /* The op of a node, or NULL for an op of the library. */
-const copse_user_op *copse__user_op_of(const copse_tensor *t);
+COPSE_PRIVATE const copse_user_op *copse__user_op_of(const copse_tensor *t);
 
 /* The launch of a call with these shapes; the result has the shape `y`. */
 copse_status copse__user_launch(const copse_user_op *op, const copse_shape *shapes, copse_shape y,
@@ -45,6 +45,7 @@ copse_self_test_fn copse__user_self_test;
 copse_status copse__user_samples(copse_user_op *op);
 
 /* The tables of the context's ops: writes up to `room` of them and returns their number. */
-size_t copse__user_tables(copse_context *ctx, const struct copse_case_table **list, size_t room);
+COPSE_PRIVATE size_t copse__user_tables(copse_context *ctx, const struct copse_case_table **list,
+                                        size_t room);
 
 #endif

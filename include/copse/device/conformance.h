@@ -2,6 +2,12 @@
 /** @file
  * Conformance: whether the results of every kernel on a device can be trusted, and what the library
  * does about those that cannot.
+ *
+ * Functions declared with COPSE_CONFORMANCE_API, here and in conformance_job.h and
+ * conformance_results.h, are in a library of their own, libcopse-conformance: link it as well
+ * (CMake: `copse::conformance`; pkg-config: `copse-conformance`). Both libraries must be of the same
+ * build. If they are not, these functions return COPSE_ERR_UNSUPPORTED, with both versions in the
+ * text. What a program without it needs is in libcopse: block lists and the state of a device.
  */
 #ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_H
 #define COPSE_PUBLIC_DEVICE_CONFORMANCE_H
@@ -9,6 +15,16 @@
 #include <stdint.h>
 
 #include "copse/device.h"
+
+#if defined(_WIN32)
+#    if defined(COPSE_CONFORMANCE_BUILD)
+#        define COPSE_CONFORMANCE_API __declspec(dllexport)
+#    else
+#        define COPSE_CONFORMANCE_API __declspec(dllimport)
+#    endif
+#else
+#    define COPSE_CONFORMANCE_API __attribute__((visibility("default")))
+#endif
 
 #if defined(__cplusplus)
 extern "C" {
@@ -36,7 +52,7 @@ typedef enum copse_verdict {
 } copse_verdict;
 
 /** Name of a verdict, such as "PASS". Lifetime: static. Thread-safety: any. */
-COPSE_API const char *copse_verdict_name(copse_verdict verdict);
+COPSE_CONFORMANCE_API const char *copse_verdict_name(copse_verdict verdict);
 
 /** What is checked: bits of `copse_conformance_params.modes`. */
 typedef enum copse_conformance_mode {
@@ -160,12 +176,12 @@ struct copse_conformance_summary {
  * Thread-safety: one run at a time per context. Blocking: for the whole run; applications call it
  * on a thread of their own.
  */
-COPSE_API COPSE_CHECKED copse_status
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status
 copse_conformance_run(copse_context *ctx, const struct copse_conformance_params *params,
                       struct copse_conformance_summary *out);
 
 /** Describe every case that the parameters select, by `result` with verdict SKIP; runs nothing. */
-COPSE_API COPSE_CHECKED copse_status
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status
 copse_conformance_list(copse_context *ctx, const struct copse_conformance_params *params);
 
 /** A cell of the coverage table: a kernel, with a launch of a size and a class of values. It has
@@ -187,8 +203,8 @@ typedef void copse_coverage_fn(void *user, const struct copse_coverage_cell *cel
 
 /** Describe every cell of the coverage table, kernel by kernel. Uses no device. Thread-safety:
     any. */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_coverage(copse_coverage_fn *cell,
-                                                                void *user);
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status copse_conformance_coverage(copse_coverage_fn *cell,
+                                                                            void *user);
 
 /**
  * The entry contract of a kernel in words: buffers in order with their types and which are written,
@@ -197,8 +213,8 @@ COPSE_API COPSE_CHECKED copse_status copse_conformance_coverage(copse_coverage_f
  * @param text  Receives at most `room` bytes with the final NUL.
  * @retval COPSE_ERR_ARGUMENT  No such kernel; the text of the error lists them.
  */
-COPSE_API COPSE_CHECKED copse_status copse_kernel_contract(const char *kernel, char *text,
-                                                           size_t room);
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status copse_kernel_contract(const char *kernel,
+                                                                       char *text, size_t room);
 
 /** A language that the dialect is spelled in. */
 typedef enum copse_kernel_language {

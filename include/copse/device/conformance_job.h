@@ -6,6 +6,7 @@
  * application's own executable or the command `copse`. The library starts it, reads its events from
  * a pipe and waits for this process only; it installs no signal handlers. A helper process ends
  * with the process that started it.
+ * The functions are in libcopse-conformance: see conformance.h.
  */
 #ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_JOB_H
 #define COPSE_PUBLIC_DEVICE_CONFORMANCE_JOB_H
@@ -76,8 +77,9 @@ struct copse_conformance_helper_params {
  * `if ((code = copse_conformance_helper(argc, argv, NULL)) >= 0) return code;`
  * @return -1 if this process is no helper process; else the exit code of the process.
  */
-COPSE_API int copse_conformance_helper(int argc, char **argv,
-                                       const struct copse_conformance_helper_params *params);
+COPSE_CONFORMANCE_API int
+copse_conformance_helper(int argc, char **argv,
+                         const struct copse_conformance_helper_params *params);
 
 /** A job. A zeroed struct means the defaults in brackets. Texts are copied. */
 struct copse_conformance_job_params {
@@ -131,7 +133,7 @@ struct copse_conformance_job_params {
  * @retval COPSE_ERR_UNSUPPORTED  Windows: helper processes are not implemented there; `in_process`
  *                                is.
  */
-COPSE_API COPSE_CHECKED copse_status
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status
 copse_conformance_start(copse_context *ctx, const struct copse_conformance_job_params *params,
                         copse_conformance_job **out);
 
@@ -143,12 +145,12 @@ struct copse_conformance_progress {
     char running[320];    /**< "opencl:0 run softmax: usual range"; "" = none */
     uint64_t reserved[4]; /**< 0 */
 };
-COPSE_API void copse_conformance_job_progress(copse_conformance_job *job,
-                                              struct copse_conformance_progress *out);
+COPSE_CONFORMANCE_API void copse_conformance_job_progress(copse_conformance_job *job,
+                                                          struct copse_conformance_progress *out);
 
 /** Request the end of a job and return. The helper process is killed within a second; in_process:
     the job ends after the case. Results so far are kept; no file is written. Thread-safety: any. */
-COPSE_API void copse_conformance_cancel(copse_conformance_job *job);
+COPSE_CONFORMANCE_API void copse_conformance_cancel(copse_conformance_job *job);
 
 /** How a job ended. */
 struct copse_conformance_outcome {
@@ -176,18 +178,17 @@ struct copse_conformance_outcome {
  *
  * Thread-safety: any.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conformance_wait(copse_conformance_job *job,
-                                                            double seconds,
-                                                            struct copse_conformance_outcome *out);
+COPSE_CONFORMANCE_API COPSE_CHECKED copse_status copse_conformance_wait(
+    copse_conformance_job *job, double seconds, struct copse_conformance_outcome *out);
 /** The results of a finished job; NULL before. Lifetime: that of the job. */
-COPSE_API const copse_conformance_results *
+COPSE_CONFORMANCE_API const copse_conformance_results *
 copse_conformance_job_results(const copse_conformance_job *job);
 /** Cancel the job if it runs, wait for its end and free it. Not from its callback. */
-COPSE_API void copse_conformance_job_release(copse_conformance_job **job);
+COPSE_CONFORMANCE_API void copse_conformance_job_release(copse_conformance_job **job);
 
 /** Name of a mode, such as "run", and of a tier; "" for others. Lifetime: static. */
-COPSE_API const char *copse_conformance_mode_name(unsigned mode);
-COPSE_API const char *copse_conformance_tier_name(copse_conformance_tier tier);
+COPSE_CONFORMANCE_API const char *copse_conformance_mode_name(unsigned mode);
+COPSE_CONFORMANCE_API const char *copse_conformance_tier_name(copse_conformance_tier tier);
 
 #if defined(__cplusplus)
 }

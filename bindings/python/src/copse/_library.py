@@ -2,6 +2,7 @@
 """Loads the shared library and checks statuses. The declarations come from the public headers (make_ffi.py)."""
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -13,24 +14,39 @@ from ._ffi import ffi
 HERE = Path(__file__).resolve().parent
 
 
-def _candidates() -> list[str]:
-    names = {"darwin": ["libcopse.dylib"], "win32": ["copse.dll"]}.get(sys.platform, ["libcopse.so.0.1", "libcopse.so"])
-    inside = [str(HERE / "lib" / n) for n in names]
+def _names(stem: str) -> list[str]:
+    return {"darwin": [f"lib{stem}.dylib"], "win32": [f"{stem}.dll"]}.get(
+        sys.platform, [f"lib{stem}.so.0.1", f"lib{stem}.so"])
+
+
+def _candidates(stem: str) -> list[str]:
+    """Files of a library: beside the one that COPSE_LIBRARY names, else in this package, else where the system looks."""
+    names = _names(stem)
     given = os.environ.get("COPSE_LIBRARY")
-    return [given] if given else [p for p in inside if Path(p).exists()] or names
+    if given and stem == "copse":
+        return [given]
+    folder = Path(given).parent if given and Path(given).name != given else HERE / "lib"
+    return [str(folder / n) for n in names if (folder / n).exists()] or names
 
 
-def _open() -> Any:
+def _open(stem: str, what: str) -> Any:
     reasons = []
-    for path in _candidates():
+    for path in _candidates(stem):
         try:
             return ffi.dlopen(path)
         except OSError as e:
             reasons.append(str(e))
-    raise ImportError("the Copse library cannot be loaded: " + "; ".join(reasons))
+    raise ImportError(what + ": " + "; ".join(reasons))
 
 
-lib = _open()
+lib = _open("copse", "the Copse library cannot be loaded")
+
+
+@functools.lru_cache(maxsize=None)
+def conformance_lib() -> Any:
+    """The library that judges devices, loaded at its first use: training works without it."""
+    return _open("copse-conformance", "conformance needs the library copse-conformance, of the same build as the Copse "
+                 "library and beside it; it cannot be loaded")
 
 
 def text(pointer: Any) -> str:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Whether the results of every kernel on a device can be trusted."""
+"""Whether the results of every kernel on a device can be trusted. The functions are in a library of their own,
+copse-conformance, which the first call loads."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from ._library import c_string, choice, ffi, lib, text
+from ._library import c_string, choice, conformance_lib, ffi, lib, text
 from .devices import context
 from .errors import Error, of
 
@@ -38,6 +39,7 @@ def run(device: str, *, tier: str = "quick", modes: Optional[list[str]] = None, 
         on_case: Optional[Callable[[Case], None]] = None) -> dict[str, int]:
     """Run cases on a device; returns how many came to each verdict. The run is in this process: a driver that crashes
     ends it. `python -m copse conformance` isolates each device in a process of its own."""
+    prover = conformance_lib()
     errors: list[BaseException] = []
 
     def begin(_user: Any, *_case: Any) -> bool:
@@ -48,7 +50,7 @@ def run(device: str, *, tier: str = "quick", modes: Optional[list[str]] = None, 
             return
         try:
             on_case(Case(mode=text(r.mode), op=text(r.op), name=text(r.name), variant=text(r.variant),
-                         device=text(r.device), verdict=text(lib.copse_verdict_name(r.verdict)), metric=text(r.metric),
+                         device=text(r.device), verdict=text(prover.copse_verdict_name(r.verdict)), metric=text(r.metric),
                          worst=r.worst, limit=r.limit, text=text(r.text)))
         except BaseException as e:  # must not unwind through C
             errors.append(e)
@@ -63,10 +65,10 @@ def run(device: str, *, tier: str = "quick", modes: Optional[list[str]] = None, 
         "begin": keep[0], "result": keep[1],
     })
     summary = ffi.new("struct copse_conformance_summary *")
-    status = lib.copse_conformance_run(context(), params, summary)
+    status = prover.copse_conformance_run(context(), params, summary)
     if errors:
         raise errors[0]
     if status != lib.COPSE_OK:
         raise of(text(lib.copse_status_name(status)), text(lib.copse_last_error()))
-    return {text(lib.copse_verdict_name(v)): summary.counts[v] for v in range(lib.COPSE_VERDICT_COUNT)
+    return {text(prover.copse_verdict_name(v)): summary.counts[v] for v in range(lib.COPSE_VERDICT_COUNT)
             if summary.counts[v]}
