@@ -463,8 +463,7 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 #define FORM(kernel_, label, plan_, c2, c3, ...)                                                 \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .spec = {                                                                                \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .spec = {                                \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -473,8 +472,8 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 #define SELDOM(kernel_, label, plan_, c2, c3, ...)                                               \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .least_group = 8, .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = {             \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .least_group = 8,                        \
+        .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = {                               \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -483,8 +482,7 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 #define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .least_group = 8, .spec = {                                                              \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .least_group = 8, .spec = {              \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -497,16 +495,16 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
         }                                                                                \
     }
 
-#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                       \
-    {                                                                                           \
-        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                  \
-        .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, .arrange = arrange_,             \
-        .limit = { .ulp = 4, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
-        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                              \
-        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                         \
-        .why = "launches of few groups have the longest sums", .spec = {                        \
-            __VA_ARGS__                                                                         \
-        }                                                                                       \
+#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                           \
+    {                                                                               \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                      \
+        .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, .arrange = arrange_, \
+        .is_proven = true, .cap = 0x1p15f, .is_rare = true, .least_group = lanes,   \
+        .no_values = COPSE_ALL_VALUES & ~1u,                                        \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),             \
+        .why = "launches of few groups have the longest sums", .spec = {            \
+            __VA_ARGS__                                                             \
+        }                                                                           \
     }
 
 static const struct copse_launch_form forms[] = {
@@ -567,7 +565,6 @@ static const struct copse_launch_form forms[] = {
       .name = "two groups",
       .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_groups,
-      .limit = { .ulp = 4, .ratio = 16 },
       .cap = 0x1p50f,
       .is_rare = true,
       TWO_GROUPS },
@@ -575,7 +572,6 @@ static const struct copse_launch_form forms[] = {
       .name = "two groups",
       .contents = { VALUES, VALUES, RESULT },
       .plan = plan_weight_wide_groups,
-      .limit = { .ulp = 4, .ratio = 16 },
       .cap = 0x1p50f,
       .is_rare = true,
       TWO_GROUPS },
