@@ -200,6 +200,24 @@ static double rate_of(const struct copse_optimizer_params *p, double t)
     return (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t) : p->learning_rate);
 }
 
+/* Quotients are limited to (t - 1)^(1/4): the first step changes v alone. */
+static double adopt(const struct step *s, double *size)
+{
+    const double beta1 = (double)s->p->beta1, beta2 = (double)s->p->beta2;
+    const double divisor = fmax(sqrt(*s->slots[1]), (double)s->p->epsilon);
+    const double most = pow(s->t - 1.0, 0.25);
+    const double q = fmax(fmin(s->g / divisor, most), -most);
+    double all = s->all / divisor;
+    if (s->all == fabs(s->g)) /* no terms that cancel */
+        all = fmin(all, most);
+    *size = s->rate * blend(s->slots[0], beta1, 1.0 - beta1, q, all);
+    if (s->t == 1.0)
+        *s->slots[1] = s->g * s->g;
+    else
+        blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);
+    return s->rate * *s->slots[0];
+}
+
 /* ---- rules with norms of the whole variable ---- */
 
 static double norm(const double *x, size_t count)
@@ -283,6 +301,7 @@ static const struct {
     [COPSE_FTRL] = { .each = ftrl },
     [COPSE_PROXIMAL_SGD] = { .each = proximal_sgd },
     [COPSE_PROXIMAL_ADAGRAD] = { .each = proximal_adagrad },
+    [COPSE_ADOPT] = { .each = adopt },
     [COPSE_LARS] = { .whole = lars },
     [COPSE_LAMB] = { .whole = lamb },
 };
@@ -398,6 +417,10 @@ const struct copse_conform_rule_setup copse_conform_rule_setups[] = {
       COPSE_CONFORM_STANDARD },
     { "decay",
       { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADOPT }, COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_ADOPT, .weight_decay = 0.01f, .beta2 = 0.9f },
       COPSE_CONFORM_STANDARD },
 };
 const size_t copse_conform_rule_setup_count = COPSE_COUNT(copse_conform_rule_setups);
