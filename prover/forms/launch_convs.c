@@ -458,8 +458,6 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
     .why =                                                                    \
         "two groups of channels take several launch groups; the form with 16 outputs has as many"
 
-/* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7
-   products. */
 #define FORM(kernel_, label, plan_, c2, c3, ...)                                                 \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
