@@ -129,7 +129,8 @@ enum copse_step_word {
     COPSE_STEP_AVERAGE,
     /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
     COPSE_STEP_IS_FIRST,
-    /* float bits: NAdam's factors on the gradient and on the mean of gradients */
+    /* float bits: NAdam's factors on the gradient and on the mean of gradients; another rule may
+       have two numbers of its own there (struct copse_rule_kernel) */
     COPSE_STEP_NESTEROV_GRADIENT,
     COPSE_STEP_NESTEROV_MEAN,
     COPSE_STEP_SHRINK, /* float bits: 1 / (1 + rate l2) */

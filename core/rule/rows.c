@@ -8,7 +8,7 @@
 
 extern const struct copse_rule_kernel copse_rule_kernel_adam, copse_rule_kernel_sgd,
     copse_rule_kernel_momentum, copse_rule_kernel_adaptive, copse_rule_kernel_trust,
-    copse_rule_kernel_adam8;
+    copse_rule_kernel_adam8, copse_rule_kernel_adopt;
 
 /* Slots, as members and as a text: ALWAYS("m"); INITIAL("sum"), which begins with the setting
    `initial`; CENTRED("mean") and MOMENTUM("momentum"), which the rule has with these settings. */
@@ -108,6 +108,11 @@ static const struct copse_rule_row rows[] = {
          SLOTS_4(ALWAYS("m"), ALWAYS("m_scale"), ALWAYS("v"), ALWAYS("v_scale")),
          .info.learning_rate = 1e-3f, .info.beta1 = 0.9f, .info.beta2 = 0.999f,
          .info.epsilon = 1e-8f),
+    RULE(ADOPT, "adopt", adopt, "ADOPT",
+         "Taniguchi et al., \"ADOPT: Modified Adam can converge with any beta2 with the optimal "
+         "rate\", NeurIPS 2024, algorithm 2",
+         SLOTS_2(ALWAYS("m"), ALWAYS("v")), .info.learning_rate = 1e-3f, .info.beta1 = 0.9f,
+         .info.beta2 = 0.9999f, .info.epsilon = 1e-6f),
 };
 
 const struct copse_rule_row *copse__rule_row(copse_optimizer_kind kind)

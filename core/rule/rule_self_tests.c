@@ -4,16 +4,15 @@
 
 #include "core/graph/op.h"
 
-#define N 100u
+#define N COPSE_UPDATE_TEST_N
 
-static void set(struct copse_self_test *t, uint32_t buffer, uint32_t word, float value)
+void copse__test_float(struct copse_self_test *t, uint32_t buffer, uint32_t word, float value)
 {
     memcpy(&t->words[buffer][word], &value, sizeof value);
 }
 
-/* The step buffer is the last one; parameters and slots are small positive numbers. */
-static void prepare(const struct copse_kernel *k, struct copse_self_test *t, const void *params,
-                    uint32_t slots)
+void copse__update_test(const struct copse_kernel *k, struct copse_self_test *t, const void *params,
+                        uint32_t slots)
 {
     const uint64_t each = (uint64_t)k->group_x * k->group_y * (uint32_t)COPSE_MAX(k->spec[0], 1);
     const uint32_t step = k->row->arg_count - 1u;
@@ -25,24 +24,24 @@ static void prepare(const struct copse_kernel *k, struct copse_self_test *t, con
     t->counts[step] = COPSE_STEP_WORDS;
     for (uint32_t a = 1; a < step; a++)
         for (uint32_t i = 0; i < t->counts[a]; i++)
-            set(t, a, i, (float)(1 + (i + i / 8) % 8));
-    set(t, step, COPSE_STEP_RATE, 0.5f);
-    set(t, step, COPSE_STEP_SCALE, 2.0f);
-    set(t, step, COPSE_STEP_BIAS1, 0.5f);
-    set(t, step, COPSE_STEP_BIAS2, 0.25f);
-    set(t, step, COPSE_STEP_SHRINK, 0.5f);
+            copse__test_float(t, a, i, (float)(1 + (i + i / 8) % 8));
+    copse__test_float(t, step, COPSE_STEP_RATE, 0.5f);
+    copse__test_float(t, step, COPSE_STEP_SCALE, 2.0f);
+    copse__test_float(t, step, COPSE_STEP_BIAS1, 0.5f);
+    copse__test_float(t, step, COPSE_STEP_BIAS2, 0.25f);
+    copse__test_float(t, step, COPSE_STEP_SHRINK, 0.5f);
 }
 
 void copse__sgd_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_sgd p = { .n = N, .decay = 0.25f, .l1 = 0.5f };
-    prepare(k, t, &p, 0);
+    copse__update_test(k, t, &p, 0);
 }
 
 void copse__momentum_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_momentum p = { .n = N, .decay = 0.25f, .momentum = 0.5f };
-    prepare(k, t, &p, 1);
+    copse__update_test(k, t, &p, 1);
 }
 
 /* Its roots and quotients are rounded by the device. */
@@ -55,7 +54,7 @@ void copse__adam_test(const struct copse_kernel *k, struct copse_self_test *t)
                                          .rest1 = 0.5f,
                                          .rest2 = 0.25f,
                                          .epsilon = 0.125f };
-    prepare(k, t, &p, 2);
+    copse__update_test(k, t, &p, 2);
     t->slack = 1e-3f;
 }
 
@@ -75,8 +74,8 @@ void copse__average_test(const struct copse_kernel *k, struct copse_self_test *t
     t->counts[1] = 2 * N;
     t->counts[2] = COPSE_STEP_WORDS;
     for (uint32_t i = 0; i < 2 * N; i++)
-        set(t, 1, i, (float)(1 + (i + i / 8) % 8));
-    set(t, 2, COPSE_STEP_AVERAGE, 0.25f);
+        copse__test_float(t, 1, i, (float)(1 + (i + i / 8) % 8));
+    copse__test_float(t, 2, COPSE_STEP_AVERAGE, 0.25f);
 }
 
 /* Some elements exceed the limits on either side, some do not. */
@@ -88,8 +87,8 @@ void copse__clip_test(const struct copse_kernel *k, struct copse_self_test *t)
     t->counts[0] = COPSE_STEP_WORDS;
     t->counts[1] = N;
     for (uint32_t i = 0; i < N; i++)
-        set(t, 1, i, (float)((i + i / 8) % 8) - 3.5f);
-    set(t, 0, COPSE_STEP_SCALE, 2.0f);
+        copse__test_float(t, 1, i, (float)((i + i / 8) % 8) - 3.5f);
+    copse__test_float(t, 0, COPSE_STEP_SCALE, 2.0f);
 }
 
 /* Three blocks, the last one shorter. */
@@ -110,15 +109,15 @@ void copse__block_scale_test(const struct copse_kernel *k, struct copse_self_tes
     t->counts[0] = 3;
     t->counts[1] = 300;
     for (uint32_t i = 0; i < 300; i++)
-        set(t, 1, i, (float)(1 + i % 8));
+        copse__test_float(t, 1, i, (float)(1 + i % 8));
 }
 
 static void set_step(struct copse_self_test *t, uint32_t step)
 {
-    set(t, step, COPSE_STEP_RATE, 0.5f);
-    set(t, step, COPSE_STEP_SCALE, 2.0f);
-    set(t, step, COPSE_STEP_BIAS1, 0.5f);
-    set(t, step, COPSE_STEP_BIAS2, 0.25f);
+    copse__test_float(t, step, COPSE_STEP_RATE, 0.5f);
+    copse__test_float(t, step, COPSE_STEP_SCALE, 2.0f);
+    copse__test_float(t, step, COPSE_STEP_BIAS1, 0.5f);
+    copse__test_float(t, step, COPSE_STEP_BIAS2, 0.25f);
 }
 
 /* Small positive numbers in buffers [first, step), and the words of a step. */
@@ -126,7 +125,7 @@ static void set_numbers(struct copse_self_test *t, uint32_t first, uint32_t step
 {
     for (uint32_t a = first; a < step; a++)
         for (uint32_t i = 0; i < t->counts[a]; i++)
-            set(t, a, i, (float)(1 + (i + i / 8) % 8));
+            copse__test_float(t, a, i, (float)(1 + (i + i / 8) % 8));
     t->counts[step] = COPSE_STEP_WORDS;
     set_step(t, step);
 }
@@ -187,12 +186,12 @@ void copse__adam8_test(const struct copse_kernel *k, struct copse_self_test *t)
     t->counts[0] = t->counts[1] = 2 * N;
     t->counts[2] = 2 * (N / 2 + 2);
     for (uint32_t i = 0; i < 2 * N; i++)
-        set(t, 1, i, (float)(1 + (i + i / 8) % 8));
+        copse__test_float(t, 1, i, (float)(1 + (i + i / 8) % 8));
     for (uint32_t i = 0; i < t->counts[2]; i++)
         t->words[2][i] = 0x01020304u + 0x10203070u * i;
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t b = 0; b < 2; b++)
-            set(t, 2, half * (N / 2 + 2) + N / 2 + b, b ? 4.0f : 2.0f);
+            copse__test_float(t, 2, half * (N / 2 + 2) + N / 2 + b, b ? 4.0f : 2.0f);
     t->counts[3] = COPSE_STEP_WORDS;
     set_step(t, 3);
     t->slack = 1e-3f;
@@ -211,8 +210,8 @@ void copse__adaptive_test(const struct copse_kernel *k, struct copse_self_test *
                                              .epsilon = 0.125f,
                                              .l1 = 0.5f,
                                              .l2 = 0.25f };
-    prepare(k, t, &p, 3);
-    set(t, 3, COPSE_STEP_NESTEROV_GRADIENT, 0.5f);
-    set(t, 3, COPSE_STEP_NESTEROV_MEAN, 2.0f);
+    copse__update_test(k, t, &p, 3);
+    copse__test_float(t, 3, COPSE_STEP_NESTEROV_GRADIENT, 0.5f);
+    copse__test_float(t, 3, COPSE_STEP_NESTEROV_MEAN, 2.0f);
     t->slack = 1e-3f;
 }

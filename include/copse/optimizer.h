@@ -34,6 +34,7 @@ typedef enum copse_optimizer_kind {
     COPSE_LARS,
     COPSE_LAMB,
     COPSE_ADAM8, /**< COPSE_ADAM with slots of 8 bits */
+    COPSE_ADOPT,
 } copse_optimizer_kind;
 
 /** Settings of an optimizer. */

@@ -84,10 +84,10 @@ struct copse_launch_form {
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
     copse_host_fn *size; /* basis of limit.ratio: writes it to the results   [the law's] */
-    /* where the kernel's law has another one [the law's]; is_proven: the ratio comes from
-       core/device/sum_bound.h */
+    /* where the kernel's law has another one [the law's] */
     struct copse_case_limit limit;
-    bool is_exact; /* the same bits, including the sign of zero, where the law has a limit */
+    bool is_proven; /* the ratio comes from core/device/sum_bound.h */
+    bool is_exact;  /* the same bits, including the sign of zero, where the law has a limit */
     /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     float cap;
     /* invocations that a group needs [1] */

@@ -26,9 +26,10 @@ struct line {
     uint32_t word; /* + 1 */
     const char *why;
 };
+#define NO_LINE "an invocation walks no line"
 #define LINE(kernel, field) \
     [COPSE_KERNEL_##kernel] = { offsetof(struct copse_params_##kernel, field) / 4 + 1, NULL }
-#define NONE(kernel)        [COPSE_KERNEL_##kernel] = { 0, "an invocation walks no line" }
+#define NONE(kernel)        [COPSE_KERNEL_##kernel] = { 0, NO_LINE }
 #define BOUND(kernel, text) [COPSE_KERNEL_##kernel] = { 0, text }
 
 #define BLOCKS   "a group walks a block of a fixed size"
@@ -129,14 +130,6 @@ static const struct line lines[COPSE_KERNEL_COUNT] = {
     NONE(row_put),
     NONE(dropout),
     NONE(dropout_wide),
-    NONE(sgd),
-    NONE(momentum),
-    NONE(adam),
-    NONE(adaptive),
-    NONE(trust),
-    NONE(average),
-    NONE(clip),
-    NONE(block_scale),
     NONE(accumulate),
     NONE(mean),
     NONE(recurrent),
@@ -181,7 +174,7 @@ struct survey {
     bool has_first, differs[COPSE_MAX_PARAM_WORDS];
     unsigned states[COPSE_MAX_SPECS]; /* bit v: value v, the last one: a larger one */
     bool combinations[COMBINATIONS];
-    bool has_steps, needs_signs;
+    bool has_steps, needs_signs, is_stream;
 };
 
 static void add(struct survey *s, enum copse_launch_class class, const struct copse_launch_case *c)
@@ -211,6 +204,7 @@ static void take_line(struct survey *s, const struct copse_launch_case *c)
 
 static void take_flags(struct survey *s, const struct copse_launch_case *c)
 {
+    s->is_stream |= c->form->is_stream;
     size_t at = 0;
     for (unsigned i = 0; i < COPSE_MAX_SPECS; i++) {
         const bool is_run = c->form->is_stream && i < 2; /* PER and RUNS */
@@ -375,7 +369,8 @@ void copse__launch_classes(const struct copse_launch_list *const *lists,
     struct survey s = { .kernel = kernel, .cells = cells };
     memset(cells, 0, COPSE_LAUNCH_CLASS_COUNT * sizeof *cells);
     copse__launch_cases_of(lists, kernel, take, &s);
-    cells[COPSE_CLASS_LONG].why = cells[COPSE_CLASS_PAST].why = lines[kernel].why;
+    cells[COPSE_CLASS_LONG].why = cells[COPSE_CLASS_PAST].why =
+        s.is_stream && !lines[kernel].word && !lines[kernel].why ? NO_LINE : lines[kernel].why;
     lack_flags(&s);
     if (s.cells[COPSE_CLASS_FLAGS].missing[0])
         s.cells[COPSE_CLASS_FLAGS].why = partial[kernel];

@@ -217,10 +217,13 @@ struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f,
                                             const struct copse_law *law)
 {
     struct copse_limit of;
-    if (f->is_exact || !is_exact(&f->limit))
-        return f->limit;
-    copse__law_limit(law, NULL, f->spec, &of);
-    return (struct copse_case_limit){ .ulp = of.ulp, .floor = of.floor, .ratio = of.ratio };
+    struct copse_case_limit limit = f->limit;
+    if (!f->is_exact && is_exact(&limit)) {
+        copse__law_limit(law, NULL, f->spec, &of);
+        limit = (struct copse_case_limit){ .ulp = of.ulp, .floor = of.floor, .ratio = of.ratio };
+    }
+    limit.is_proven = f->is_proven;
+    return limit;
 }
 
 /* Numbers of one result, as doubles: expected, the basis of the ratio, the device's. */

@@ -56,9 +56,10 @@ copse_status copse__conform_time(const struct copse_timed *t, double enough, dou
 /* A variable in double precision. size[i] is the newest change of an element with the magnitudes of
    all terms added; relative to it, errors do not depend on cancellation. Infinite: rounding decides
    the sign of the change. */
+#define COPSE_RULE_MOMENTS 3 /* slots of a definition */
 struct copse_conform_variable {
     size_t count;
-    double *value, *slots[3], *size;
+    double *value, *slots[COPSE_RULE_MOMENTS], *size;
 };
 
 /* The definition of every update rule (opt_rules.c): step t (from 1) with the gradient g; the
@@ -66,5 +67,14 @@ struct copse_conform_variable {
 struct copse_rule;
 void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
                            const struct copse_conform_variable *v);
+
+/* Settings with which mode opt checks a rule; each rule has one at least. */
+struct copse_conform_rule_setup {
+    const char *name;
+    struct copse_optimizer_params params;
+    copse_conformance_tier tier; /* of its 1000 steps */
+};
+extern const struct copse_conform_rule_setup copse_conform_rule_setups[];
+extern const size_t copse_conform_rule_setup_count;
 
 #endif

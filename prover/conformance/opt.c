@@ -23,113 +23,8 @@
 #define UNIT   0x1p-24
 #define SCALE  0.5f /* factor on gradients */
 
-/* Slots of the definitions, in double. */
-#define MOMENTS 3u
-
-/* ---- checked settings ---- */
-
-static float halving(void *user, uint64_t step)
-{
-    (void)user;
-    return step < 5 ? 0.01f : step < 1002 ? 0.005f : 0.0025f;
-}
-
-static const struct setup {
-    const char *op, *name;
-    struct copse_optimizer_params params;
-    copse_conformance_tier tier; /* of its 1000 steps */
-} setups[] = {
-    { "adam", "defaults", { .kind = COPSE_ADAM }, COPSE_CONFORM_QUICK },
-    { "adam",
-      "decay",
-      { .kind = COPSE_ADAM, .weight_decay = 0.01f, .epsilon = 1e-3f },
-      COPSE_CONFORM_STANDARD },
-    { "adam",
-      "schedule",
-      { .kind = COPSE_ADAM, .beta1 = 0.3f, .beta2 = 0.9f, .schedule = halving },
-      COPSE_CONFORM_STANDARD },
-    { "adamw", "defaults", { .kind = COPSE_ADAMW }, COPSE_CONFORM_STANDARD },
-    { "adamw", "decay", { .kind = COPSE_ADAMW, .weight_decay = 0.01f }, COPSE_CONFORM_QUICK },
-    { "sgd", "defaults", { .kind = COPSE_SGD }, COPSE_CONFORM_QUICK },
-    { "sgd",
-      "decay",
-      { .kind = COPSE_SGD, .weight_decay = 0.1f, .learning_rate = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "momentum", "defaults", { .kind = COPSE_MOMENTUM }, COPSE_CONFORM_QUICK },
-    { "momentum",
-      "decay",
-      { .kind = COPSE_MOMENTUM, .weight_decay = 0.1f, .momentum = 0.5f },
-      COPSE_CONFORM_STANDARD },
-    { "nesterov", "defaults", { .kind = COPSE_NESTEROV }, COPSE_CONFORM_QUICK },
-    { "nesterov",
-      "decay",
-      { .kind = COPSE_NESTEROV, .weight_decay = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "adagrad", "defaults", { .kind = COPSE_ADAGRAD }, COPSE_CONFORM_STANDARD },
-    { "adagrad",
-      "decay, initial",
-      { .kind = COPSE_ADAGRAD, .weight_decay = 0.1f, .initial = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "adadelta", "defaults", { .kind = COPSE_ADADELTA }, COPSE_CONFORM_STANDARD },
-    { "rmsprop", "defaults", { .kind = COPSE_RMSPROP }, COPSE_CONFORM_STANDARD },
-    { "rmsprop",
-      "momentum",
-      { .kind = COPSE_RMSPROP, .momentum = 0.5f, .weight_decay = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "rmsprop", "centred", { .kind = COPSE_RMSPROP, .is_centred = 1 }, COPSE_CONFORM_STANDARD },
-    { "rmsprop",
-      "centred, momentum",
-      { .kind = COPSE_RMSPROP, .is_centred = 1, .momentum = 0.9f },
-      COPSE_CONFORM_STANDARD },
-    { "amsgrad", "defaults", { .kind = COPSE_AMSGRAD }, COPSE_CONFORM_STANDARD },
-    { "amsgrad",
-      "decay",
-      { .kind = COPSE_AMSGRAD, .beta2 = 0.5f, .weight_decay = 0.01f },
-      COPSE_CONFORM_STANDARD },
-    { "adamax", "defaults", { .kind = COPSE_ADAMAX }, COPSE_CONFORM_STANDARD },
-    { "nadam", "defaults", { .kind = COPSE_NADAM }, COPSE_CONFORM_STANDARD },
-    /* Equal changes are rounded alike, so that a thousand of them are 1e-5 off; those of a power of
-       two are exact. */
-    { "lion",
-      "defaults",
-      { .kind = COPSE_LION, .learning_rate = 0x1p-13f },
-      COPSE_CONFORM_STANDARD },
-    { "lion",
-      "decay",
-      { .kind = COPSE_LION, .weight_decay = 0.1f, .learning_rate = 1e-3f },
-      COPSE_CONFORM_STANDARD },
-    { "ftrl", "defaults", { .kind = COPSE_FTRL }, COPSE_CONFORM_STANDARD },
-    { "ftrl",
-      "l1, l2",
-      { .kind = COPSE_FTRL, .l1 = 0.01f, .l2 = 0.1f, .learning_rate = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "proximal_sgd",
-      "l1, l2",
-      { .kind = COPSE_PROXIMAL_SGD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "proximal_adagrad",
-      "l1, l2",
-      { .kind = COPSE_PROXIMAL_ADAGRAD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
-      COPSE_CONFORM_STANDARD },
-    { "lars", "defaults", { .kind = COPSE_LARS }, COPSE_CONFORM_STANDARD },
-    { "lars",
-      "decay, trust",
-      { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
-      COPSE_CONFORM_STANDARD },
-    { "lamb", "defaults", { .kind = COPSE_LAMB }, COPSE_CONFORM_STANDARD },
-    { "adam8", "defaults", { .kind = COPSE_ADAM8 }, COPSE_CONFORM_STANDARD },
-    { "adam8",
-      "decay",
-      { .kind = COPSE_ADAM8, .weight_decay = 0.01f, .beta1 = 0.5f, .beta2 = 0.9f },
-      COPSE_CONFORM_STANDARD },
-    { "lamb",
-      "decay",
-      { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f },
-      COPSE_CONFORM_STANDARD },
-};
-
 struct state {
-    double value[MOST], slots[MOMENTS][MOST];
+    double value[MOST], slots[COPSE_RULE_MOMENTS][MOST];
 };
 
 #define BLOCKS (PADDED / COPSE_RULE_BLOCK)
@@ -142,11 +37,11 @@ struct numbers {
     struct state before, after, want;
     double size[MOST];  /* of the changes */
     bool is_open[MOST]; /* rounding has decided a sign of a change */
-    uint32_t image[(1 + MOMENTS) * (PADDED + 2 * STRIDE)];
+    uint32_t image[(1 + COPSE_RULE_MOMENTS) * (PADDED + 2 * STRIDE)];
 };
 
 struct work {
-    const struct setup *setup;
+    const struct copse_conform_rule_setup *setup;
     uint32_t steps;
     uint32_t count; /* elements */
     bool is_late;   /* it runs the steps of late_steps */
@@ -189,7 +84,7 @@ struct rig {
 
 /* Four groups and a tail of the kernel that updates; as it is launched: 32 elements for an
    invocation. */
-static uint32_t count_of(const copse_device *dev, const struct setup *s)
+static uint32_t count_of(const copse_device *dev, const struct copse_conform_rule_setup *s)
 {
     const struct copse_rule_row *row = copse__rule_row(s->params.kind);
     uint32_t x, y;
@@ -351,7 +246,7 @@ static copse_status read_state(struct rig *g, struct numbers *n, struct state *t
     copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * g->count);
     for (uint32_t i = 0; i < g->count; i++) {
         to->value[i] = real(n->image[STRIDE + i]);
-        for (uint32_t k = 0; k < MOMENTS && !is_coded(g); k++)
+        for (uint32_t k = 0; k < COPSE_RULE_MOMENTS && !is_coded(g); k++)
             to->slots[k][i] = k < g->rule.slots ? real(slots[STRIDE + k * g->count + i]) : 0.0;
     }
     if (is_coded(g))
@@ -518,22 +413,25 @@ static copse_status check(struct copse_conform_run *r, void *user,
 copse_status copse__conform_opt(struct copse_conform_run *r)
 {
     static const uint32_t steps[] = { 1, 10, 1000 };
-    for (size_t i = 0; i < COPSE_COUNT(setups); i++)
+    for (size_t i = 0; i < copse_conform_rule_setup_count; i++)
         for (size_t k = 0; k <= COPSE_COUNT(steps); k++) {
             char name[48];
             const bool is_late = k == COPSE_COUNT(steps);
-            struct work w = { .setup = &setups[i],
+            struct work w = { .setup = &copse_conform_rule_setups[i],
                               .steps = is_late ? COPSE_COUNT(late_steps) : steps[k],
                               .is_late = is_late };
-            if (w.steps == 1000 && r->params->tier < setups[i].tier && !r->params->case_name)
+            if (w.steps == 1000 && r->params->tier < w.setup->tier && !r->params->case_name)
                 continue;
             if (is_late)
-                snprintf(name, sizeof name, "%s, steps beyond 1000", setups[i].name);
+                snprintf(name, sizeof name, "%s, steps beyond 1000", w.setup->name);
             else
-                snprintf(name, sizeof name, "%s, %u step%s", setups[i].name, w.steps,
+                snprintf(name, sizeof name, "%s, %u step%s", w.setup->name, w.steps,
                          w.steps == 1 ? "" : "s");
-            copse__conform_one(r, &(struct copse_conform_case){ "opt", setups[i].op, name, NULL },
-                               check, &w);
+            copse__conform_one(
+                r,
+                &(struct copse_conform_case){
+                    "opt", copse__rule_row(w.setup->params.kind)->info.name, name, NULL },
+                check, &w);
         }
     return COPSE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The definitions of update rules in double precision, from the sources that docs/optimizers.md
-   names. */
+   names, and the settings with which mode opt checks them. */
 #include <math.h>
 
 #include "core/rule/rule.h"
@@ -15,6 +15,9 @@ struct step {
 
 /* Returns what the value loses. */
 typedef double change_fn(const struct step *s, double *size);
+/* Changes the whole variable. */
+typedef void variable_fn(const struct copse_optimizer_params *p, double t, const double *g,
+                         const struct copse_conform_variable *v);
 
 /* s = decay s + rest term. Returns the same with magnitudes. */
 static double blend(double *s, double decay, double rest, double term, double all)
@@ -192,50 +195,27 @@ static double proximal_adagrad(const struct step *s, double *size)
     return proximal(s, s->rate / sqrt(*s->slots[0]), size);
 }
 
-static change_fn *const changes[] = {
-    [COPSE_ADAM] = adam,
-    [COPSE_ADAMW] = adam,
-    [COPSE_SGD] = sgd,
-    [COPSE_MOMENTUM] = momentum,
-    [COPSE_NESTEROV] = nesterov,
-    [COPSE_ADAGRAD] = adagrad,
-    [COPSE_ADADELTA] = adadelta,
-    [COPSE_RMSPROP] = rmsprop,
-    [COPSE_AMSGRAD] = amsgrad,
-    [COPSE_ADAMAX] = adamax,
-    [COPSE_NADAM] = nadam,
-    [COPSE_LION] = lion,
-    [COPSE_ADAM8] = adam,
-    [COPSE_FTRL] = ftrl,
-    [COPSE_PROXIMAL_SGD] = proximal_sgd,
-    [COPSE_PROXIMAL_ADAGRAD] = proximal_adagrad,
-};
-
 static double rate_of(const struct copse_optimizer_params *p, double t)
 {
     return (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t) : p->learning_rate);
 }
 
-static double update(const struct copse_optimizer_params *p, double t, double g, double x,
-                     double *const slots[3], double *size)
+/* Quotients are limited to (t - 1)^(1/4): the first step changes v alone. */
+static double adopt(const struct step *s, double *size)
 {
-    const double decay = (double)p->weight_decay * x;
-    const bool is_decoupled = p->kind == COPSE_ADAMW || p->kind == COPSE_LION;
-    const double into = is_decoupled ? 0.0 : decay;
-    const struct step s = {
-        .p = p,
-        .t = t,
-        .g = g + into,
-        .all = fabs(g) + fabs(into),
-        .x = x,
-        .slots = slots,
-        .rate = rate_of(p, t),
-    };
-    const double change = changes[p->kind](&s, size);
-    if (!is_decoupled)
-        return x - change;
-    *size += s.rate * fabs(decay);
-    return x - change - s.rate * decay;
+    const double beta1 = (double)s->p->beta1, beta2 = (double)s->p->beta2;
+    const double divisor = fmax(sqrt(*s->slots[1]), (double)s->p->epsilon);
+    const double most = pow(s->t - 1.0, 0.25);
+    const double q = fmax(fmin(s->g / divisor, most), -most);
+    double all = s->all / divisor;
+    if (s->all == fabs(s->g)) /* no terms that cancel */
+        all = fmin(all, most);
+    *size = s->rate * blend(s->slots[0], beta1, 1.0 - beta1, q, all);
+    if (s->t == 1.0)
+        *s->slots[1] = s->g * s->g;
+    else
+        blend(s->slots[1], beta2, 1.0 - beta2, s->g * s->g, 0.0);
+    return s->rate * *s->slots[0];
 }
 
 /* ---- rules with norms of the whole variable ---- */
@@ -298,16 +278,149 @@ static void lamb(const struct copse_optimizer_params *p, double t, const double 
     }
 }
 
+/* ---- the definitions ---- */
+
+/* Of one element, or of a whole variable. */
+static const struct {
+    change_fn *each;
+    variable_fn *whole;
+} definitions[] = {
+    [COPSE_ADAM] = { .each = adam },
+    [COPSE_ADAMW] = { .each = adam },
+    [COPSE_SGD] = { .each = sgd },
+    [COPSE_MOMENTUM] = { .each = momentum },
+    [COPSE_NESTEROV] = { .each = nesterov },
+    [COPSE_ADAGRAD] = { .each = adagrad },
+    [COPSE_ADADELTA] = { .each = adadelta },
+    [COPSE_RMSPROP] = { .each = rmsprop },
+    [COPSE_AMSGRAD] = { .each = amsgrad },
+    [COPSE_ADAMAX] = { .each = adamax },
+    [COPSE_NADAM] = { .each = nadam },
+    [COPSE_LION] = { .each = lion },
+    [COPSE_ADAM8] = { .each = adam },
+    [COPSE_FTRL] = { .each = ftrl },
+    [COPSE_PROXIMAL_SGD] = { .each = proximal_sgd },
+    [COPSE_PROXIMAL_ADAGRAD] = { .each = proximal_adagrad },
+    [COPSE_ADOPT] = { .each = adopt },
+    [COPSE_LARS] = { .whole = lars },
+    [COPSE_LAMB] = { .whole = lamb },
+};
+
+static double update(const struct copse_rule *rule, double t, double g, double x,
+                     double *const slots[COPSE_RULE_MOMENTS], double *size)
+{
+    const struct copse_optimizer_params *p = &rule->params;
+    const double decay = (double)p->weight_decay * x;
+    const double into = rule->row->decays_apart ? 0.0 : decay;
+    const struct step s = {
+        .p = p,
+        .t = t,
+        .g = g + into,
+        .all = fabs(g) + fabs(into),
+        .x = x,
+        .slots = slots,
+        .rate = rate_of(p, t),
+    };
+    const double change = definitions[p->kind].each(&s, size);
+    if (!rule->row->decays_apart)
+        return x - change;
+    *size += s.rate * fabs(decay);
+    return x - change - s.rate * decay;
+}
+
 void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
                            const struct copse_conform_variable *v)
 {
     const struct copse_optimizer_params *p = &rule->params;
-    if (p->kind == COPSE_LARS || p->kind == COPSE_LAMB) {
-        (p->kind == COPSE_LARS ? lars : lamb)(p, t, g, v);
+    if (definitions[p->kind].whole) {
+        definitions[p->kind].whole(p, t, g, v);
         return;
     }
     for (size_t i = 0; i < v->count; i++) {
-        double *const slots[] = { v->slots[0] + i, v->slots[1] + i, v->slots[2] + i };
-        v->value[i] = update(p, t, g[i], v->value[i], slots, &v->size[i]);
+        double *const slots[COPSE_RULE_MOMENTS] = { v->slots[0] + i, v->slots[1] + i,
+                                                    v->slots[2] + i };
+        v->value[i] = update(rule, t, g[i], v->value[i], slots, &v->size[i]);
     }
 }
+
+/* ---- settings that mode opt checks ---- */
+
+static float halving(void *user, uint64_t step)
+{
+    (void)user;
+    return step < 5 ? 0.01f : step < 1002 ? 0.005f : 0.0025f;
+}
+
+const struct copse_conform_rule_setup copse_conform_rule_setups[] = {
+    { "defaults", { .kind = COPSE_ADAM }, COPSE_CONFORM_QUICK },
+    { "decay",
+      { .kind = COPSE_ADAM, .weight_decay = 0.01f, .epsilon = 1e-3f },
+      COPSE_CONFORM_STANDARD },
+    { "schedule",
+      { .kind = COPSE_ADAM, .beta1 = 0.3f, .beta2 = 0.9f, .schedule = halving },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADAMW }, COPSE_CONFORM_STANDARD },
+    { "decay", { .kind = COPSE_ADAMW, .weight_decay = 0.01f }, COPSE_CONFORM_QUICK },
+    { "defaults", { .kind = COPSE_SGD }, COPSE_CONFORM_QUICK },
+    { "decay",
+      { .kind = COPSE_SGD, .weight_decay = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_MOMENTUM }, COPSE_CONFORM_QUICK },
+    { "decay",
+      { .kind = COPSE_MOMENTUM, .weight_decay = 0.1f, .momentum = 0.5f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_NESTEROV }, COPSE_CONFORM_QUICK },
+    { "decay", { .kind = COPSE_NESTEROV, .weight_decay = 0.1f }, COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADAGRAD }, COPSE_CONFORM_STANDARD },
+    { "decay, initial",
+      { .kind = COPSE_ADAGRAD, .weight_decay = 0.1f, .initial = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADADELTA }, COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_RMSPROP }, COPSE_CONFORM_STANDARD },
+    { "momentum",
+      { .kind = COPSE_RMSPROP, .momentum = 0.5f, .weight_decay = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "centred", { .kind = COPSE_RMSPROP, .is_centred = 1 }, COPSE_CONFORM_STANDARD },
+    { "centred, momentum",
+      { .kind = COPSE_RMSPROP, .is_centred = 1, .momentum = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_AMSGRAD }, COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_AMSGRAD, .beta2 = 0.5f, .weight_decay = 0.01f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADAMAX }, COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_NADAM }, COPSE_CONFORM_STANDARD },
+    /* Equal changes are rounded alike, so that a thousand of them are 1e-5 off; those of a power of
+       two are exact. */
+    { "defaults", { .kind = COPSE_LION, .learning_rate = 0x1p-13f }, COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_LION, .weight_decay = 0.1f, .learning_rate = 1e-3f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_FTRL }, COPSE_CONFORM_STANDARD },
+    { "l1, l2",
+      { .kind = COPSE_FTRL, .l1 = 0.01f, .l2 = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "l1, l2",
+      { .kind = COPSE_PROXIMAL_SGD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "l1, l2",
+      { .kind = COPSE_PROXIMAL_ADAGRAD, .l1 = 0.3f, .l2 = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_LARS }, COPSE_CONFORM_STANDARD },
+    { "decay, trust",
+      { .kind = COPSE_LARS, .weight_decay = 0.1f, .trust = 0.01f, .momentum = 0.5f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_LAMB }, COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADAM8 }, COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_ADAM8, .weight_decay = 0.01f, .beta1 = 0.5f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_LAMB, .weight_decay = 0.1f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "defaults", { .kind = COPSE_ADOPT }, COPSE_CONFORM_STANDARD },
+    { "decay",
+      { .kind = COPSE_ADOPT, .weight_decay = 0.01f, .beta2 = 0.9f },
+      COPSE_CONFORM_STANDARD },
+};
+const size_t copse_conform_rule_setup_count = COPSE_COUNT(copse_conform_rule_setups);

@@ -458,13 +458,10 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
     .why =                                                                    \
         "two groups of channels take several launch groups; the form with 16 outputs has as many"
 
-/* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7
-   products. */
 #define FORM(kernel_, label, plan_, c2, c3, ...)                                                 \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .spec = {                                                                                \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .spec = {                                \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -473,8 +470,8 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 #define SELDOM(kernel_, label, plan_, c2, c3, ...)                                               \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .least_group = 8, .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = {             \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .least_group = 8,                        \
+        .tier = COPSE_CONFORM_STANDARD, COPSE_FEW_ALONE, .spec = {                               \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -483,8 +480,7 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
 #define TEXEL(kernel_, label, plan_, c2, c3, ...)                                                \
     {                                                                                            \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
-        .plan = plan_, .limit = { .ulp = 4, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,      \
-        .least_group = 8, .spec = {                                                              \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .least_group = 8, .spec = {              \
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
@@ -497,16 +493,16 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
         }                                                                                \
     }
 
-#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                                       \
-    {                                                                                           \
-        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                  \
-        .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, .arrange = arrange_,             \
-        .limit = { .ulp = 4, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
-        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                              \
-        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                         \
-        .why = "launches of few groups have the longest sums", .spec = {                        \
-            __VA_ARGS__                                                                         \
-        }                                                                                       \
+#define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                           \
+    {                                                                               \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                      \
+        .contents = { VALUES, VALUES, c2, c3 }, .plan = plan_, .arrange = arrange_, \
+        .is_proven = true, .cap = 0x1p15f, .is_rare = true, .least_group = lanes,   \
+        .no_values = COPSE_ALL_VALUES & ~1u,                                        \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),             \
+        .why = "launches of few groups have the longest sums", .spec = {            \
+            __VA_ARGS__                                                             \
+        }                                                                           \
     }
 
 static const struct copse_launch_form forms[] = {
@@ -567,7 +563,6 @@ static const struct copse_launch_form forms[] = {
       .name = "two groups",
       .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_groups,
-      .limit = { .ulp = 4, .ratio = 16 },
       .cap = 0x1p50f,
       .is_rare = true,
       TWO_GROUPS },
@@ -575,7 +570,6 @@ static const struct copse_launch_form forms[] = {
       .name = "two groups",
       .contents = { VALUES, VALUES, RESULT },
       .plan = plan_weight_wide_groups,
-      .limit = { .ulp = 4, .ratio = 16 },
       .cap = 0x1p50f,
       .is_rare = true,
       TWO_GROUPS },

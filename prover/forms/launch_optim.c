@@ -70,6 +70,19 @@ static void arrange_adam(const struct copse_launch *l, uint32_t *const *words)
     arrange_moments(words[0], words[2], l->counts[0]);
 }
 
+static void plan_adopt(struct copse_launch *l)
+{
+    const float beta1 = BETA1;
+    const struct copse_params_adopt p = { .n = extent(l),
+                                          .decay = DECAY,
+                                          .beta1 = beta1,
+                                          .beta2 = BETA2,
+                                          .rest1 = REST(beta1),
+                                          .epsilon = EPSILON,
+                                          .group = COPSE_STEP_GROUP };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS);
+}
+
 /* The slots of each rule of kernel `adaptive`. */
 static uint32_t slots_of(const struct copse_launch *l)
 {
@@ -272,6 +285,9 @@ static void plan_block_scale(struct copse_launch *l)
 #define ADAM(label, decay)                                                                     \
     STREAM(adam, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP }, \
            .arrange = arrange_adam)
+#define ADOPT(label, decay)                                                                     \
+    STREAM(adopt, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP }, \
+           .arrange = arrange_adam)
 #define ADAPTIVE(label, rule, decay, centred, momentum)                                        \
     STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum }, \
            .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,          \
@@ -301,6 +317,8 @@ static const struct copse_launch_form forms[] = {
     ADAM("", 0),
     ADAM("decay", 1),
     ADAM("adamw", 2),
+    ADOPT("", 0),
+    ADOPT("decay", 1),
     ADAPTIVE("adagrad", ADAGRAD, 0, 0, 0),
     ADAPTIVE("adagrad, decay", ADAGRAD, 1, 0, 0),
     ADAPTIVE("adadelta", ADADELTA, 0, 0, 0),

@@ -380,47 +380,45 @@ static void plan_pad(struct copse_launch *l)
 
 /* ---- the forms ---- */
 
-#define TO(kernel_, label, plan_, c, ...)                                                     \
-    {                                                                                         \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                      \
-        .contents = { VALUES, VALUES, VALUES, c }, .plan = plan_,                             \
-        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,                \
-        .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0, \
-        .spec = {                                                                             \
-            __VA_ARGS__                                                                       \
-        }                                                                                     \
+#define TO(kernel_, label, plan_, c, ...)                                                          \
+    {                                                                                              \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                           \
+        .contents = { VALUES, VALUES, VALUES, c }, .plan = plan_, .cap = 0x1p50f, .is_rare = true, \
+        .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0,      \
+        .spec = {                                                                                  \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
     }
 /* a group of matmul_texel has 8 invocations on every device */
 #define TEXEL_LANES                         8
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
-#define OF_HALVES(kernel_, ratio_, group_, apart_, label, plan_, c, ...)                          \
+#define OF_HALVES(kernel_, group_, apart_, label, plan_, c, ...)                                  \
     {                                                                                             \
         .kernel = COPSE_KERNEL_##kernel_, .name = label,                                          \
         .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_, \
-        .arrange = arrange_halves, .size = size_halves, .limit = { .ulp = 0.5, .ratio = ratio_ }, \
-        .cap = 0x1p15f, .is_rare = true, .least_group = group_, .apart = apart_, .spec = {        \
+        .arrange = arrange_halves, .size = size_halves, .cap = 0x1p15f, .is_rare = true,          \
+        .least_group = group_, .apart = apart_, .spec = {                                         \
             __VA_ARGS__                                                                           \
         }                                                                                         \
     }
-#define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 16, 0, 0, label, plan_, c, __VA_ARGS__)
+#define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 0, 0, label, plan_, c, __VA_ARGS__)
 /* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where
    these are flushed. */
 #define BFLOAT(label, plan_, c, ...) \
-    OF_HALVES(matmul_half, 16, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
+    OF_HALVES(matmul_half, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
 #define COOPERATIVE(label, plan_, c, ...) \
-    OF_HALVES(matmul_cooperative, 64, 128, 0, label, plan_, c, __VA_ARGS__)
+    OF_HALVES(matmul_cooperative, 128, 0, label, plan_, c, __VA_ARGS__)
 /* Equal and lost terms, in sums of 300. */
-#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                               \
-    {                                                                                             \
-        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                    \
-        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT },     \
-        .plan = plan_, .arrange = arrange_, .size = size_,                                        \
-        .limit = { .ulp = 0.5, .ratio = 16, .is_proven = true }, .cap = 0x1p15f, .is_rare = true, \
-        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                                \
-        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                           \
-        .why = "launches of few groups have the longest sums", .spec = {                          \
-            __VA_ARGS__                                                                           \
-        }                                                                                         \
+#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                           \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                \
+        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT }, \
+        .plan = plan_, .arrange = arrange_, .size = size_, .is_proven = true, .cap = 0x1p15f, \
+        .is_rare = true, .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,           \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                       \
+        .why = "launches of few groups have the longest sums", .spec = {                      \
+            __VA_ARGS__                                                                       \
+        }                                                                                     \
     }
 #define MOVE(kernel_, label, plan_, ...)                                                 \
     {                                                                                    \
@@ -457,7 +455,6 @@ static const struct copse_launch_form forms[] = {
       .name = "long sums",
       .contents = { VALUES, VALUES, VALUES, RESULT },
       .plan = plan_wide_long,
-      .limit = { .ulp = 0.5, .ratio = 16 },
       .no_values = COPSE_ALL_VALUES & ~1u,
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "long sums take one launch" },
@@ -465,7 +462,21 @@ static const struct copse_launch_form forms[] = {
     ANY(matmul_texel, plan_texel, any_texel, VALUES, NULL, TEXEL_LANES, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, NULL, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, size_halves, 0, 1),
-    ANY(matmul_cooperative, plan_cooperative, any_halves, ARRANGED, size_halves, 128, 1),
+    { .kernel = COPSE_KERNEL_matmul_cooperative,
+      .name = "any terms",
+      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT },
+      .plan = plan_cooperative,
+      .arrange = any_halves,
+      .size = size_halves,
+      .limit = { .ulp = 0.5, .ratio = 16 },
+      .is_proven = true,
+      .cap = 0x1p15f,
+      .is_rare = true,
+      .least_group = 128,
+      .no_values = COPSE_ALL_VALUES & ~1u,
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
+      .why = "launches of few groups have the longest sums",
+      .spec = { 1 } },
     MOVE(matmul_pad, "", plan_pad, 0),
     MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
     MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),

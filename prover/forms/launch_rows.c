@@ -345,12 +345,11 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         .contents = { VALUES, RESULT }, .plan = plan_softmax_wide, .is_rare = true, SHARES, \
         __VA_ARGS__                                                                         \
     }
-#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                  \
-    {                                                                                    \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },       \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                  \
-        .arrange = arrange_softmax_grad, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, \
-        .is_rare = true, APART, __VA_ARGS__                                              \
+#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },     \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                \
+        .arrange = arrange_softmax_grad, .cap = 4, .is_rare = true, APART, __VA_ARGS__ \
     }
 #define ALL_SIZES .no_regimes = 0
 #define SOFTMAX_GRADS(kernel_)                                 \
@@ -363,20 +362,20 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
 #define NORM(label, op, is_centered)                                                   \
     {                                                                                  \
         .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered }, \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,             \
-        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART         \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm, .cap = 4,   \
+        .is_rare = true, APART                                                         \
     }
 #define NORM_WIDE(label, op, is_centered)                                                   \
     {                                                                                       \
         .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered }, \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,             \
-        .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART              \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide, .cap = 4,   \
+        .is_rare = true, APART                                                              \
     }
 #define NORM_OF(kernel_, label, op, plan_, wide, ...)                               \
     {                                                                               \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },         \
         .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,              \
-        .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,  \
+        .no_values = COPSE_ALL_VALUES & ~1u,                                        \
         .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ \
     }
 #define LONG_ROWS  .why = "long rows take one launch"
@@ -440,7 +439,7 @@ static const struct copse_launch_form forms[] = {
     ROW_STATS("first, long", 1, COPSE_LONG),
     ROW_STATS("later, long", 0, COPSE_LONG),
     SOFTMAX("softmax", 0, .why = NULL),
-    SOFTMAX("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    SOFTMAX("logarithm", 1, .why = NULL),
     { .kernel = COPSE_KERNEL_cross_entropy,
       .name = "",
       .contents = { VALUES, INDEX, VALUES, RESULT },
@@ -483,9 +482,9 @@ static const struct copse_launch_form forms[] = {
       SHARES,
       COPSE_LONG },
     SOFTMAX_WIDE("softmax", 0, .why = NULL),
-    SOFTMAX_WIDE("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    SOFTMAX_WIDE("logarithm", 1, .why = NULL),
     SOFTMAX_WIDE("softmax, long", 0, COPSE_LONG),
-    SOFTMAX_WIDE("logarithm, long", 1, .limit = { .ulp = 4, .floor = 8 }, COPSE_LONG),
+    SOFTMAX_WIDE("logarithm, long", 1, COPSE_LONG),
     SOFTMAX_GRADS(softmax_grad),
     SOFTMAX_GRADS(softmax_grad_wide),
     { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,

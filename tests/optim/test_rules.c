@@ -82,7 +82,7 @@ static void every_strategy_applies_every_rule(void **state)
     for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
         const struct copse_optimizer_params p = settings_of(k);
         /* the truth has no codes; test_eight_bit.c has them */
-        const double limit = p.kind == COPSE_ADAM8 ? 0.02 : 5e-6;
+        const double limit = copse__rule_row(p.kind)->kernel->is_coded ? 0.02 : 5e-6;
         const char *name;
         copse_strategy *st;
         run_truth(&p, want);
@@ -153,6 +153,7 @@ static void slots_are_in_checkpoints(void **state)
 static void rules_are_found_by_name(void **state)
 {
     const struct copse_optimizer_rule *rule;
+    struct copse_rule made;
     (void)state;
     size_t count = 0;
     for (; copse_optimizer_rule_at(count); count++) {
@@ -161,9 +162,56 @@ static void rules_are_found_by_name(void **state)
         assert_int_equal(rule->kind, count);
         assert_true(rule->title[0] && rule->source[0] && rule->learning_rate > 0.0f);
     }
-    assert_int_equal(count, COPSE_ADAM8 + 1);
+    const struct copse_optimizer_params none = { .kind = (copse_optimizer_kind)count };
+    FAILS(COPSE_ERR_ARGUMENT, copse__rule_init(&none, &made), "there is no kind");
     FAILS(COPSE_ERR_ARGUMENT, copse_optimizer_rule_find("adamm", &rule), "nesterov, adagrad");
     assert_null(rule);
+}
+
+/* The public text of the slots, and the slots of the rule with all its settings. */
+static void slots_are_those_of_the_text(void **state)
+{
+    (void)state;
+    for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
+        const struct copse_optimizer_rule *row = copse_optimizer_rule_at(k);
+        for (int all = 0; all < 2; all++) {
+            const struct copse_optimizer_params p = {
+                .kind = row->kind,
+                .is_centred = all && (copse__rule_row(row->kind)->has & COPSE_HAS_CENTRED),
+                .momentum = all ? 0.5f : 0.0f
+            };
+            struct copse_rule rule;
+            char text[64] = "", want[64] = "";
+            OK(copse__rule_init(&p, &rule));
+            for (uint32_t s = 0; s < rule.slots; s++) {
+                strcat(text, s ? " " : "");
+                strcat(text, rule.slot_names[s]);
+            }
+            for (const char *c = row->slots; *c; c++) {
+                if (*c == '[' && !all)
+                    break;
+                if (*c != '[' && *c != ']')
+                    strncat(want, c, 1);
+            }
+            for (size_t n = strlen(want); n > 0 && want[n - 1] == ' '; n--)
+                want[n - 1] = '\0';
+            assert_string_equal(text, want);
+        }
+    }
+}
+
+/* Mode opt checks every rule. */
+static void every_rule_has_a_setup(void **state)
+{
+    (void)state;
+    for (size_t k = 0; copse_optimizer_rule_at(k); k++) {
+        size_t i = 0;
+        while (i < copse_conform_rule_setup_count &&
+               copse_conform_rule_setups[i].params.kind != copse_optimizer_rule_at(k)->kind)
+            i++;
+        if (i == copse_conform_rule_setup_count)
+            fail_msg("%s has no setup", copse_optimizer_rule_at(k)->name);
+    }
 }
 
 static void settings_of_other_rules_are_refused(void **state)
@@ -238,6 +286,8 @@ int main(void)
         cmocka_unit_test(every_strategy_applies_every_rule),
         cmocka_unit_test(slots_are_in_checkpoints),
         cmocka_unit_test(rules_are_found_by_name),
+        cmocka_unit_test(slots_are_those_of_the_text),
+        cmocka_unit_test(every_rule_has_a_setup),
         cmocka_unit_test(settings_of_other_rules_are_refused),
         cmocka_unit_test(rules_keep_to_their_definitions),
     };

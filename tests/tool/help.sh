@@ -85,7 +85,7 @@ if command -v bash >/dev/null; then
     }
     completes 'copse tra' train
     completes 'copse train --epo' --epochs
-    completes 'copse train --optimizer a' 'adam adamw adagrad adadelta amsgrad adamax adam8'
+    completes 'copse train --optimizer pro' 'proximal_sgd proximal_adagrad'
     completes 'copse bench --devices v' vulkan
     (cd "$work" && : >points.csv && completes 'copse train --data poi' points.csv) || no 'files'
 else

@@ -94,9 +94,8 @@ class Training(unittest.TestCase):
 
     def test_every_optimizer_trains(self):
         x, y = toy()
-        names = ("adam", "adamw", "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "amsgrad", "adamax",
-                 "nadam", "lion", "ftrl", "proximal_sgd", "proximal_adagrad", "lars", "lamb", "adam8")
-        for name in names:
+        self.assertLess({"adam", "sgd", "lamb", "adam8"}, set(copse.trainer.OPTIMIZERS))
+        for name in copse.trainer.OPTIMIZERS:
             strategy = copse.Strategy("host")
             schedule = copse.Schedule("warmup for 5; cosine", 0.02, 30)
             trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer=name, learning_rate=schedule)

@@ -279,7 +279,7 @@ const struct copse_law copse_law_pool_grad = {
     .host = pool_grad_host,
     .at = pool_grad_at,
     .elements = pool_grad_elements,
-    .limit = { .ulp = 6, .ratio = 4 },
+    .limit = { .ulp = 4, .ratio = 4 },
     .self_test = pool_grad_test,
 };
 const struct copse_law copse_law_pool_wide = {
@@ -293,6 +293,6 @@ const struct copse_law copse_law_pool_grad_wide = {
     .host = pool_grad_wide_host,
     .at = pool_grad_at,
     .elements = pool_grad_wide_elements,
-    .limit = { .ulp = 6, .ratio = 4 },
+    .limit = { .ulp = 4, .ratio = 4 },
     .self_test = pool_grad_wide_test,
 };

@@ -291,13 +291,28 @@ static void unary_limit(const void *params, const int32_t *spec, struct copse_li
         limit->ulp = of.ulp;
 }
 
+enum {
+#define UNARY(name, number, ...)  UNARY_##name = number,
+#define SCALED(name, number, ...) UNARY_##name = number,
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+/* Where a derivative is 0 between numbers, its error is relative to its slope. */
+static bool slope_has_zero(int32_t number)
+{
+    return number == UNARY_silu || number == UNARY_gelu || number == UNARY_gelu_tanh ||
+           number == UNARY_mish;
+}
+
 static void unary_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     struct copse_unary_ulps of;
     (void)params;
     if (copse__unary_ulps(spec[0], &of))
         limit->ulp = of.ulp_grad;
-    limit->ratio = limit->ulp;
+    limit->ratio = slope_has_zero(spec[0]) ? limit->ulp / 2 : 0;
 }
 
 const struct copse_law copse_law_unary = {

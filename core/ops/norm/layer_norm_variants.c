@@ -411,12 +411,12 @@ static bool layer_norm_split(const struct copse_command *c, struct copse_split *
 const struct copse_law copse_law_layer_norm = {
     .host = layer_norm_host,
     .split = layer_norm_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_size },
+    .limit = { .ulp = 0.5, .ratio = 16, .size = layer_norm_size },
     .self_test = layer_norm_test,
 };
 const struct copse_law copse_law_layer_norm_wide = {
     .host = layer_norm_wide_host,
     .split = layer_norm_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = layer_norm_wide_size },
+    .limit = { .ulp = 0.5, .ratio = 16, .size = layer_norm_wide_size },
     .self_test = layer_norm_wide_test,
 };

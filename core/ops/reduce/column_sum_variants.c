@@ -168,7 +168,7 @@ const struct copse_law copse_law_column_sum_wide = {
     .host = column_sum_wide_host,
     .at = column_sum_wide_at,
     .elements = column_sum_wide_elements,
-    .limit = { .ulp = 1, .ratio = 4 },
+    .limit = { .ulp = 0.5, .ratio = 4 },
     .sum = column_sum_wide_sum,
     .self_test = column_sum_wide_test,
 };

@@ -197,12 +197,12 @@ static bool scan_split(const struct copse_command *c, struct copse_split *o)
 const struct copse_law copse_law_scan_sums = {
     .host = scan_sums_host,
     .split = scan_sums_split,
-    .limit = { .ulp = 1, .ratio = 4 },
+    .limit = { .ulp = 0.5, .ratio = 4 },
     .self_test = scan_sums_test,
 };
 const struct copse_law copse_law_scan = {
     .host = scan_host,
     .split = scan_split,
-    .limit = { .ulp = 1, .ratio = 4 },
+    .limit = { .ulp = 0.5, .ratio = 4 },
     .self_test = scan_test,
 };

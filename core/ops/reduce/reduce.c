@@ -271,10 +271,19 @@ static struct copse_elements reduce_elements(const void *params, const int32_t *
     return (struct copse_elements){ p->n, 1 + p->count / COPSE_MAX(p->chunks, 1u) };
 }
 
+/* A mean is rounded once more. */
+static void reduce_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[0] == COPSE_AXIS_MEAN)
+        limit->ulp = 1;
+}
+
 const struct copse_law copse_law_reduce = {
     .host = reduce_host,
     .at = reduce_at,
     .elements = reduce_elements,
-    .limit = { .ulp = 1, .ratio = 4 },
+    .limit = { .ulp = 0.5, .ratio = 4 },
+    .limit_of = reduce_limit,
     .self_test = reduce_test,
 };

@@ -201,12 +201,12 @@ static bool softmax_grad_split(const struct copse_command *c, struct copse_split
 const struct copse_law copse_law_softmax_grad = {
     .host = softmax_grad_host,
     .split = softmax_grad_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
+    .limit = { .ulp = 0.5, .ratio = 16, .size = softmax_grad_size },
     .self_test = softmax_grad_test,
 };
 const struct copse_law copse_law_softmax_grad_wide = {
     .host = softmax_grad_host,
     .split = softmax_grad_split,
-    .limit = { .ulp = 1, .ratio = 16, .size = softmax_grad_size },
+    .limit = { .ulp = 0.5, .ratio = 16, .size = softmax_grad_size },
     .self_test = softmax_grad_wide_test,
 };

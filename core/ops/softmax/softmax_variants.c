@@ -220,8 +220,10 @@ static bool softmax_wide_split(const struct copse_command *c, struct copse_split
 static void softmax_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     (void)params;
-    if (spec[0])
+    if (spec[0]) {
+        limit->ulp = 4;
         limit->floor = 8;
+    }
 }
 
 const struct copse_law copse_law_softmax = {

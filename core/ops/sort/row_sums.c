@@ -106,7 +106,7 @@ static struct copse_sum gather_grad_sum(const void *params, const int32_t *spec)
 const struct copse_law copse_law_gather_grad = {
     .host = gather_grad_host,
     .split = gather_grad_split,
-    .limit = { .ulp = 1, .ratio = 4 },
+    .limit = { .ulp = 0.5, .ratio = 4 },
     .sum = gather_grad_sum,
     .self_test = gather_grad_test,
 };
