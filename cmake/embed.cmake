@@ -222,8 +222,8 @@ function(copse_elementwise def macro_name operands out others)
             else()
                 set(what "${name}(a, b), with broadcasting.")
             endif()
-            string(CONCAT declaration "/** ${what} */\nCOPSE_API COPSE_CHECKED copse_status "
-                   "copse_${name}(copse_graph *g, ${operands}, copse_tensor **out);\n")
+            string(CONCAT declaration "/** ${what} */\nCOPSE_API COPSE_CHECKED copse_tensor *"
+                   "copse_${name}(copse_graph *g, ${operands});\n")
             if(number LESS 20)
                 string(APPEND declarations "${declaration}")
             else()

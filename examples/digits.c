@@ -9,19 +9,18 @@ struct model {
     copse_tensor *w1, *b1, *w2, *b2;
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *x, *y, *h, *logits, *guess, *is_right, *accuracy;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_dense(g, x, m->w1, m->b1, COPSE_RELU, &h));
-    COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
-    COPSE_TRY(copse_argmax(g, logits, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, y, &is_right));
-    COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
-    COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *h = copse_dense(g, x, m->w1, m->b1, COPSE_RELU);
+    copse_tensor *logits = copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR);
+    copse_tensor *guess = copse_argmax(g, logits, 1);
+    copse_tensor *is_right = copse_equal(g, guess, y);
+    copse_tensor *accuracy = copse_mean(g, is_right, NULL, 0, false);
+    copse_report(g, "accuracy", accuracy);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,

@@ -13,13 +13,12 @@ static copse_status make_model(copse_context *ctx, copse_strategy *st, copse_lay
         *net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 });
 }
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *logits = copse_layer_apply(user, g, in, x);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)

@@ -64,15 +64,14 @@ struct model {
     copse_tensor *w1, *b1, *w2, *b2;
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *x, *y, *h, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_dense(g, x, m->w1, m->b1, COPSE_RELU, &h));
-    COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *h = copse_dense(g, x, m->w1, m->b1, COPSE_RELU);
+    copse_tensor *logits = copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,

@@ -13,14 +13,13 @@ struct job {
 };
 
 /* The loss of y = slope x. */
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct job *job = user;
-    copse_tensor *x, *y, *guess;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_mul(g, x, job->slope, &guess));
-    return copse_mean_squared_error(g, guess, y, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *guess = copse_mul(g, x, job->slope);
+    return copse_mean_squared_error(g, guess, y);
 }
 
 /* One step: train on the next batch. */

@@ -40,24 +40,23 @@ struct model {
     copse_tensor *image_weights, *token_weights, *bias;
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *image, *token, *mask, *label, *guess;
-    COPSE_TRY(copse_input(in, "image", &image));  /* u8  [n, 28, 28] */
-    COPSE_TRY(copse_input(in, "tokens", &token)); /* i32 [n, 16] */
-    COPSE_TRY(copse_input(in, "mask", &mask));    /* f32 [n, 16] */
-    COPSE_TRY(copse_input(in, "label", &label));  /* f32 [n, 1] */
+    copse_tensor *image = copse_input(in, "image");  /* u8  [n, 28, 28] */
+    copse_tensor *token = copse_input(in, "tokens"); /* i32 [n, 16] */
+    copse_tensor *mask = copse_input(in, "mask");    /* f32 [n, 16] */
+    copse_tensor *label = copse_input(in, "label");  /* f32 [n, 1] */
     const uint32_t n = copse_tensor_shape(label).dims[0];
-    COPSE_TRY(copse_cast(g, image, COPSE_F32, &image)); /* the upload was one byte a pixel */
-    COPSE_TRY(copse_multiply_by(g, image, 1.0f / 255.0f, &image));
-    COPSE_TRY(copse_reshape(g, image, COPSE_SHAPE(n, PIXELS), &image));
-    COPSE_TRY(copse_dense(g, image, m->image_weights, m->bias, COPSE_LINEAR, &guess));
-    COPSE_TRY(copse_cast(g, token, COPSE_F32, &token));
-    COPSE_TRY(copse_mul(g, token, mask, &token));
-    COPSE_TRY(copse_matmul(g, token, m->token_weights, false, false, &token));
-    COPSE_TRY(copse_add(g, guess, token, &guess));
-    return copse_mean_squared_error(g, guess, label, out);
+    image = copse_cast(g, image, COPSE_F32); /* the upload was one byte a pixel */
+    image = copse_multiply_by(g, image, 1.0f / 255.0f);
+    image = copse_reshape(g, image, COPSE_SHAPE(n, PIXELS));
+    copse_tensor *guess = copse_dense(g, image, m->image_weights, m->bias, COPSE_LINEAR);
+    token = copse_cast(g, token, COPSE_F32);
+    token = copse_mul(g, token, mask);
+    token = copse_matmul(g, token, m->token_weights, false, false);
+    guess = copse_add(g, guess, token);
+    return copse_mean_squared_error(g, guess, label);
 }
 
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,

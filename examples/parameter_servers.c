@@ -13,13 +13,12 @@
 #include "copse/distribute/parameter_server.h"
 
 /* The loss of y = slope x. */
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *guess;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_mul(g, x, user, &guess));
-    return copse_mean_squared_error(g, guess, y, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *guess = copse_mul(g, x, user);
+    return copse_mean_squared_error(g, guess, y);
 }
 
 static copse_status work(copse_context *ctx, copse_cluster *cluster)

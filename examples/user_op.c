@@ -79,11 +79,11 @@ static copse_status launch(void *user, const struct copse_user_call *call,
 }
 
 /* `user` is the op swish_slope. */
-static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call,
-                             copse_tensor *dy, copse_tensor **dx)
+static void gradient(void *user, copse_graph *g, const struct copse_user_call *call,
+                     copse_tensor *dy, copse_tensor **dx)
 {
     copse_tensor *operands[] = { call->operands[0], dy };
-    return copse_user_op_add(g, *(copse_user_op **)user, operands, 2, call->settings, &dx[0]);
+    dx[0] = copse_user_op_add(g, *(copse_user_op **)user, operands, 2, call->settings);
 }
 
 /* ---- registration ---- */
@@ -179,10 +179,10 @@ static copse_status compute(copse_device *dev, copse_graph *g)
     float y[4], dx[4];
     copse_tensor *x, *out[2], *dy;
     copse_function *f;
-    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4), &x));
-    COPSE_TRY(copse_user_op_add(g, made[1], &x, 1, &one, &out[0]));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(4), 1, &dy));
-    COPSE_TRY(copse_gradients(g, out[0], dy, &x, 1, &out[1]));
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4));
+    out[0] = copse_user_op_add(g, made[1], &x, 1, &one);
+    dy = copse_fill(g, COPSE_F32, COPSE_SHAPE(4), 1);
+    copse_gradients(g, out[0], dy, &x, 1, &out[1]);
     COPSE_TRY(copse_function_create(
         dev, &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = 2 }, &f));
     copse_status s = copse_function_write(f, x, values);

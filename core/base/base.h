@@ -64,6 +64,8 @@ COPSE_PRIVATE copse_status copse__note(copse_status code, const char *fmt, ...) 
 /* Restore a text that was copied from copse_last_error: a text of another thread, or a text from
    before a clean-up that may also fail. */
 COPSE_PRIVATE void copse__fail_again(const char *text);
+/* The same, with the text of copse_last_error_place. */
+void copse__fail_from(const char *text, const char *place);
 /* Number of failures of this thread that set a text. */
 COPSE_PRIVATE uint64_t copse__failures(void);
 /* The status returned by a function of the application, before which there were `before` failures.

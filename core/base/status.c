@@ -50,11 +50,16 @@ uint64_t copse__failures(void)
     return failures;
 }
 
-void copse__fail_again(const char *text)
+void copse__fail_from(const char *text, const char *place)
 {
     failures++;
     strncpy(last_error, text, sizeof last_error - 1);
-    last_place[0] = '\0';
+    strncpy(last_place, place, sizeof last_place - 1);
+}
+
+void copse__fail_again(const char *text)
+{
+    copse__fail_from(text, "");
 }
 
 static const char *base_name(const char *path)

@@ -30,7 +30,7 @@ static copse_status check_losses(const struct copse_losses *l)
     return COPSE_OK;
 }
 
-static copse_status build(copse_graph *g, const copse_batch *in, void *user, copse_tensor **total)
+static copse_tensor *build(copse_graph *g, const copse_batch *in, void *user)
 {
     const copse_train_step *ts = user;
     const struct copse_train_step_params *p = &ts->params;
@@ -38,30 +38,34 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
     struct copse_callback here = { .name = "the losses function of a train step",
                                    .is_passive = true,
                                    .used = { ts } };
-    COPSE_TRY(copse_callback_call(&here, p->losses(g, in, p->user, &losses)));
-    COPSE_TRY(check_losses(&losses));
+    copse__callback_enter(&here);
+    p->losses(g, in, p->user, &losses);
+    COPSE_LATCH(g, copse__callback_leave(&here, copse_graph_status(g)));
+    COPSE_LATCH(g, check_losses(&losses));
     if (g->report_count > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "train step: its losses are the reports; '%s' cannot be "
-                          "another one",
-                          g->reports[0].name);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "train step: its losses are the reports; '%s' cannot be "
+                             "another one",
+                             g->reports[0].name);
     for (size_t i = 0; i < losses.count; i++) {
-        COPSE_TRY(copse_report(g, losses.names[i], losses.at[i]));
+        copse_report(g, losses.names[i], losses.at[i]);
+        COPSE_LATCH(g, copse_graph_status(g));
         g->reports[i].is_loss = true;
     }
     if (p->total_loss) {
         here.name = "the total loss function of a train step";
-        return copse_note(
-            copse_callback_call(&here, p->total_loss(g, &losses, p->total_user, total)),
-            "while making the total loss");
+        copse__callback_enter(&here);
+        copse_tensor *total = p->total_loss(g, &losses, p->total_user);
+        COPSE_LATCH(g, copse_note(copse__callback_leave(&here, copse_graph_status(g)),
+                                  "while making the total loss"));
+        return total;
     }
     if (losses.count > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "train step: %zu losses need a total_loss function, which "
-                          "says what is minimised",
-                          losses.count);
-    *total = losses.at[0];
-    return COPSE_OK;
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "train step: %zu losses need a total_loss function, which "
+                             "says what is minimised",
+                             losses.count);
+    return losses.at[0];
 }
 
 /* ---- life ---- */

@@ -89,8 +89,7 @@ enum copse_accuracy {
 enum copse_tier { COPSE_TIER_QUICK, COPSE_TIER_STANDARD, COPSE_TIER_FULL, COPSE_TIER_EXHAUSTIVE };
 
 /* Adds an op to a graph: the case's inputs, its `user`. */
-typedef copse_status copse_case_build(copse_graph *g, copse_tensor *const *in, const void *user,
-                                      copse_tensor **y);
+typedef copse_tensor *copse_case_build(copse_graph *g, copse_tensor *const *in, const void *user);
 
 struct copse_case {
     const char *op;   /* "softmax" */

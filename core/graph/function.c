@@ -73,6 +73,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
                           MAX_OUTPUTS);
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_function_params, p));
+    COPSE_TRY(copse_graph_status(p->graph));
     for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);
@@ -81,6 +82,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
                               "function: output %zu is %s; convert it first (copse_cast)", i,
                               copse__type_name(p->outputs[i]->type));
     }
+    COPSE_TRY(copse__graph_order(p->graph, p->outputs, p->output_count));
     COPSE_TRY(copse__choices_parse(p->kernels, &choices));
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)

@@ -24,37 +24,31 @@ static void mark(const copse_graph *g, size_t count_before, const copse_tensor *
                 to_y[g->nodes.at[n]->in[i]->id] = true;
 }
 
-static copse_status contribute_rows(copse_graph *g, copse_tensor **sum, copse_tensor *dx,
-                                    const copse_tensor *x, const copse_tensor *from)
+/* The sum of the contributions to the derivative of x so far, and dx from the node `from`. */
+static copse_tensor *add_rows(copse_graph *g, copse_tensor *sum, copse_tensor *dx,
+                              const copse_tensor *x, const copse_tensor *from)
 {
     if (!dx->op->join)
-        return copse_fail(
-            COPSE_ERR_UNSUPPORTED,
+        return copse__refuse(
+            g, COPSE_ERR_UNSUPPORTED,
             "gradient: variable '%s' has sparse gradients, and %s needs a dense one: use "
             "copse_gather alone, or a variable that is not sparse",
             x->name, from->op->name);
-    if (*sum)
-        return dx->op->join(g, *sum, dx, sum);
-    *sum = dx;
-    return COPSE_OK;
+    return sum ? dx->op->join(g, sum, dx) : dx;
 }
 
-static copse_status contribute(copse_graph *g, copse_tensor **sum, copse_tensor *dx,
-                               const copse_tensor *x, const copse_tensor *from)
+static copse_tensor *add_derivative(copse_graph *g, copse_tensor *sum, copse_tensor *dx,
+                                    const copse_tensor *x, const copse_tensor *from)
 {
     if (g->keeps_rows && x->takes_rows)
-        return contribute_rows(g, sum, dx, x, from);
+        return add_rows(g, sum, dx, x, from);
     if (!copse__shape_equal(dx->shape, x->shape) || dx->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_INTERNAL, "gradient: %s gave a derivative of another shape",
-                          from->op->name);
-    if (!*sum) {
-        *sum = dx;
-        return COPSE_OK;
-    }
-    return copse_add(g, *sum, dx, sum);
+        return copse__refuse(g, COPSE_ERR_INTERNAL,
+                             "gradient: %s gave a derivative of another shape", from->op->name);
+    return sum ? copse_add(g, sum, dx) : dx;
 }
 
-static copse_status walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
+static void walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
                          const bool *to_y, copse_tensor **sums, copse_tensor **dx)
 {
     sums[y->id] = dy;
@@ -71,72 +65,106 @@ static copse_status walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, cons
         if (!is_wanted)
             continue;
         if (!t->op->gradient)
-            return copse_fail(COPSE_ERR_UNSUPPORTED, "gradient: %s has no derivative", t->op->name);
-        COPSE_TRY(copse_note(t->op->gradient(g, t, sums[n], dx), "while differentiating %s",
-                             t->op->name));
-        for (uint32_t i = 0; i < t->in_count; i++)
+            COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_UNSUPPORTED, "gradient: %s has no derivative",
+                                           t->op->name));
+        t->op->gradient(g, t, sums[n], dx);
+        if (g->status != COPSE_OK) {
+            (void)copse__noted(g, &g->failed, "while differentiating %s", t->op->name);
+            return;
+        }
+        for (uint32_t i = 0; i < t->in_count; i++) {
+            copse_tensor **sum = &sums[t->in[i]->id];
             if (dx[i] && from_x[t->in[i]->id])
-                COPSE_TRY(contribute(g, &sums[t->in[i]->id], dx[i], t->in[i], t));
+                *sum = add_derivative(g, *sum, dx[i], t->in[i], t);
+        }
+        if (g->status != COPSE_OK)
+            return;
     }
-    return COPSE_OK;
 }
 
-copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                              copse_tensor *const *x, size_t count, copse_tensor **dx)
+static copse_status check_request(const copse_graph *g, const copse_tensor *y,
+                                  const copse_tensor *dy, copse_tensor *const *x, size_t count,
+                                  copse_tensor *const *dx)
 {
-    if (!g || !y || y->graph != g || (count && (!x || !dx)))
+    if (!y || y->graph != g || (count && (!x || !dx)))
         return copse_fail(COPSE_ERR_ARGUMENT, "gradient: y must belong to the graph; x and dx must "
                                               "not be NULL");
     if (y->type != COPSE_F32 || (!dy && copse__elements(y->shape) != 1))
         return copse_fail(COPSE_ERR_SHAPE, "gradient: y must be an f32 scalar, or dy be given");
     if (dy && (!copse__shape_equal(dy->shape, y->shape) || dy->type != COPSE_F32))
         return copse_fail(COPSE_ERR_SHAPE, "gradient: dy must be f32 and have y's shape");
+    return COPSE_OK;
+}
 
-    struct copse_mem *mem = &g->ctx->base.mem;
+/* The graph's own nodes of x, in the graph's memory. */
+static copse_status own_all(copse_graph *g, copse_tensor *const *x, size_t count,
+                            copse_tensor ***out)
+{
     copse_tensor **own = copse__arena_alloc(&g->arena, count ? count : 1, sizeof(copse_tensor *));
-    if (!own)
-        return copse_no_memory("gradient");
-    uint32_t widest = 1;
+    COPSE_TRY(copse_need_memory(own, "gradient"));
     for (size_t i = 0; i < count; i++) {
-        COPSE_TRY(copse__own(g, x[i], &own[i]));
+        own[i] = copse__own(g, x[i]);
+        COPSE_TRY(g->status);
         if (own[i]->type != COPSE_F32)
             return copse_fail(COPSE_ERR_SHAPE, "gradient: x[%zu] is not f32", i);
     }
+    *out = own;
+    return COPSE_OK;
+}
+
+static copse_status differentiate(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor *const *x, size_t count, copse_tensor **dx)
+{
+    struct copse_mem *mem = &g->ctx->base.mem;
+    copse_tensor **own = NULL;
+    uint32_t widest = 1;
+    COPSE_TRY(g->status);
+    COPSE_TRY(check_request(g, y, dy, x, count, dx));
+    COPSE_TRY(copse__graph_order(g, &y, 1));
+    COPSE_TRY(own_all(g, x, count, &own));
     if (!dy)
-        COPSE_TRY(copse_fill(g, COPSE_F32, y->shape, 1.0, &dy));
+        dy = copse_fill(g, COPSE_F32, y->shape, 1.0);
+    COPSE_TRY(g->status);
     for (size_t i = 0; i < g->nodes.count; i++)
         widest = COPSE_MAX(widest, g->nodes.at[i]->in_count);
-
     const size_t before = g->nodes.count;
     bool *from_x = copse__alloc(mem, before, 2 * sizeof(bool));
     copse_tensor **sums = copse__alloc(mem, before + widest, sizeof(copse_tensor *));
-    copse_status s = COPSE_OK;
-    if (!from_x || !sums) {
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "gradient: no memory for %zu nodes", before);
-        goto done;
+    if (from_x && sums) {
+        mark(g, before, y, own, count, from_x, from_x + before);
+        /* Operands of derivatives have the types that the products of the forward pass had. */
+        const copse_type precision = g->precision;
+        g->precision = COPSE_F32;
+        walk(g, y, dy, from_x, from_x + before, sums, sums + before);
+        g->precision = precision;
+        for (size_t i = 0; i < count; i++)
+            dx[i] = sums[own[i]->id];
+    } else {
+        (void)copse__failed(g, copse_no_memory("gradient: %zu nodes", before));
     }
-    mark(g, before, y, own, count, from_x, from_x + before);
-    /* Operands of derivatives have the types that the products of the forward pass had. */
-    const copse_type precision = g->precision;
-    g->precision = COPSE_F32;
-    s = walk(g, y, dy, from_x, from_x + before, sums, sums + before);
-    g->precision = precision;
-    if (s != COPSE_OK)
-        goto done;
-    for (size_t i = 0; i < count; i++)
-        dx[i] = sums[own[i]->id];
-done:
     copse__free(mem, from_x);
     copse__free(mem, sums);
-    return s;
+    return g->status;
 }
 
-copse_status copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                             copse_tensor *const *x, size_t count, copse_tensor **dx)
+void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                      size_t count, copse_tensor **dx)
 {
-    COPSE_TRY(copse__gradients(g, y, dy, x, count, dx));
-    for (size_t i = 0; i < count; i++)
+    copse_status s = copse_need("gradient", g);
+    if (s == COPSE_OK)
+        s = differentiate(g, y, dy, x, count, dx);
+    if (s == COPSE_OK)
+        return;
+    copse_tensor *failed = copse__failed(g, s);
+    for (size_t i = 0; dx && i < count; i++)
+        dx[i] = failed;
+}
+
+void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                     size_t count, copse_tensor **dx)
+{
+    copse__gradients(g, y, dy, x, count, dx);
+    for (size_t i = 0; dx && i < count; i++)
         if (!dx[i])
-            COPSE_TRY(copse_fill(g, COPSE_F32, x[i]->shape, 0.0, &dx[i]));
-    return COPSE_OK;
+            dx[i] = copse_fill(g, COPSE_F32, x[i]->shape, 0.0);
 }

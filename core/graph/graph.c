@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Independent of the ops. */
 #include "core/graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "copse/ops.h"
 #include "core/base/callback.h"
 #include "core/graph/type.h"
@@ -11,6 +15,7 @@
 const struct copse_op copse_op_input = { .name = "input" };
 const struct copse_op copse_op_variable = { .name = "variable" };
 const struct copse_op copse_op_released = { .name = "released variable" };
+const struct copse_op copse_op_failed = { .name = "failed call" };
 
 copse_status copse_graph_create(copse_context *ctx, copse_graph **out)
 {
@@ -22,6 +27,7 @@ copse_status copse_graph_create(copse_context *ctx, copse_graph **out)
         return copse_no_memory("graph");
     g->ctx = copse_context_retain(ctx);
     g->arena.mem = &ctx->base.mem;
+    g->failed = (copse_tensor){ .graph = g, .op = &copse_op_failed };
     *out = g;
     return COPSE_OK;
 }
@@ -62,67 +68,155 @@ static copse_status append(copse_graph *g, copse_tensor *t)
     return COPSE_OK;
 }
 
-copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
+/* ---- failures ---- */
+
+/* Of calls whose graph is NULL. */
+static copse_tensor no_graph_failed = { .op = &copse_op_failed };
+
+copse_tensor *copse__failed(copse_graph *g, copse_status s)
 {
-    if (!t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand is NULL");
-    if (t->graph == g) {
-        *out = t;
-        return COPSE_OK;
+    if (!g)
+        return &no_graph_failed;
+    if (g->status == COPSE_OK && s != COPSE_OK) {
+        g->status = s;
+        strncpy(g->failure, copse_last_error(), sizeof g->failure - 1);
+        strncpy(g->failure_place, copse_last_error_place(), sizeof g->failure_place - 1);
     }
-    if (t->op == &copse_op_released)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "graph: an operand is variable '%s', whose strategy was released",
-                          t->name);
-    if (t->graph)
-        return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand ('%s') belongs to another graph",
-                          t->name ? t->name : t->op->name);
+    return &g->failed;
+}
+
+bool copse__is_failed(const copse_tensor *t)
+{
+    return t->op == &copse_op_failed;
+}
+
+copse_tensor *copse__noted(copse_graph *g, copse_tensor *t, const char *fmt, ...)
+{
+    if (!g || !copse__is_failed(t))
+        return t;
+    char text[96];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const size_t at = strlen(g->failure);
+    snprintf(g->failure + at, sizeof g->failure - at, "; %s", text);
+    return t;
+}
+
+copse_status copse_graph_status(const copse_graph *g)
+{
+    if (!g)
+        return copse_fail(COPSE_ERR_ARGUMENT, "graph: the graph is NULL");
+    if (g->status != COPSE_OK)
+        copse__fail_from(g->failure, g->failure_place);
+    return g->status;
+}
+
+copse_tensor *copse_graph_fail(copse_graph *g, copse_status status, const char *text)
+{
+    COPSE_LATCH(g, copse_need("graph", g, text));
+    if (status == COPSE_OK)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "graph: a failure needs a status other than COPSE_OK");
+    return copse__failed(g, copse_fail(status, "%s", text));
+}
+
+copse_status copse__graph_take_failure(copse_graph *g)
+{
+    const copse_status s = copse_graph_status(g);
+    g->status = COPSE_OK;
+    g->failure[0] = '\0';
+    return s;
+}
+
+/* ---- nodes ---- */
+
+static copse_tensor *find_leaf(const copse_graph *g, const struct copse_variable *v)
+{
     for (size_t i = 0; i < g->nodes.count; i++)
-        if (g->nodes.at[i]->variable == t->variable && g->nodes.at[i]->op == &copse_op_variable) {
-            *out = g->nodes.at[i];
-            return COPSE_OK;
-        }
-    copse_tensor *leaf = copse__arena_alloc(&g->arena, 1, sizeof *leaf);
+        if (g->nodes.at[i]->variable == v && g->nodes.at[i]->op == &copse_op_variable)
+            return g->nodes.at[i];
+    return NULL;
+}
+
+copse_tensor *copse__own(copse_graph *g, copse_tensor *t)
+{
+    if (g->status != COPSE_OK)
+        return &g->failed;
+    if (!t)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "graph: an operand is NULL");
+    if (t->graph == g)
+        return t;
+    if (copse__is_failed(t))
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "graph: an operand is the result of a call that failed, on %s",
+                             t->graph ? "another graph" : "no graph: the graph was NULL");
+    if (t->op == &copse_op_released)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "graph: an operand is variable '%s', whose strategy was released",
+                             t->name);
+    if (t->graph)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "graph: an operand ('%s') belongs to another graph",
+                             t->name ? t->name : t->op->name);
+    copse_tensor *leaf = find_leaf(g, t->variable);
+    if (leaf)
+        return leaf;
+    leaf = copse__arena_alloc(&g->arena, 1, sizeof *leaf);
     if (!leaf)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory for a variable");
+        return copse__failed(g, copse_no_memory("graph: a variable"));
     *leaf = *t;
     leaf->name = copse__arena_strdup(&g->arena, t->name); /* the graph may outlive the variable */
     if (!leaf->name)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory for a variable");
-    COPSE_TRY(append(g, leaf));
-    *out = leaf;
-    return COPSE_OK;
+        return copse__failed(g, copse_no_memory("graph: a variable"));
+    COPSE_LATCH(g, append(g, leaf));
+    return leaf;
 }
 
-copse_status copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
+copse_tensor *copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type)
 {
-    COPSE_TRY(copse__own(g, x, &x));
-    for (size_t i = x->id + (size_t)1; i < g->nodes.count; i++) {
+    copse_tensor *from = copse__own(g, x);
+    for (size_t i = from->id + (size_t)1; i < g->nodes.count; i++) {
         copse_tensor *t = g->nodes.at[i];
-        if (t->is_cast && t->in[0] == x && t->type == type) {
-            *out = t;
-            return COPSE_OK;
-        }
+        if (t->is_cast && t->in[0] == from && t->type == type)
+            return t;
     }
-    const copse_tensor *from = x;
-    COPSE_TRY(copse_cast(g, x, type, &x));
-    x->is_cast = x != from;
-    *out = x;
-    return COPSE_OK;
+    copse_tensor *y = copse_cast(g, from, type);
+    y->is_cast = y != from;
+    return y;
 }
 
-copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
-                         copse_tensor *const *in, uint32_t in_count, copse_tensor **out)
+/* The graph's own operand `i` of a node, in a type that the op computes. */
+static copse_tensor *take_operand(copse_graph *g, const struct copse_op *op, uint32_t i,
+                                  copse_tensor *x)
 {
-    if (out)
-        *out = NULL;
-    if (!g || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: graph or result pointer is NULL", op->name);
+    if (!x)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
+    copse_tensor *own = copse__noted(g, copse__own(g, x), "while adding %s", op->name);
+    if (copse__is_failed(own) || op->takes_stored)
+        return own;
+    if (copse__type_is_half(own->type))
+        return copse__noted(g, copse__cast_once(g, own, COPSE_F32), "while adding %s", op->name);
+    if (!copse__type_is_computed(own->type))
+        return copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                             "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
+                             copse__type_name(own->type));
+    return own;
+}
+
+copse_tensor *copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
+                          copse_tensor *const *in, uint32_t in_count)
+{
+    if (!g)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: graph is NULL", op->name);
+    if (g->status != COPSE_OK)
+        return &g->failed;
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     copse_tensor **own = copse__arena_alloc(&g->arena, in_count ? in_count : 1, sizeof *own);
     void *copy = op->attr_size ? copse__arena_alloc(&g->arena, 1, op->attr_size) : NULL;
     if (!t || !own || (op->attr_size && !copy))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory for a node", op->name);
+        return copse__failed(g, copse_no_memory("%s: a node", op->name));
     if (op->attr_size)
         memcpy(copy, attr, op->attr_size);
     t->graph = g;
@@ -133,52 +227,44 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
     t->is_backward = g->is_backward;
     t->segment = g->is_backward ? 0 : g->segment;
     for (uint32_t i = 0; i < in_count; i++) {
-        if (!in[i])
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
-        COPSE_TRY(copse_note(copse__own(g, in[i], &own[i]), "while adding %s", op->name));
-        if (copse__type_is_half(own[i]->type) && !op->takes_stored)
-            COPSE_TRY(copse_note(copse__cast_once(g, own[i], COPSE_F32, &own[i]), "while adding %s",
-                                 op->name));
-        if (!copse__type_is_computed(own[i]->type) && !op->takes_stored)
-            return copse_fail(COPSE_ERR_UNSUPPORTED,
-                              "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
-                              copse__type_name(own[i]->type));
+        own[i] = take_operand(g, op, i, in[i]);
+        if (copse__is_failed(own[i]))
+            return own[i];
     }
     if (op->infer)
-        COPSE_TRY(op->infer(t, &t->shape, &t->type));
+        COPSE_LATCH(g, op->infer(t, &t->shape, &t->type));
     for (uint32_t i = 0; i < in_count; i++)
         t->needs_gradient |= copse__type_is_smooth(t->type) && own[i]->needs_gradient;
-    COPSE_TRY(append(g, t));
-    *out = t;
-    return COPSE_OK;
+    COPSE_LATCH(g, append(g, t));
+    return t;
 }
 
-copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type, copse_shape shape,
-                               copse_tensor **out)
+copse_tensor *copse_graph_input(copse_graph *g, const char *name, copse_type type,
+                                copse_shape shape)
 {
-    COPSE_TRY(copse_need("input", g, name, out));
+    COPSE_LATCH(g, copse_need("input", g, name));
+    if (g->status != COPSE_OK)
+        return &g->failed;
     if (!copse__type_is_known(type) || shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input '%s': needs a known type and a rank of at most %d", name,
-                          COPSE_MAX_RANK);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "input '%s': needs a known type and a rank of at most %d", name,
+                             COPSE_MAX_RANK);
     if (!copse__type(type)->is_on_devices)
-        return copse_fail(
-            COPSE_ERR_UNSUPPORTED,
-            "input '%s': %s is a type of batches and datasets; an input of a graph is "
-            "%s",
-            name, copse__type_name(type), copse__type_name(copse__type_on_devices(type)));
-    *out = NULL;
+        return copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                             "input '%s': %s is a type of batches and datasets; an input of a "
+                             "graph is %s",
+                             name, copse__type_name(type),
+                             copse__type_name(copse__type_on_devices(type)));
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!t || !copy)
-        return copse_no_memory("input '%s'", name);
+        return copse__failed(g, copse_no_memory("input '%s'", name));
     t->op = &copse_op_input;
     t->type = type;
     t->shape = shape;
     t->name = copy;
-    COPSE_TRY(append(g, t));
-    *out = t;
-    return COPSE_OK;
+    COPSE_LATCH(g, append(g, t));
+    return t;
 }
 
 copse_shape copse_tensor_shape(const copse_tensor *t)
@@ -191,22 +277,22 @@ copse_type copse_tensor_type(const copse_tensor *t)
     return t ? t->type : COPSE_F32;
 }
 
-copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)
+void copse_report(copse_graph *g, const char *name, copse_tensor *t)
 {
-    if (!g || !name || !t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "report: graph, name or tensor is NULL");
-    copse_tensor *own;
-    COPSE_TRY(copse__own(g, t, &own));
+    COPSE_LATCH_VOID(g, copse_need("report", g, name, t));
+    copse_tensor *own = copse__own(g, t);
+    if (copse__is_failed(own))
+        return;
     if (t->type != COPSE_F32 || copse__elements(t->shape) != 1)
-        return copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name);
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name));
     if (g->report_count == COPSE_MAX_REPORTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "report '%s': a graph reports at most %d values",
-                          name, COPSE_MAX_REPORTS);
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
+                                       "report '%s': a graph reports at most %d values", name,
+                                       COPSE_MAX_REPORTS));
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!copy)
-        return copse_no_memory("report '%s'", name);
+        COPSE_LATCH_VOID(g, copse_no_memory("report '%s'", name));
     g->reports[g->report_count].name = copy;
     g->reports[g->report_count].is_loss = false;
     g->reports[g->report_count++].tensor = own;
-    return COPSE_OK;
 }

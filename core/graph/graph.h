@@ -50,6 +50,10 @@ struct copse_graph {
     bool keeps_rows;
     uint32_t segments, segment; /* marked for recomputation; number of the open one, or 0 */
     bool is_backward;           /* the loss is differentiated: nodes belong to the backward pass */
+    size_t ordered;             /* nodes whose order is settled (order.c) */
+    copse_tensor failed;        /* the result of calls that failed */
+    copse_status status;        /* of the first call that failed */
+    char failure[COPSE_ERROR_BYTES], failure_place[96]; /* copse_last_error, _place */
     /* that compute this graph together; 0 and 1: no node is summed over replicas */
     uint32_t replicas;
 };
@@ -57,21 +61,29 @@ struct copse_graph {
 extern const struct copse_op copse_op_input, copse_op_variable;
 /* for a variable whose strategy was released; not allowed as an operand */
 extern const struct copse_op copse_op_released;
+/* the result of a call that failed */
+extern const struct copse_op copse_op_failed;
 
 /* A leaf with values in the graph (constant.c): elements of its type. */
 extern const struct copse_op copse_op_constant;
 const void *copse__constant_values(const copse_tensor *t);
 
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
-copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
+copse_tensor *copse__own(copse_graph *g, copse_tensor *t);
 
 /* copse_cast between f32 and 16 bits; a second call for the same tensor and type returns the first
    one's node. */
-copse_status copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out);
+copse_tensor *copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type);
 
 /* Like copse_gradients, but dx[i] stays NULL if y does not depend on x[i]. */
-copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
                               copse_tensor *const *x, size_t count, copse_tensor **dx);
+
+/* Settle the order of the nodes that were added since the last call, and the numbers of their random
+   streams, so that they do not depend on the order in which a compiler evaluates arguments: inputs
+   by name, then depth first, operands from the first to the last, from `roots`, reports, updates
+   and outputs, then from the rest in order of creation. For a closed graph, and before it is differentiated. (order.c) */
+copse_status copse__graph_order(copse_graph *g, copse_tensor *const *roots, size_t count);
 
 /* Move the nodes from number `first` on to the earliest position where they can be computed: after
    their last operand among the earlier nodes, or to the front. Programs compute nodes in order.

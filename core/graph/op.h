@@ -20,10 +20,9 @@ struct copse_op {
     copse_status (*infer)(const copse_tensor *y, copse_shape *shape, copse_type *type);
 
     /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
-       (others are ignored); leave NULL if the derivative is zero. NULL function = no derivative
-       (integer results: the graph never calls it). */
-    copse_status (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx);
+       (others are ignored); leave NULL if the derivative is zero. A failure stays in the graph.
+       NULL function = no derivative (integer results: the graph never calls it). */
+    void (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
@@ -34,11 +33,15 @@ struct copse_op {
 
     /* NULL, or y is a gradient of rows: those of the leaf that the derivative names, whose shape is
        not y's. Adds another gradient of rows of the same leaf. */
-    copse_status (*join)(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out);
+    copse_tensor *(*join)(copse_graph *g, copse_tensor *a, copse_tensor *b);
 
     /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are
        converted to f32 before the node, and u8 is refused. */
     bool takes_stored;
+
+    /* 0: the op draws no random numbers. Else 1 + the offset in `attr` of a uint32_t, the number of
+       its random stream (copse__graph_draw), which copse__graph_order settles. */
+    size_t stream_at;
 };
 
 struct copse_tensor {
@@ -61,11 +64,55 @@ struct copse_tensor {
 };
 
 /* Add a node. Operands may be variables' own tensors. `attr` is copied. */
-copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
-                         copse_tensor *const *in, uint32_t in_count, copse_tensor **out);
-#define COPSE_NODE(g, op, attr, out, ...)                       \
+copse_tensor *copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
+                          copse_tensor *const *in, uint32_t in_count);
+#define COPSE_NODE(g, op, attr, ...)                            \
     copse__node(g, op, attr, (copse_tensor *[]){ __VA_ARGS__ }, \
-                sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
+                sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *))
+
+/* ---- failures (graph.c): a graph keeps its first one, and adds no node afterwards ---- */
+
+/* Keep a status other than COPSE_OK, and the text of copse_last_error, unless an earlier failure is
+   kept. COPSE_OK: keep nothing. Returns the failed tensor of the graph, or of no graph where `g`
+   is NULL. */
+COPSE_PRIVATE copse_tensor *copse__failed(copse_graph *g, copse_status s);
+/* copse_fail in a function that returns a tensor. */
+#define copse__refuse(g, ...) copse__failed(g, copse_fail(__VA_ARGS__))
+COPSE_PRIVATE bool copse__is_failed(const copse_tensor *t);
+/* t; where it is failed, the kept text gets a prefix, as from copse_note. Only for the failure of a
+   call whose operands were not failed. */
+copse_tensor *copse__noted(copse_graph *g, copse_tensor *t, const char *fmt, ...)
+    COPSE_PRINTF(3, 4);
+/* Return the failed tensor from the enclosing function where a status is not COPSE_OK. */
+#define COPSE_LATCH(g, status)                \
+    do {                                      \
+        const copse_status latch_ = (status); \
+        if (latch_ != COPSE_OK)               \
+            return copse__failed(g, latch_);  \
+    } while (0)
+/* The same in a function without a result. */
+#define COPSE_LATCH_VOID(g, status)           \
+    do {                                      \
+        const copse_status latch_ = (status); \
+        if (latch_ != COPSE_OK) {             \
+            (void)copse__failed(g, latch_);   \
+            return;                           \
+        }                                     \
+    } while (0)
+/* Take the failure of a graph off it, for callers that go on: its status and copse_last_error. */
+COPSE_PRIVATE copse_status copse__graph_take_failure(copse_graph *g);
+
+/* ---- order (order.c) ---- */
+
+/* A number for the random stream of a new node. It is provisional: C evaluates the arguments of a
+   call in any order. */
+uint32_t copse__graph_draw(const copse_graph *g);
+#define COPSE_STREAM_PROVISIONAL 0x80000000u
+/* The stream for a launch. */
+static inline uint32_t copse__stream_of(uint32_t stream)
+{
+    return stream & ~COPSE_STREAM_PROVISIONAL;
+}
 
 /* ---- shapes (shape.c) ---- */
 

@@ -5,23 +5,21 @@
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
-copse_status copse_recompute_begin(copse_graph *g)
+void copse_recompute_begin(copse_graph *g)
 {
-    COPSE_TRY(copse_need("recompute", g));
+    COPSE_LATCH_VOID(g, copse_need("recompute", g));
     if (g->segment > 0)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "recompute: a segment is open already: call copse_recompute_end first");
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT, "recompute: a segment is open already: "
+                                                           "call copse_recompute_end first"));
     g->segment = ++g->segments;
-    return COPSE_OK;
 }
 
-copse_status copse_recompute_end(copse_graph *g)
+void copse_recompute_end(copse_graph *g)
 {
-    COPSE_TRY(copse_need("recompute", g));
+    COPSE_LATCH_VOID(g, copse_need("recompute", g));
     if (g->segment == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "recompute: no segment is open");
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT, "recompute: no segment is open"));
     g->segment = 0;
-    return COPSE_OK;
 }
 
 size_t copse__forward_count(const copse_graph *g)

@@ -29,28 +29,28 @@ static void list_inputs(const struct copse_recording *r, char *text, size_t room
     }
 }
 
-copse_status copse_input(const copse_batch *in, const char *name, copse_tensor **out)
+copse_tensor *copse_input(const copse_batch *in, const char *name)
 {
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse_need("input", in, name, out));
+    COPSE_LATCH(NULL, copse_need("input", in));
     if (!in->recording)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch is not that of a loss function");
+        return copse__refuse(NULL, COPSE_ERR_ARGUMENT,
+                             "input: the batch is not that of a loss function");
     struct copse_recording *r = in->recording;
+    copse_graph *g = r->graph;
+    COPSE_LATCH(g, copse_need("input", name));
     struct copse_recorded_input *input = r->inputs, *end = r->inputs + r->input_count;
     while (input < end && strcmp(input->is.name, name) != 0)
         input++;
     if (input == end) {
         char text[640];
         list_inputs(r, text, sizeof text);
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name,
-                          text);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name,
+                             text);
     }
     if (!input->tensor)
-        COPSE_TRY(copse_graph_input(r->graph, name, copse__type_on_devices(input->is.type),
-                                    input->is.shape, &input->tensor));
-    *out = input->tensor;
-    return COPSE_OK;
+        input->tensor = copse_graph_input(g, name, copse__type_on_devices(input->is.type),
+                                          input->is.shape);
+    return input->tensor;
 }
 
 const struct copse_column *copse_batch_column(const struct copse_host_batch *batch,
@@ -161,6 +161,7 @@ static void give_graph(const struct copse_recording *r, struct copse_program_par
 copse_status copse__recording_compile(struct copse_recording *r,
                                       struct copse_program_params *params)
 {
+    COPSE_TRY(copse_graph_status(r->graph));
     give_graph(r, params);
     COPSE_TRY(copse_note(copse__recompute_fit(params), "while making a program for %s",
                          params->queue->dev->info.id));
@@ -181,8 +182,10 @@ static copse_status build(struct copse_recording *r)
     COPSE_TRY(copse_graph_create(r->list->ctx, &r->graph));
     COPSE_TRY(table->call(r, &in));
     if (!r->result)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the loss function set no loss", table->name);
-    COPSE_TRY(copse__own(r->graph, r->result, &r->result));
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function returned no tensor", table->name);
+    r->result = copse__own(r->graph, r->result);
+    COPSE_TRY(copse_graph_status(r->graph));
+    COPSE_TRY(copse__graph_order(r->graph, &r->result, 1));
     return table->extend(r);
 }
 
@@ -328,6 +331,8 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
     copse_status s = begin(r, key, &is_empty);
     if (s == COPSE_OK && !is_empty)
         s = build(r);
+    if (s == COPSE_OK && !is_empty)
+        s = copse_graph_status(r->graph);
     if (s == COPSE_OK && !is_empty) {
         list->table->target(r, &params);
         give_graph(r, &params);

@@ -103,8 +103,7 @@ struct copse_family {
     /* Whether the job is measured on a device with these limits. [every one] */
     bool (*takes_job)(const struct copse_limits *limits, const void *work);
     /* Adds the nodes of a job to a graph with its inputs. */
-    copse_status (*build)(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out);
+    copse_tensor *(*build)(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in);
 };
 #define COPSE_VARIANTS(rows) .variants = (rows), .count = COPSE_COUNT(rows)
 

@@ -79,15 +79,13 @@ static copse_status begin(struct generation *g, const char *prompt, size_t size)
 /* ---- one token ---- */
 
 /* The outputs at the position that column "position" names. */
-static copse_status apply_at(copse_graph *graph, const copse_batch *in, void *model,
-                             copse_tensor **y)
+static copse_tensor *apply_at(copse_graph *graph, const copse_batch *in, void *model)
 {
     const copse_model *m = model;
-    copse_tensor *position;
-    COPSE_TRY(copse__model_apply(m, graph, in, y));
-    COPSE_TRY(copse_reshape(graph, *y, COPSE_SHAPE(m->positions, m->is.outputs), y));
-    COPSE_TRY(copse_input(in, "position", &position));
-    return copse_gather(graph, *y, position, y);
+    copse_tensor *y = copse__model_apply(m, graph, in);
+    y = copse_reshape(graph, y, COPSE_SHAPE(m->positions, m->is.outputs));
+    copse_tensor *position = copse_input(in, "position");
+    return copse_gather(graph, y, position);
 }
 
 /* The outputs for the token behind the window. The shapes are the same for each token: one

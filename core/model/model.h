@@ -84,16 +84,15 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
 
 /* The network's input from column "x", and its outputs [examples, outputs] or [examples, positions,
    outputs]. */
-copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in,
-                                copse_tensor **y);
+copse_tensor *copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in);
 /* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most
    three axes. */
-copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **out);
+copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x);
 
 /* ---- model_loss.c ---- */
 
 /* The loss that was set, of outputs [examples, outputs] and labels or targets; a scalar. */
-copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
-                                    copse_tensor *y, copse_tensor **out);
+copse_tensor *copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                     copse_tensor *y);
 
 #endif

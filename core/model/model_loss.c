@@ -15,8 +15,8 @@ static const char *const setting_names[] = { "smoothing", "weights", "ignore",
                                              "positive",  "delta",   "beta" };
 
 /* h: outputs; y: labels or targets. */
-typedef copse_status loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                             copse_tensor *y, copse_tensor **out);
+typedef copse_tensor *loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                              copse_tensor *y);
 
 struct copse_model_loss_row {
     const char *name;
@@ -27,57 +27,56 @@ struct copse_model_loss_row {
 
 /* ---- the losses ---- */
 
-static copse_status cross_entropy(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                                  copse_tensor *y, copse_tensor **out)
+static copse_tensor *cross_entropy(const struct copse_model_loss *l, copse_graph *g,
+                                   copse_tensor *h, copse_tensor *y)
 {
     struct copse_cross_entropy_params p = { .label_smoothing = l->value,
                                             .ignores = l->ignores,
                                             .ignored_label = l->ignored };
     if (l->weight_count > 0)
-        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(l->weight_count), l->weights,
-                                 &p.class_weights));
-    return copse_cross_entropy(g, h, y, &p, out);
+        p.class_weights = copse_constant(g, COPSE_F32, COPSE_SHAPE(l->weight_count), l->weights);
+    return copse_cross_entropy(g, h, y, &p);
 }
 
-static copse_status binary_cross_entropy(const struct copse_model_loss *l, copse_graph *g,
-                                         copse_tensor *h, copse_tensor *y, copse_tensor **out)
+static copse_tensor *binary_cross_entropy(const struct copse_model_loss *l, copse_graph *g,
+                                          copse_tensor *h, copse_tensor *y)
 {
     copse_tensor *targets, *positive = NULL;
     const copse_shape shape = copse_tensor_shape(h);
-    COPSE_TRY(copse_one_hot(g, y, shape.dims[shape.rank - 1], &targets));
+    COPSE_LATCH(g, copse_graph_status(g));
+    targets = copse_one_hot(g, y, shape.dims[shape.rank - 1]);
     if (l->value > 0.0f)
-        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value, &positive));
-    return copse_binary_cross_entropy(g, h, targets, positive, COPSE_MEAN, out);
+        positive = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value);
+    return copse_binary_cross_entropy(g, h, targets, positive, COPSE_MEAN);
 }
 
-static copse_status mean_squared_error(const struct copse_model_loss *l, copse_graph *g,
-                                       copse_tensor *h, copse_tensor *y, copse_tensor **out)
+static copse_tensor *mean_squared_error(const struct copse_model_loss *l, copse_graph *g,
+                                        copse_tensor *h, copse_tensor *y)
 {
     (void)l;
-    return copse_mean_squared_error(g, h, y, out);
+    return copse_mean_squared_error(g, h, y);
 }
 
-static copse_status huber(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                          copse_tensor *y, copse_tensor **out)
+static copse_tensor *huber(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                           copse_tensor *y)
 {
-    return copse_huber_loss(g, h, y, l->value, COPSE_MEAN, out);
+    return copse_huber_loss(g, h, y, l->value, COPSE_MEAN);
 }
 
-static copse_status smooth_l1(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                              copse_tensor *y, copse_tensor **out)
+static copse_tensor *smooth_l1(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                               copse_tensor *y)
 {
-    return copse_smooth_l1_loss(g, h, y, l->value, COPSE_MEAN, out);
+    return copse_smooth_l1_loss(g, h, y, l->value, COPSE_MEAN);
 }
 
-static copse_status cosine(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                           copse_tensor *y, copse_tensor **out)
+static copse_tensor *cosine(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
+                            copse_tensor *y)
 {
-    copse_tensor *near, *one;
     (void)l;
-    COPSE_TRY(copse_cosine_similarity(g, h, y, &near));
-    COPSE_TRY(copse_mean(g, near, NULL, 0, false, &near));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1.0, &one));
-    return copse_sub(g, one, near, out);
+    copse_tensor *near = copse_cosine_similarity(g, h, y);
+    near = copse_mean(g, near, NULL, 0, false);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1.0);
+    return copse_sub(g, one, near);
 }
 
 static const struct copse_model_loss_row rows[] = {
@@ -227,8 +226,8 @@ copse_status copse_model_set_loss(copse_model *m, const char *text)
     return COPSE_OK;
 }
 
-copse_status copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
-                                    copse_tensor *y, copse_tensor **out)
+copse_tensor *copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                     copse_tensor *y)
 {
-    return m->loss.row->make(&m->loss, g, h, y, out);
+    return m->loss.row->make(&m->loss, g, h, y);
 }

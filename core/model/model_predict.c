@@ -6,15 +6,15 @@
 #include "core/model/model.h"
 #include "core/variable/storage.h"
 
-static copse_status apply(copse_graph *g, const copse_batch *in, void *model, copse_tensor **y)
+static copse_tensor *apply(copse_graph *g, const copse_batch *in, void *model)
 {
-    return copse__model_apply(model, g, in, y);
+    return copse__model_apply(model, g, in);
 }
 
-static copse_status apply_last(copse_graph *g, const copse_batch *in, void *model, copse_tensor **y)
+static copse_tensor *apply_last(copse_graph *g, const copse_batch *in, void *model)
 {
-    COPSE_TRY(copse__model_apply(model, g, in, y));
-    return copse__model_last(g, *y, y);
+    copse_tensor *y = copse__model_apply(model, g, in);
+    return copse__model_last(g, y);
 }
 
 /* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the

@@ -72,26 +72,26 @@ static copse_status turn(const copse_layer *l, copse_graph *g, copse_tensor **qk
                    width = l->in.shape.dims[1] / heads;
     const struct copse_rotary_params params = { .base = l->value[BASE].number,
                                                 .heads = heads + kv_heads };
-    COPSE_TRY(copse_reshape(
-        g, *qkv, COPSE_SHAPE(packed.dims[0], packed.dims[1], heads + 2 * kv_heads, width), qkv));
-    COPSE_TRY(copse_rotary(g, *qkv, &params, qkv));
-    return copse_reshape(g, *qkv, packed, qkv);
+    *qkv = copse_reshape(g, *qkv,
+                         COPSE_SHAPE(packed.dims[0], packed.dims[1], heads + 2 * kv_heads, width));
+    *qkv = copse_rotary(g, *qkv, &params);
+    *qkv = copse_reshape(g, *qkv, packed);
+    return copse_graph_status(g);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
     const struct copse_attention_params params = { .is_causal = l->value[CAUSAL].count != 0,
                                                    .window = l->value[WINDOW].count };
-    copse_tensor *t;
     (void)in;
-    COPSE_TRY(copse_dense(g, x, copse__layer_tensor(l, QKV), copse__layer_tensor(l, QKV_BIAS),
-                          COPSE_LINEAR, &t));
+    copse_tensor *t = copse_dense(g, x, copse__layer_tensor(l, QKV),
+                                  copse__layer_tensor(l, QKV_BIAS), COPSE_LINEAR);
     if (l->value[ROTARY].count)
-        COPSE_TRY(turn(l, g, &t));
-    COPSE_TRY(copse_self_attention(g, t, l->value[HEADS].count, kv_heads_of(l), &params, &t));
+        COPSE_LATCH(g, turn(l, g, &t));
+    t = copse_self_attention(g, t, l->value[HEADS].count, kv_heads_of(l), &params);
     return copse_dense(g, t, copse__layer_tensor(l, OUT), copse__layer_tensor(l, OUT_BIAS),
-                       COPSE_LINEAR, y);
+                       COPSE_LINEAR);
 }
 
 const struct copse_layer_kind copse__layer_attention = {

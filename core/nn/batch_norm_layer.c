@@ -47,19 +47,17 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 }
 
 /* old + (1 - momentum) (new - old): the same value on every replica. */
-static copse_status update(const copse_layer *l, copse_graph *g, uint32_t i, copse_tensor *new)
+static void update(const copse_layer *l, copse_graph *g, uint32_t i, copse_tensor *new)
 {
     copse_tensor *old = copse__layer_tensor(l, i), *change;
-    COPSE_TRY(copse_reshape(g, new, copse_tensor_shape(old), &new));
-    COPSE_TRY(copse_sub(g, new, old, &change));
-    COPSE_TRY(
-        copse_multiply_by(g, change, (float)(1.0 - (double)l->value[MOMENTUM].number), &change));
-    COPSE_TRY(copse_add(g, old, change, &change));
-    return copse_update(g, l->variable[i], change);
+    new = copse_reshape(g, new, copse_tensor_shape(old));
+    change = copse_sub(g, new, old);
+    change = copse_multiply_by(g, change, (float)(1.0 - (double)l->value[MOMENTUM].number));
+    change = copse_add(g, old, change);
+    copse_update(g, l->variable[i], change);
 }
 
-static copse_status apply_training(const copse_layer *l, copse_graph *g, copse_tensor *x,
-                                   copse_tensor **y)
+static copse_tensor *apply_training(const copse_layer *l, copse_graph *g, copse_tensor *x)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     copse_tensor *mean, *variance;
@@ -70,28 +68,29 @@ static copse_status apply_training(const copse_layer *l, copse_graph *g, copse_t
         .mean = &mean,
         .variance = &variance,
     };
-    COPSE_TRY(copse_sync_batch_norm(g, x, axes, copse_tensor_shape(x).rank - 1, &settings, y));
-    COPSE_TRY(update(l, g, MEAN, mean));
-    return update(l, g, VARIANCE, variance);
+    copse_tensor *y = copse_sync_batch_norm(g, x, axes, copse_tensor_shape(x).rank - 1, &settings);
+    if (copse__is_failed(y))
+        return y;
+    update(l, g, MEAN, mean);
+    update(l, g, VARIANCE, variance);
+    return y;
 }
 
-static copse_status apply_averages(const copse_layer *l, copse_graph *g, copse_tensor *x,
-                                   copse_tensor **y)
+static copse_tensor *apply_averages(const copse_layer *l, copse_graph *g, copse_tensor *x)
 {
-    copse_tensor *h, *factor, *small;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value[EPSILON].number, &small));
-    COPSE_TRY(copse_add(g, copse__layer_tensor(l, VARIANCE), small, &factor));
-    COPSE_TRY(copse_rsqrt(g, factor, &factor));
-    COPSE_TRY(copse_sub(g, x, copse__layer_tensor(l, MEAN), &h));
-    COPSE_TRY(copse_mul(g, h, factor, &h));
-    COPSE_TRY(copse_mul(g, h, copse__layer_tensor(l, SCALE), &h));
-    return copse_add(g, h, copse__layer_tensor(l, OFFSET), y);
+    copse_tensor *small = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value[EPSILON].number);
+    copse_tensor *factor = copse_add(g, copse__layer_tensor(l, VARIANCE), small);
+    factor = copse_rsqrt(g, factor);
+    copse_tensor *h = copse_sub(g, x, copse__layer_tensor(l, MEAN));
+    h = copse_mul(g, h, factor);
+    h = copse_mul(g, h, copse__layer_tensor(l, SCALE));
+    return copse_add(g, h, copse__layer_tensor(l, OFFSET));
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
-    return in && in->is_training ? apply_training(l, g, x, y) : apply_averages(l, g, x, y);
+    return in && in->is_training ? apply_training(l, g, x) : apply_averages(l, g, x);
 }
 
 const struct copse_layer_kind copse__layer_batch_norm = {

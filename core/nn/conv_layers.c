@@ -101,11 +101,10 @@ static copse_status make_conv(copse_layer *l, const struct copse_layer_maker *m)
     return make_with(l, m, NULL);
 }
 
-typedef copse_status conv_op(copse_graph *, copse_tensor *, copse_tensor *, copse_tensor *,
-                             const struct copse_conv_params *, copse_tensor **);
+typedef copse_tensor *conv_op(copse_graph *, copse_tensor *, copse_tensor *, copse_tensor *,
+                              const struct copse_conv_params *);
 
-static copse_status apply_op(const copse_layer *l, copse_graph *g, copse_tensor *x, conv_op *op,
-                             copse_tensor **y)
+static copse_tensor *apply_op(const copse_layer *l, copse_graph *g, copse_tensor *x, conv_op *op)
 {
     const struct window w = conv_window(l);
     const struct copse_conv_params p = {
@@ -115,15 +114,15 @@ static copse_status apply_op(const copse_layer *l, copse_graph *g, copse_tensor 
         .groups = l->value[GROUPS].count,
         .activation = (copse_activation)l->value[ACTIVATION].count,
     };
-    COPSE_TRY(copse__layer_with_channels(g, l->value[WINDOW], x, &x));
-    return op(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), &p, y);
+    x = copse__layer_with_channels(g, l->value[WINDOW], x);
+    return op(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), &p);
 }
 
-static copse_status apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                               copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_conv(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                copse_tensor *x)
 {
     (void)in;
-    return apply_op(l, g, x, copse_conv, y);
+    return apply_op(l, g, x, copse_conv);
 }
 
 /* ---- transposed convolution ---- */
@@ -173,11 +172,11 @@ static copse_status make_transposed(copse_layer *l, const struct copse_layer_mak
     return make_with(l, m, gain_transposed);
 }
 
-static copse_status apply_transposed(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                     copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_transposed(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                      copse_tensor *x)
 {
     (void)in;
-    return apply_op(l, g, x, copse_conv_transposed, y);
+    return apply_op(l, g, x, copse_conv_transposed);
 }
 
 #define CONV(label, suffix) \
@@ -224,8 +223,8 @@ static copse_status infer_pool(copse_layer *l, struct copse_flow *f)
     return slide(l, &w, &f->shape);
 }
 
-static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                               copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_pool(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                copse_tensor *x)
 {
     const struct window w = pool_window(l);
     const struct copse_pool_params p = { .window = { w.sides[0], w.sides[1] },
@@ -233,9 +232,9 @@ static copse_status apply_pool(const copse_layer *l, copse_graph *g, const copse
                                          .padding = w.is_padded ? COPSE_PADDING_SAME
                                                                 : COPSE_PADDING_EXPLICIT };
     (void)in;
-    COPSE_TRY(copse__layer_with_channels(g, l->value[POOL_WINDOW], x, &x));
-    return l->kind == &copse__layer_max_pool ? copse_max_pool(g, x, &p, y)
-                                             : copse_average_pool(g, x, &p, y);
+    x = copse__layer_with_channels(g, l->value[POOL_WINDOW], x);
+    return l->kind == &copse__layer_max_pool ? copse_max_pool(g, x, &p)
+                                             : copse_average_pool(g, x, &p);
 }
 
 #define POOL(label)                                                                                          \
@@ -267,12 +266,12 @@ static copse_status infer_global(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_global(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                 copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_global(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                  copse_tensor *x)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 1, 2, 3, 4, 5 };
     (void)l, (void)in;
-    return copse_mean(g, x, axes, copse_tensor_shape(x).rank - 2, false, y);
+    return copse_mean(g, x, axes, copse_tensor_shape(x).rank - 2, false);
 }
 
 const struct copse_layer_kind copse__layer_global_pool = {

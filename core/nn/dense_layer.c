@@ -36,12 +36,12 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
     (void)in;
     return copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1),
-                       (copse_activation)l->value[COPSE_DENSE_ACTIVATION].count, y);
+                       (copse_activation)l->value[COPSE_DENSE_ACTIVATION].count);
 }
 
 const struct copse_layer_kind copse__layer_dense = {
@@ -76,11 +76,11 @@ static copse_status infer_same(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_function(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                   copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_function(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                    copse_tensor *x)
 {
     (void)in;
-    return l->kind->function(g, x, y);
+    return l->kind->function(g, x);
 }
 
 #define ACTIVATION(label, fn)                                                            \

@@ -33,11 +33,11 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
     (void)in;
-    return copse_gather(g, copse__layer_tensor(l, 0), x, y);
+    return copse_gather(g, copse__layer_tensor(l, 0), x);
 }
 
 const struct copse_layer_kind copse__layer_embedding = {
@@ -87,11 +87,11 @@ static copse_status make_positions(copse_layer *l, const struct copse_layer_make
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
 
-static copse_status apply_positions(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                    copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_positions(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor *x)
 {
     (void)in;
-    return copse_add(g, x, copse__layer_tensor(l, 0), y);
+    return copse_add(g, x, copse__layer_tensor(l, 0));
 }
 
 const struct copse_layer_kind copse__layer_positions = {

@@ -33,14 +33,13 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
-    copse_tensor *both;
     (void)in;
-    COPSE_TRY(copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), COPSE_LINEAR,
-                          &both));
-    return copse_glu(g, both, NULL, (copse_activation)l->value[ACTIVATION].count, y);
+    copse_tensor *both =
+        copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1), COPSE_LINEAR);
+    return copse_glu(g, both, NULL, (copse_activation)l->value[ACTIVATION].count);
 }
 
 const struct copse_layer_kind copse__layer_glu = {

@@ -98,10 +98,10 @@ struct copse_layer_kind {
     copse_status (*infer)(copse_layer *l, struct copse_flow *f);
     /* variables; NULL: it has none */
     copse_status (*make)(copse_layer *l, const struct copse_layer_maker *m);
-    copse_status (*apply)(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y);
+    copse_tensor *(*apply)(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x);
     /* of an activation */
-    copse_status (*function)(copse_graph *g, copse_tensor *x, copse_tensor **y);
+    copse_tensor *(*function)(copse_graph *g, copse_tensor *x);
 };
 
 extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_shortcut,
@@ -200,8 +200,8 @@ copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_make
 /* ---- applying (layer_apply.c) ---- */
 
 /* The first `count` inner layers, one behind the other. */
-copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g,
-                                 const copse_batch *in, copse_tensor *x, copse_tensor **y);
+copse_tensor *copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g,
+                                  const copse_batch *in, copse_tensor *x);
 /* Variable `i` as an operand; NULL: the layer has none. */
 copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i);
 /* COPSE_ERR_ARGUMENT if the layers are not built, COPSE_ERR_SHAPE if they were built for other

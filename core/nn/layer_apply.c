@@ -10,23 +10,24 @@ copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i)
     return copse_variable_tensor(l->variable[i]);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
     char where[COPSE_LAYER_NAME];
     if (l->casts)
-        COPSE_TRY(copse_cast(g, x, l->kind->takes, &x));
-    const copse_status s = l->kind->apply(l, g, in, x, y);
-    return l->inner.count > 0 ? s : copse_note(s, "in %s", copse__layer_where(l, where));
+        x = copse_cast(g, x, l->kind->takes);
+    if (copse__is_failed(x))
+        return x;
+    copse_tensor *y = l->kind->apply(l, g, in, x);
+    return l->inner.count > 0 ? y : copse__noted(g, y, "in %s", copse__layer_where(l, where));
 }
 
-copse_status copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g,
-                                 const copse_batch *in, copse_tensor *x, copse_tensor **y)
+copse_tensor *copse__layers_apply(const copse_layer *l, size_t count, copse_graph *g,
+                                  const copse_batch *in, copse_tensor *x)
 {
     for (size_t i = 0; i < count; i++)
-        COPSE_TRY(apply(l->inner.at[i], g, in, x, &x));
-    *y = x;
-    return COPSE_OK;
+        x = apply(l->inner.at[i], g, in, x);
+    return x;
 }
 
 copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *x)
@@ -48,12 +49,11 @@ copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *
                      copse__type_name(l->type), copse__shape_text(l->in.shape, theirs));
 }
 
-copse_status copse_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                               copse_tensor *x, copse_tensor **y)
+copse_tensor *copse_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                copse_tensor *x)
 {
-    COPSE_TRY(copse_need("layer apply", y));
-    *y = NULL;
-    COPSE_TRY(copse_need("layer apply", l, g, x));
-    COPSE_TRY(copse__layer_check_input(l, x));
-    return apply(l, g, in, x, y);
+    COPSE_LATCH(g, copse_need("layer apply", l, g, x));
+    COPSE_LATCH(g, copse_graph_status(g));
+    COPSE_LATCH(g, copse__layer_check_input(l, x));
+    return apply(l, g, in, x);
 }

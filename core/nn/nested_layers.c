@@ -9,10 +9,10 @@ static copse_status infer_row(copse_layer *l, struct copse_flow *f)
     return copse__layers_infer(l, l->inner.count, f);
 }
 
-static copse_status apply_row(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                              copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_row(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                               copse_tensor *x)
 {
-    return copse__layers_apply(l, l->inner.count, g, in, x, y);
+    return copse__layers_apply(l, l->inner.count, g, in, x);
 }
 
 const struct copse_layer_kind copse__layer_row = {
@@ -62,14 +62,14 @@ static copse_status infer_residual(copse_layer *l, struct copse_flow *f)
                             second);
 }
 
-static copse_status apply_residual(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                   copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_residual(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                    copse_tensor *x)
 {
     copse_tensor *inner, *side = x;
-    COPSE_TRY(copse__layers_apply(l, count_of(l), g, in, x, &inner));
+    inner = copse__layers_apply(l, count_of(l), g, in, x);
     if (shortcut_of(l))
-        COPSE_TRY(apply_row(shortcut_of(l), g, in, x, &side));
-    return copse_add(g, side, inner, y);
+        side = apply_row(shortcut_of(l), g, in, x);
+    return copse_add(g, side, inner);
 }
 
 const struct copse_layer_kind copse__layer_residual = {

@@ -34,12 +34,12 @@ static copse_status make_both(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, OFFSET, "offset", &offset);
 }
 
-static copse_status apply_layer_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                     copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_layer_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                      copse_tensor *x)
 {
     (void)in;
     return copse_layer_norm(g, x, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
-                            l->value[EPSILON].number, y);
+                            l->value[EPSILON].number);
 }
 
 const struct copse_layer_kind copse__layer_layer_norm = {
@@ -60,11 +60,11 @@ copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out)
     return copse__layer_create(ctx, &copse__layer_layer_norm, NULL, 0, out);
 }
 
-static copse_status apply_rms_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                   copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_rms_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                    copse_tensor *x)
 {
     (void)in;
-    return copse_rms_norm(g, x, copse__layer_tensor(l, SCALE), l->value[EPSILON].number, y);
+    return copse_rms_norm(g, x, copse__layer_tensor(l, SCALE), l->value[EPSILON].number);
 }
 
 const struct copse_layer_kind copse__layer_rms_norm = {
@@ -99,12 +99,12 @@ static copse_status infer_group_norm(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_group_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                     copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_group_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                      copse_tensor *x)
 {
     (void)in;
     return copse_group_norm(g, x, l->value[GROUPS].count, copse__layer_tensor(l, SCALE),
-                            copse__layer_tensor(l, OFFSET), l->value[GROUP_EPSILON].number, y);
+                            copse__layer_tensor(l, OFFSET), l->value[GROUP_EPSILON].number);
 }
 
 const struct copse_layer_kind copse__layer_group_norm = {
@@ -120,12 +120,12 @@ const struct copse_layer_kind copse__layer_group_norm = {
     .apply = apply_group_norm,
 };
 
-static copse_status apply_instance_norm(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                        copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_instance_norm(const copse_layer *l, copse_graph *g,
+                                         const copse_batch *in, copse_tensor *x)
 {
     (void)in;
     return copse_instance_norm(g, x, copse__layer_tensor(l, SCALE), copse__layer_tensor(l, OFFSET),
-                               l->value[EPSILON].number, y);
+                               l->value[EPSILON].number);
 }
 
 const struct copse_layer_kind copse__layer_instance_norm = {

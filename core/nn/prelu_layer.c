@@ -26,11 +26,11 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, 0, "slope", &p);
 }
 
-static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                          copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                           copse_tensor *x)
 {
     (void)in;
-    return copse_prelu(g, x, copse__layer_tensor(l, 0), y);
+    return copse_prelu(g, x, copse__layer_tensor(l, 0));
 }
 
 const struct copse_layer_kind copse__layer_prelu = {

@@ -93,17 +93,16 @@ static struct copse_recurrent_params params_of(const copse_layer *l)
 }
 
 /* Every state, or the last one. */
-#define APPLY(layer, ...)                                                                          \
-    static copse_status apply_##layer(const copse_layer *l, copse_graph *g, const copse_batch *in, \
-                                      copse_tensor *x, copse_tensor **y)                           \
-    {                                                                                              \
-        const struct copse_recurrent_params params = params_of(l);                                 \
-        copse_tensor *all, *last;                                                                  \
-        (void)in;                                                                                  \
-        COPSE_TRY(copse_##layer(g, x, copse__layer_tensor(l, WEIGHT),                              \
-                                copse__layer_tensor(l, RECURRENT), &params, &all, __VA_ARGS__));   \
-        *y = l->value[LAST].count ? last : all;                                                    \
-        return COPSE_OK;                                                                           \
+#define APPLY(layer, ...)                                                                        \
+    static copse_tensor *apply_##layer(const copse_layer *l, copse_graph *g,                     \
+                                       const copse_batch *in, copse_tensor *x)                   \
+    {                                                                                            \
+        const struct copse_recurrent_params params = params_of(l);                               \
+        copse_tensor *last, *all = copse_##layer(g, x, copse__layer_tensor(l, WEIGHT),           \
+                                                 copse__layer_tensor(l, RECURRENT), &params,     \
+                                                 __VA_ARGS__);                                   \
+        (void)in;                                                                                \
+        return l->value[LAST].count ? last : all;                                                \
     }
 APPLY(gru, &last)
 APPLY(lstm, &last, NULL)

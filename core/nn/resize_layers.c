@@ -32,11 +32,11 @@ static copse_status set_axes(copse_layer *l, struct copse_setting_value number, 
 }
 
 /* To the size of the output that set_axes inferred. */
-static copse_status resize(const copse_layer *l, copse_graph *g, struct copse_setting_value number,
-                           copse_tensor *x, copse_resize_kind kind, copse_tensor **y)
+static copse_tensor *resize(const copse_layer *l, copse_graph *g, struct copse_setting_value number,
+                            copse_tensor *x, copse_resize_kind kind)
 {
-    COPSE_TRY(copse__layer_with_channels(g, number, x, &x));
-    return copse_resize(g, x, l->out.shape.dims, kind, y);
+    x = copse__layer_with_channels(g, number, x);
+    return copse_resize(g, x, l->out.shape.dims, kind);
 }
 
 /* ---- resize ---- */
@@ -63,11 +63,11 @@ static copse_status infer_resize(copse_layer *l, struct copse_flow *f)
     return set_axes(l, number_of(l), has_factor, &f->shape);
 }
 
-static copse_status apply_resize(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                 copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_resize(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                  copse_tensor *x)
 {
     (void)in;
-    return resize(l, g, number_of(l), x, (copse_resize_kind)l->value[KIND].count, y);
+    return resize(l, g, number_of(l), x, (copse_resize_kind)l->value[KIND].count);
 }
 
 const struct copse_layer_kind copse__layer_resize = {
@@ -91,11 +91,11 @@ static copse_status infer_adaptive(copse_layer *l, struct copse_flow *f)
     return set_axes(l, l->value[POOL_SIZE], false, &f->shape);
 }
 
-static copse_status apply_adaptive(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                   copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_adaptive(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                    copse_tensor *x)
 {
     (void)in;
-    return resize(l, g, l->value[POOL_SIZE], x, COPSE_RESIZE_AREA, y);
+    return resize(l, g, l->value[POOL_SIZE], x, COPSE_RESIZE_AREA);
 }
 
 const struct copse_layer_kind copse__layer_adaptive_pool = {
@@ -138,11 +138,11 @@ static copse_status infer_shuffle(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_shuffle(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                  copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_shuffle(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                   copse_tensor *x)
 {
     (void)in;
-    return copse_pixel_shuffle(g, x, l->value[SHUFFLE_FACTOR].count, y);
+    return copse_pixel_shuffle(g, x, l->value[SHUFFLE_FACTOR].count);
 }
 
 const struct copse_layer_kind copse__layer_pixel_shuffle = {

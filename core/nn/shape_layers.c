@@ -16,11 +16,11 @@ static copse_status infer_flatten(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_flatten(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                  copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_flatten(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                   copse_tensor *x)
 {
     (void)in;
-    return copse_reshape(g, x, COPSE_SHAPE(copse_tensor_shape(x).dims[0], l->out.shape.dims[0]), y);
+    return copse_reshape(g, x, COPSE_SHAPE(copse_tensor_shape(x).dims[0], l->out.shape.dims[0]));
 }
 
 const struct copse_layer_kind copse__layer_flatten = {
@@ -43,10 +43,10 @@ static copse_status infer_same(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status apply_dropout(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                                  copse_tensor *x, copse_tensor **y)
+static copse_tensor *apply_dropout(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                   copse_tensor *x)
 {
-    return copse_dropout(g, x, l->value[COPSE_DROPOUT_RATE].number, in && in->is_training, y);
+    return copse_dropout(g, x, l->value[COPSE_DROPOUT_RATE].number, in && in->is_training);
 }
 
 const struct copse_layer_kind copse__layer_dropout = {

@@ -29,13 +29,12 @@ copse_status copse__layer_spatial(copse_layer *l, struct copse_setting_value sid
                             copse__shape_text(*shape, text));
 }
 
-copse_status copse__layer_with_channels(copse_graph *g, struct copse_setting_value sides,
-                                        copse_tensor *x, copse_tensor **out)
+copse_tensor *copse__layer_with_channels(copse_graph *g, struct copse_setting_value sides,
+                                         copse_tensor *x)
 {
     copse_shape s = copse_tensor_shape(x);
-    *out = x;
     if (s.rank != 3 || !has_two(sides))
-        return COPSE_OK;
+        return x;
     s.dims[s.rank++] = 1;
-    return copse_reshape(g, x, s, out);
+    return copse_reshape(g, x, s);
 }

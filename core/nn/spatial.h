@@ -13,7 +13,7 @@ void copse__layer_sides(struct copse_setting_value v, uint32_t sides[2]);
 copse_status copse__layer_spatial(copse_layer *l, struct copse_setting_value sides,
                                   copse_shape *shape);
 /* x with the axes that copse__layer_spatial sees. */
-copse_status copse__layer_with_channels(copse_graph *g, struct copse_setting_value sides,
-                                        copse_tensor *x, copse_tensor **out);
+copse_tensor *copse__layer_with_channels(copse_graph *g, struct copse_setting_value sides,
+                                         copse_tensor *x);
 
 #endif

@@ -49,8 +49,9 @@ static copse_status transform(struct builder *b)
         return COPSE_OK;
     struct copse_graph_call c;
     copse__graph_call_enter(&c, &b->r->base, "the gradient transform of a trainer");
-    const copse_status s = p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
-    COPSE_TRY(copse_note(copse__graph_call_leave(&c, s), "while transforming gradients"));
+    p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
+    COPSE_TRY(copse_note(copse__graph_call_leave(&c, copse_graph_status(b->g)),
+                         "while transforming gradients"));
     for (size_t i = 0; i < b->t->trained.count; i++) {
         const copse_variable *v = b->t->trained.at[i];
         copse_tensor **dx = &b->pairs[i].gradient;
@@ -60,7 +61,8 @@ static copse_status transform(struct builder *b)
                               "'%s' at its place in the list",
                               v->name);
         if (*dx)
-            COPSE_TRY(copse__own(b->g, *dx, dx));
+            *dx = copse__own(b->g, *dx);
+        COPSE_TRY(copse_graph_status(b->g));
         if (*dx &&
             ((*dx)->type != COPSE_F32 || !copse__shape_equal((*dx)->shape, v->tensor.shape))) {
             return copse_fail(COPSE_ERR_SHAPE,
@@ -86,23 +88,22 @@ static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_ten
 static copse_status watch_finite(struct builder *b, size_t i)
 {
     copse_tensor *x = b->pairs[i].gradient;
-    COPSE_TRY(copse_sub(b->g, x, x, &x));
-    COPSE_TRY(copse_sum(b->g, x, NULL, 0, false, &x));
+    x = copse_sub(b->g, x, x);
+    x = copse_sum(b->g, x, NULL, 0, false);
     return watch(b, i, COPSE_WATCH_FINITE, x);
 }
 
 static copse_status watch_size(struct builder *b, size_t i)
 {
     copse_tensor *x = b->pairs[i].gradient, *y, *size;
-    COPSE_TRY(copse_gradient_norm(b->g, x, &y));
+    y = copse_gradient_norm(b->g, x);
     COPSE_TRY(watch(b, i, COPSE_WATCH_NORM, y));
-    COPSE_TRY(copse_abs(b->g, x, &size));
+    size = copse_abs(b->g, x);
     for (int k = 0; k < COPSE_GRADIENT_BINS; k++) {
-        copse_tensor *edge;
-        COPSE_TRY(
-            copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k), &edge));
-        COPSE_TRY(copse_greater_equal(b->g, size, edge, &y));
-        COPSE_TRY(copse_sum(b->g, y, NULL, 0, false, &y));
+        copse_tensor *edge =
+            copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k));
+        y = copse_greater_equal(b->g, size, edge);
+        y = copse_sum(b->g, y, NULL, 0, false);
         COPSE_TRY(watch(b, i, COPSE_WATCH_BINS + (uint32_t)k, y));
     }
     return COPSE_OK;
@@ -135,9 +136,9 @@ static copse_status place_all(struct builder *b)
         if (b->r->pass == COPSE_PASS_ADD) {
             if (!dx)
                 continue;
-            COPSE_TRY(copse__add_in_place(b->g, dx, &dx));
+            dx = copse__add_in_place(b->g, dx);
         } else if (!dx) {
-            COPSE_TRY(copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0, &dx));
+            dx = copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0);
         }
         COPSE_TRY(copse__recording_place(&b->r->base, dx,
                                          copse__variable_gradient(v, b->r->replica),

@@ -50,7 +50,8 @@ copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool i
     in->replica = group->first + r->list->replica;
     in->is_training = is_training;
     copse__graph_call_enter(&c, r, name);
-    return copse__graph_call_leave(&c, loss(r->graph, in, user, &r->result));
+    r->result = loss(r->graph, in, user);
+    return copse__graph_call_leave(&c, copse_graph_status(r->graph));
 }
 
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
@@ -79,12 +80,12 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
 copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x,
                                        size_t count, copse_tensor **dx)
 {
-    copse_tensor *seed;
     r->graph->is_backward = true;
-    COPSE_TRY(copse__step_scalar(r->graph, COPSE_STEP_SHARE, &seed));
+    copse_tensor *seed = copse__step_scalar(r->graph, COPSE_STEP_SHARE);
     if (r->result->shape.rank > 0)
-        COPSE_TRY(copse_reshape(r->graph, seed, r->result->shape, &seed));
-    return copse__gradients(r->graph, r->result, seed, x, count, dx);
+        seed = copse_reshape(r->graph, seed, r->result->shape);
+    copse__gradients(r->graph, r->result, seed, x, count, dx);
+    return copse_graph_status(r->graph);
 }
 
 copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket,

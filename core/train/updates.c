@@ -37,38 +37,37 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v,
 
 /* The sum over replicas is the value that is stored: its operands are weighted, because replicas
    without examples run no node behind it. */
-static copse_status sum_weighted(copse_graph *g, const copse_variable *v, copse_tensor *value,
-                                 copse_tensor **out)
+static copse_tensor *sum_weighted(copse_graph *g, const copse_variable *v, copse_tensor *value)
 {
-    copse_tensor *weight;
     if (v->tensor.type != COPSE_F32)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "update: variable '%s' is %s; several replicas can write f32 variables "
-                          "alone, or replica-local ones",
-                          v->name, copse__type_name(v->tensor.type));
+        return copse__refuse(
+            g, COPSE_ERR_UNSUPPORTED,
+            "update: variable '%s' is %s; several replicas can write f32 variables "
+            "alone, or replica-local ones",
+            v->name, copse__type_name(v->tensor.type));
     if (v->aggregation == COPSE_AGGREGATION_NONE)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "update: variable '%s' has no aggregation, and several replicas write it",
-                          v->name);
+        return copse__refuse(
+            g, COPSE_ERR_ARGUMENT,
+            "update: variable '%s' has no aggregation, and several replicas write it", v->name);
     if (v->aggregation != COPSE_AGGREGATION_SUM) {
-        COPSE_TRY(copse__step_scalar(
-            g, v->aggregation == COPSE_AGGREGATION_MEAN ? COPSE_STEP_PART : COPSE_STEP_IS_FIRST,
-            &weight));
-        COPSE_TRY(copse_mul(g, value, weight, &value));
+        copse_tensor *weight = copse__step_scalar(
+            g, v->aggregation == COPSE_AGGREGATION_MEAN ? COPSE_STEP_PART : COPSE_STEP_IS_FIRST);
+        value = copse_mul(g, value, weight);
     }
-    return copse_all_reduce(g, value, COPSE_SUM, out);
+    return copse_all_reduce(g, value, COPSE_SUM);
 }
 
-copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
+void copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
 {
-    COPSE_TRY(copse_need("update", g, v, value));
-    COPSE_TRY(check_update(g, v, value));
+    COPSE_LATCH_VOID(g, copse_need("update", g, v, value));
+    COPSE_LATCH_VOID(g, COPSE_CHECK_OPERANDS("update", g, value));
+    COPSE_LATCH_VOID(g, check_update(g, v, value));
     if (g->takes_updates == COPSE_UPDATES_IGNORED)
-        return COPSE_OK;
+        return;
     struct copse_graph_update u = { .variable = v,
                                     .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
-    COPSE_TRY(u.is_shared ? sum_weighted(g, v, value, &u.value) : copse__own(g, value, &u.value));
-    return copse_need_memory(COPSE_PUSH(&g->ctx->base.mem, &g->updates, u), "update");
+    u.value = u.is_shared ? sum_weighted(g, v, value) : copse__own(g, value);
+    COPSE_LATCH_VOID(g, copse_need_memory(COPSE_PUSH(&g->ctx->base.mem, &g->updates, u), "update"));
 }
 
 /* ---- the layout's list ---- */

@@ -66,8 +66,7 @@ typedef struct copse_batch {
  * are not uploaded.
  * @retval COPSE_ERR_ARGUMENT  The batch has no such input; the text lists its inputs.
  */
-COPSE_API COPSE_CHECKED copse_status copse_input(const copse_batch *in, const char *name,
-                                                 copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_input(const copse_batch *in, const char *name);
 
 /** How the n rows of a batch are split into one share for each of R replicas, in row order. Shares
     may be empty. */

@@ -24,7 +24,7 @@
 
 /** Version of these headers. */
 #define COPSE_VERSION_MAJOR 0
-#define COPSE_VERSION_MINOR 1
+#define COPSE_VERSION_MINOR 2
 #define COPSE_VERSION_PATCH 0
 
 #if defined(__cplusplus)

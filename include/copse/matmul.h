@@ -32,9 +32,8 @@ typedef enum copse_activation {
  * min(k,256)+min((k-1)/256,255)+(k-1)/8192, rounded down. docs/internals/conformance.md, "Sums of
  * products", has exceptions.
  */
-COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b,
-                                                  bool transpose_a, bool transpose_b,
-                                                  copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                                   bool transpose_a, bool transpose_b);
 
 /**
  * Dense layer: activation(x w + bias).
@@ -44,9 +43,8 @@ COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *
  * @param bias  f32 [n], or NULL for none.
  * @param y     [.., n].
  */
-COPSE_API COPSE_CHECKED copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                                 copse_tensor *bias, copse_activation activation,
-                                                 copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                                  copse_tensor *bias, copse_activation activation);
 
 #if defined(__cplusplus)
 }

@@ -38,8 +38,8 @@ COPSE_API void copse_model_release(copse_model **m);
 
 /** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Texts:
     data/text.h. Regression: mean squared error; reports "mae", of a single target in its unit. */
-COPSE_API COPSE_CHECKED copse_status copse_model_loss(copse_graph *g, const copse_batch *in,
-                                                      void *model, copse_tensor **loss);
+COPSE_API COPSE_CHECKED copse_tensor *copse_model_loss(copse_graph *g, const copse_batch *in,
+                                                       void *model);
 
 /** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */
 struct copse_model_save_params;

@@ -90,9 +90,8 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_str
  * @retval COPSE_ERR_ARGUMENT  The layers are not built.
  * @retval COPSE_ERR_SHAPE     `x` has another shape or type.
  */
-COPSE_API COPSE_CHECKED copse_status copse_layer_apply(const copse_layer *l, copse_graph *g,
-                                                       const copse_batch *in, copse_tensor *x,
-                                                       copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_layer_apply(const copse_layer *l, copse_graph *g,
+                                                        const copse_batch *in, copse_tensor *x);
 
 /** Shape of the output for one example. COPSE_ERR_ARGUMENT: not built. */
 COPSE_API COPSE_CHECKED copse_status copse_layer_output(const copse_layer *l, copse_shape *out);

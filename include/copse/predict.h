@@ -18,8 +18,7 @@ extern "C" {
  * function (docs/callbacks.md).
  * @param y  f32 or i32, [examples of the share, ...].
  */
-typedef copse_status copse_predict_fn(copse_graph *g, const copse_batch *in, void *user,
-                                      copse_tensor **y);
+typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, void *user);
 
 /**
  * Compute a function of a batch on the replicas of this process, with the variables as after the

@@ -48,10 +48,37 @@ typedef struct copse_shape {
 COPSE_API COPSE_CHECKED copse_status copse_graph_create(copse_context *ctx, copse_graph **out);
 COPSE_API void copse_graph_release(copse_graph **g);
 
+/**
+ * The status of a graph: that of the first call on it that failed, or COPSE_OK.
+ *
+ * A function that adds to a graph returns a tensor, never NULL. When it fails, the graph keeps
+ * status and text, the result is a *failed tensor*, and no later call adds anything: calls with a
+ * failed operand of the same graph add nothing and set no error text. So a loss function checks
+ * nothing; the library asks for the status when the function returns, and the call that made it
+ * build the graph (copse_trainer_step, ...) returns it. An operand that is NULL or belongs to
+ * another graph is COPSE_ERR_ARGUMENT. The shape of a failed tensor is a scalar: ask before you
+ * compute with the shape of a result.
+ *
+ * When not COPSE_OK, copse_last_error has the text of the failure.
+ */
+COPSE_API copse_status copse_graph_status(const copse_graph *g);
+/** Fail a graph, for functions of the application that build one. `return copse_graph_fail(g,
+    COPSE_ERR_ARGUMENT, "no such mode");` After a call that failed: its status, copse_last_error().
+    Does nothing to a graph that has failed before.
+    @param status  Not COPSE_OK. @param text  Copied. @return A failed tensor. */
+COPSE_API copse_tensor *copse_graph_fail(copse_graph *g, copse_status status, const char *text);
+/** In a function of the application that builds a graph and returns a tensor: evaluate a call that
+    returns a status; where it failed, fail the graph with its text, and return. */
+#define COPSE_GRAPH_TRY(g, call)                                    \
+    do {                                                            \
+        const copse_status try_ = (call);                           \
+        if (try_ != COPSE_OK)                                       \
+            return copse_graph_fail((g), try_, copse_last_error()); \
+    } while (0)
+
 /** Add a tensor whose values are given at each run. @param name  For messages. */
-COPSE_API COPSE_CHECKED copse_status copse_graph_input(copse_graph *g, const char *name,
-                                                       copse_type type, copse_shape shape,
-                                                       copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_graph_input(copse_graph *g, const char *name,
+                                                        copse_type type, copse_shape shape);
 
 COPSE_API copse_shape copse_tensor_shape(const copse_tensor *t);
 COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
@@ -66,16 +93,14 @@ COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
  * @retval COPSE_ERR_SHAPE        `y` is not a scalar and `dy` is NULL, or shapes differ.
  * @retval COPSE_ERR_UNSUPPORTED  An op between x and y has no derivative; the text names it.
  */
-COPSE_API COPSE_CHECKED copse_status copse_gradients(copse_graph *g, copse_tensor *y,
-                                                     copse_tensor *dy, copse_tensor *const *x,
-                                                     size_t count, copse_tensor **dx);
+COPSE_API void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                               copse_tensor *const *x, size_t count, copse_tensor **dx);
 
 /**
  * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the
  * global batch. At most 7 per graph.
  */
-COPSE_API COPSE_CHECKED copse_status copse_report(copse_graph *g, const char *name,
-                                                  copse_tensor *t);
+COPSE_API void copse_report(copse_graph *g, const char *name, copse_tensor *t);
 
 #if defined(__cplusplus)
 }

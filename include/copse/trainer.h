@@ -22,8 +22,7 @@ typedef struct copse_trainer copse_trainer;
  * their recording was evicted (`recordings`). Calls for one size must build the same graph.
  * docs/callbacks.md lists the calls that it may make.
  */
-typedef copse_status copse_loss_fn(copse_graph *g, const copse_batch *in, void *user,
-                                   copse_tensor **loss);
+typedef copse_tensor *copse_loss_fn(copse_graph *g, const copse_batch *in, void *user);
 
 /** How the replicas' losses become the loss of the global batch. */
 typedef enum copse_loss_reduction {
@@ -49,7 +48,7 @@ struct copse_gradient {
  * weighted by its share: a linear change acts on the gradient of the global batch, any other one on
  * each replica's part.
  */
-typedef copse_status copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
+typedef void copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
                                         void *user);
 
 #define COPSE_PREFETCH_MAX 64

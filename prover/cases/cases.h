@@ -21,21 +21,21 @@
 
 /* ---- refusals ---- */
 
-/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error text must
-   contain `part`. */
-#define REFUSES(r, code, part, ...)                                       \
-    do {                                                                  \
-        copse_tensor *y = (r)->other;                                     \
-        const copse_status refused_ = (__VA_ARGS__);                      \
-        (r)->judge(r, #__VA_ARGS__, refused_, COPSE_ERR_##code, part, y); \
+/* The call must give a failed tensor, and fail the graph with COPSE_ERR_<code>; the error text must
+   contain `part`. The failure is taken off the graph. */
+#define REFUSES(r, code, part, ...)                                                       \
+    do {                                                                                  \
+        const copse_tensor *refused_ = (__VA_ARGS__);                                     \
+        (r)->judge(r, #__VA_ARGS__, copse__graph_take_failure((r)->graph),                \
+                   COPSE_ERR_##code, part, refused_);                                     \
     } while (0)
 
-/* An input of the refusals' graph; NULL, with a status, without memory. */
+/* An input of the refusals' graph; a failed tensor, with a status, without memory. */
 static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, copse_type type,
                                                   copse_shape shape)
 {
-    copse_tensor *x = NULL;
-    const copse_status s = copse_graph_input(r->graph, "x", type, shape, &x);
+    copse_tensor *x = copse_graph_input(r->graph, "x", type, shape);
+    const copse_status s = copse_graph_status(r->graph);
     r->status = r->status ? r->status : s;
     return x;
 }

@@ -157,34 +157,33 @@ static copse_status queues(struct copse_conform_run *r, void *user,
 static copse_status check_functions(copse_device *dev, copse_graph *g, copse_graph *other,
                                     copse_function **made, struct copse_conform_outcome *out)
 {
-    copse_tensor *x, *y, *far, *label, *none = NULL, *dx = NULL;
+    copse_tensor *x, *y, *far, *label, *dx = NULL;
     copse_function *f = NULL;
     float values[4] = { 1, 2, 3, 4 };
-    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
-    COPSE_TRY(copse_graph_input(g, "label", COPSE_I32, COPSE_SHAPE(2), &label));
-    COPSE_TRY(copse_graph_input(other, "far", COPSE_F32, COPSE_SHAPE(2, 2), &far));
-    COPSE_TRY(copse_neg(g, x, &y));
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2));
+    label = copse_graph_input(g, "label", COPSE_I32, COPSE_SHAPE(2));
+    far = copse_graph_input(other, "far", COPSE_F32, COPSE_SHAPE(2, 2));
+    y = copse_neg(g, x);
     const copse_shape deep = { COPSE_MAX_RANK + 1, { 1 } };
     REFUSED_PLAIN(out, ARGUMENT, copse_graph_create(NULL, &g));
     REFUSED_PLAIN(out, ARGUMENT, copse_graph_create(dev->ctx, NULL));
-    REFUSED(out, ARGUMENT, none, copse_graph_input(NULL, "x", COPSE_F32, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_graph_input(g, NULL, COPSE_F32, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_graph_input(g, "x", (copse_type)9, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_graph_input(g, "x", COPSE_F32, deep, &none));
-    REFUSED_PLAIN(out, ARGUMENT, copse_graph_input(g, "x", COPSE_F32, COPSE_SCALAR, NULL));
-    REFUSED(out, COPSE_ERR_SHAPE, none,
-            copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(65536, 65536), &none));
-    REFUSED(out, ARGUMENT, dx, copse_gradients(NULL, y, x, &x, 1, &dx));
-    REFUSED(out, ARGUMENT, dx, copse_gradients(g, NULL, x, &x, 1, &dx));
-    REFUSED(out, ARGUMENT, dx, copse_gradients(g, far, x, &x, 1, &dx));
-    REFUSED(out, ARGUMENT, dx, copse_gradients(g, y, x, &far, 1, &dx));
-    REFUSED(out, ARGUMENT, dx, copse_gradients(g, y, x, NULL, 1, &dx));
-    REFUSED(out, COPSE_ERR_SHAPE, dx, copse_gradients(g, y, NULL, &x, 1, &dx));
-    REFUSED(out, COPSE_ERR_SHAPE, dx, copse_gradients(g, y, label, &x, 1, &dx));
-    REFUSED(out, COPSE_ERR_SHAPE, dx, copse_gradients(g, y, x, &label, 1, &dx));
-    REFUSED_PLAIN(out, ARGUMENT, copse_report(NULL, "y", y));
-    REFUSED_PLAIN(out, ARGUMENT, copse_report(g, NULL, y));
-    REFUSED_PLAIN(out, COPSE_ERR_SHAPE, copse_report(g, "y", y));
+    REFUSED_NODE(out, NULL, ARGUMENT, copse_graph_input(NULL, "x", COPSE_F32, COPSE_SCALAR));
+    REFUSED_NODE(out, g, ARGUMENT, copse_graph_input(g, NULL, COPSE_F32, COPSE_SCALAR));
+    REFUSED_NODE(out, g, ARGUMENT, copse_graph_input(g, "x", (copse_type)9, COPSE_SCALAR));
+    REFUSED_NODE(out, g, ARGUMENT, copse_graph_input(g, "x", COPSE_F32, deep));
+    REFUSED_NODE(out, g, COPSE_ERR_SHAPE,
+                 copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(65536, 65536)));
+    REFUSED_VOID(out, NULL, ARGUMENT, copse_gradients(NULL, y, x, &x, 1, &dx));
+    REFUSED_VOID(out, g, ARGUMENT, copse_gradients(g, NULL, x, &x, 1, &dx));
+    REFUSED_VOID(out, g, ARGUMENT, copse_gradients(g, far, x, &x, 1, &dx));
+    REFUSED_VOID(out, g, ARGUMENT, copse_gradients(g, y, x, &far, 1, &dx));
+    REFUSED_VOID(out, g, ARGUMENT, copse_gradients(g, y, x, NULL, 1, &dx));
+    REFUSED_VOID(out, g, COPSE_ERR_SHAPE, copse_gradients(g, y, NULL, &x, 1, &dx));
+    REFUSED_VOID(out, g, COPSE_ERR_SHAPE, copse_gradients(g, y, label, &x, 1, &dx));
+    REFUSED_VOID(out, g, COPSE_ERR_SHAPE, copse_gradients(g, y, x, &label, 1, &dx));
+    REFUSED_VOID(out, NULL, ARGUMENT, copse_report(NULL, "y", y));
+    REFUSED_VOID(out, g, ARGUMENT, copse_report(g, NULL, y));
+    REFUSED_VOID(out, g, COPSE_ERR_SHAPE, copse_report(g, "y", y));
 
     const struct copse_function_params good = { .graph = g, .outputs = &y, .output_count = 1 };
     struct copse_function_params p = good;
@@ -240,13 +239,12 @@ static copse_status functions(struct copse_conform_run *r, void *user,
 
 /* ---- copse/strategy.h and copse/trainer.h ---- */
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_variable *const *v = user;
-    copse_tensor *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(*v), &y));
-    return copse_mean(g, y, NULL, 0, false, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_mul(g, x, copse_variable_tensor(*v));
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static void refuse_variables(copse_strategy *st, copse_variable *v,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode args, operations: every op of the tables without a graph, a result or an operand, and with
+/* Mode args, operations: every op of the tables without a graph or an operand, and with
    an operand of another graph or element type; and the refused calls that the tables list. */
 #include <stdio.h>
 
@@ -21,19 +21,26 @@ static copse_status open_stage(copse_context *ctx, const struct copse_case_op *o
     for (size_t i = 0; i < op->in_count; i++) {
         const struct copse_case_input *x = &op->in[i];
         const copse_type wrong = x->type == COPSE_F32 ? COPSE_I32 : COPSE_F32;
-        COPSE_TRY(copse_graph_input(s->g, "x", x->type, x->shape, &s->good[i]));
-        COPSE_TRY(copse_graph_input(s->g, "x", wrong, x->shape, &s->wrong[i]));
-        COPSE_TRY(copse_graph_input(s->other, "x", x->type, x->shape, &s->far[i]));
+        s->good[i] = copse_graph_input(s->g, "x", x->type, x->shape);
+        s->wrong[i] = copse_graph_input(s->g, "x", wrong, x->shape);
+        s->far[i] = copse_graph_input(s->other, "x", x->type, x->shape);
     }
-    return COPSE_OK;
+    COPSE_TRY(copse_graph_status(s->g));
+    return copse_graph_status(s->other);
 }
 
+copse_status copse__args_failure(copse_graph *g)
+{
+    return g ? copse__graph_take_failure(g) : COPSE_ERR_ARGUMENT;
+}
+
+/* Takes the failure off the graph. */
 static void judge(struct copse_conform_outcome *out, const struct copse_case_op *op,
-                  const char *what, copse_status got, copse_status expected, const copse_tensor *y)
+                  const char *what, copse_graph *g, copse_status expected, const copse_tensor *y)
 {
     char call[96];
     snprintf(call, sizeof call, "copse_%s %s", op->name, what);
-    copse__args_judge(out, call, got, expected, y == NULL);
+    copse__args_judge(out, call, copse__args_failure(g), expected, copse__is_failed(y));
 }
 
 static void check_operand(struct stage *s, const struct copse_case_op *op, size_t i,
@@ -52,9 +59,7 @@ static void check_operand(struct stage *s, const struct copse_case_op *op, size_
     for (size_t k = 0; k < (op->takes_any_type ? 2 : COPSE_COUNT(bad)); k++) {
         memcpy(in, s->good, sizeof in);
         in[i] = bad[k].operand;
-        copse_tensor *y = s->good[0];
-        const copse_status got = op->call(s->g, in, op->user, &y);
-        judge(out, op, bad[k].what, got, bad[k].code, y);
+        judge(out, op, bad[k].what, s->g, bad[k].code, op->call(s->g, in, op->user));
     }
 }
 
@@ -65,15 +70,13 @@ static copse_status check_operands(struct copse_conform_run *r, void *user,
     struct stage s = { .g = NULL };
     copse_status status = open_stage(r->ctx, op, &s);
     if (status == COPSE_OK) {
-        copse_tensor *y = s.good[0];
-        judge(out, op, "without a result", op->call(s.g, s.good, op->user, NULL),
-              COPSE_ERR_ARGUMENT, NULL);
-        const copse_status without = op->call(NULL, s.good, op->user, &y);
-        judge(out, op, "without a graph", without, COPSE_ERR_ARGUMENT, y == s.good[0] ? NULL : y);
+        judge(out, op, "without a graph", NULL, COPSE_ERR_ARGUMENT,
+              op->call(NULL, s.good, op->user));
         for (size_t i = 0; i < op->in_count; i++)
             check_operand(&s, op, i, out);
         /* the refused calls had no effect */
-        copse__args_judge(out, op->name, op->call(s.g, s.good, op->user, &y), COPSE_OK, true);
+        (void)op->call(s.g, s.good, op->user);
+        copse__args_judge(out, op->name, copse__args_failure(s.g), COPSE_OK, true);
     }
     copse_graph_release(&s.g);
     copse_graph_release(&s.other);
@@ -89,7 +92,7 @@ static void judge_refusal(struct copse_refusals *r, const char *call, copse_stat
     if (got == expected && !strstr(text, part))
         copse__conform_set(r->user, COPSE_VERDICT_FAIL, "%s: the error is '%s', without '%s'", call,
                            text, part);
-    copse__args_judge(r->user, call, got, expected, y == NULL);
+    copse__args_judge(r->user, call, got, expected, copse__is_failed(y));
 }
 
 static copse_status check_refusals(struct copse_conform_run *r, void *user,
@@ -100,8 +103,8 @@ static copse_status check_refusals(struct copse_conform_run *r, void *user,
     copse_graph *other = NULL;
     COPSE_TRY_OR(done, refusals.status, copse_graph_create(r->ctx, &refusals.graph));
     COPSE_TRY_OR(done, refusals.status, copse_graph_create(r->ctx, &other));
-    COPSE_TRY_OR(done, refusals.status,
-                 copse_graph_input(other, "x", COPSE_F32, COPSE_SHAPE(2, 2), &refusals.other));
+    refusals.other = copse_graph_input(other, "x", COPSE_F32, COPSE_SHAPE(2, 2));
+    COPSE_TRY_OR(done, refusals.status, copse_graph_status(other));
     table->refusals(&refusals);
 done:
     copse_graph_release(&refusals.graph);

@@ -128,8 +128,9 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
     for (size_t i = 0; i < c->in_count; i++)
-        COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->in[i].type, c->in[i].shape, &in[i]));
-    COPSE_TRY_OR(done, s, c->build(g, in, c->user, &y));
+        in[i] = copse_graph_input(g, "x", c->in[i].type, c->in[i].shape);
+    y = c->build(g, in, c->user);
+    COPSE_TRY_OR(done, s, copse_graph_status(g));
     const struct copse_function_params params = {
         .graph = g, .outputs = &y, .output_count = 1, .kernels = w->kernels
     };

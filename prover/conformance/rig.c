@@ -134,7 +134,8 @@ static copse_status add_input(struct copse_rig *rig, uint64_t seed, const char *
                               copse_type type, copse_shape shape)
 {
     const size_t i = rig->in_count;
-    COPSE_TRY(copse_graph_input(rig->graph, name, type, shape, &rig->in[i]));
+    rig->in[i] = copse_graph_input(rig->graph, name, type, shape);
+    COPSE_TRY(copse_graph_status(rig->graph));
     COPSE_TRY(numbers(rig, rig->in[i], &rig->values[i]));
     rig->in_count++;
     copse__fill(rig->c, (uint32_t)i, seed, elements(rig->in[i]), rig->values[i]);
@@ -155,12 +156,14 @@ static copse_status build(struct copse_rig *rig, uint64_t seed, bool has_gradien
             x[wanted++] = rig->in[i];
         }
     }
-    COPSE_TRY(c->build(rig->graph, rig->in, c->user, &rig->out[0]));
+    rig->out[0] = c->build(rig->graph, rig->in, c->user);
+    COPSE_TRY(copse_graph_status(rig->graph));
     rig->out_count = 1;
     if (!has_gradient)
         return COPSE_OK;
     COPSE_TRY(add_input(rig, seed, "dy", COPSE_F32, rig->out[0]->shape));
-    COPSE_TRY(copse_gradients(rig->graph, rig->out[0], rig->in[rig->in_count - 1], x, wanted, dx));
+    copse_gradients(rig->graph, rig->out[0], rig->in[rig->in_count - 1], x, wanted, dx);
+    COPSE_TRY(copse_graph_status(rig->graph));
     for (size_t i = 0; i < wanted; i++)
         rig->out[rig->out_count++] = dx[i];
     return COPSE_OK;
@@ -194,12 +197,12 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
     struct feed f = { rig, rig->values };
     const struct copse_reference_params p = { rig->graph, feed, &f, rig->step };
     for (size_t i = 0; i < rig->out_count; i++) {
-        copse_tensor *y;
         if (!((i == 0 ? c->forward : c->backward).ratio > 0))
             continue;
         if (!magnitude_of(rig, i))
             return copse_fail(COPSE_ERR_INTERNAL, "conformance: no magnitude of result %zu", i);
-        COPSE_TRY(magnitude_of(rig, i)(rig->graph, rig->in, c->user, &y));
+        copse_tensor *y = magnitude_of(rig, i)(rig->graph, rig->in, c->user);
+        COPSE_TRY(copse_graph_status(rig->graph));
         if (!copse__shape_equal(y->shape, rig->out[i]->shape))
             return copse_fail(COPSE_ERR_INTERNAL,
                               "conformance: the magnitude of result %zu has another "

@@ -94,22 +94,20 @@ struct store_work {
 };
 
 /* Sum of c w over all elements: the gradient is c, the number of the variable. */
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct store_work *w = user;
     copse_tensor *sum = NULL;
     (void)in;
     for (uint32_t v = 0; v < VARIABLES; v++) {
-        copse_tensor *part;
-        COPSE_TRY(copse_multiply_by(g, w->tensors[v], (float)(v + 1), &part));
-        COPSE_TRY(copse_sum(g, part, NULL, 0, false, &part));
+        copse_tensor *part = copse_multiply_by(g, w->tensors[v], (float)(v + 1));
+        part = copse_sum(g, part, NULL, 0, false);
         if (sum)
-            COPSE_TRY(copse_add(g, sum, part, &sum));
+            sum = copse_add(g, sum, part);
         else
             sum = part;
     }
-    *out = sum;
-    return COPSE_OK;
+    return sum;
 }
 
 static float start(size_t i)

@@ -59,13 +59,12 @@ static uint32_t first_row(uint32_t step)
     return (step - 1) * BATCH % (ROWS - BATCH + 1);
 }
 
-static copse_status network(copse_graph *g, copse_tensor *x, copse_tensor *y,
-                            copse_tensor *const *p, copse_tensor **loss)
+static copse_tensor *network(copse_graph *g, copse_tensor *x, copse_tensor *y,
+                             copse_tensor *const *p)
 {
     for (int i = 0; i < LAYERS; i++)
-        COPSE_TRY(copse_dense(g, x, p[2 * i], p[2 * i + 1],
-                              i + 1 < LAYERS ? COPSE_RELU : COPSE_LINEAR, &x));
-    return copse_sparse_cross_entropy(g, x, y, COPSE_MEAN, loss);
+        x = copse_dense(g, x, p[2 * i], p[2 * i + 1], i + 1 < LAYERS ? COPSE_RELU : COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, x, y, COPSE_MEAN);
 }
 
 /* ---- on devices ---- */
@@ -82,13 +81,12 @@ struct job {
     double losses[LONG_RUN + 1]; /* by step */
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct job *j = user;
-    copse_tensor *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    return network(g, x, y, j->tensors, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    return network(g, x, y, j->tensors);
 }
 
 static copse_status make_variables(copse_strategy *st, struct job *j)
@@ -205,17 +203,17 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
 
 static copse_status build(copse_graph *g, struct reference *f)
 {
-    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN), &f->x));
-    COPSE_TRY(copse_graph_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH), &f->y));
+    f->x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN));
+    f->y = copse_graph_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH));
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t layer = (uint32_t)v / 2;
-        COPSE_TRY(copse_graph_input(g, "p", COPSE_F32,
-                                    v % 2 ? COPSE_SHAPE(widths[layer + 1])
-                                          : COPSE_SHAPE(widths[layer], widths[layer + 1]),
-                                    &f->inputs[v]));
+        f->inputs[v] = copse_graph_input(g, "p", COPSE_F32,
+                                         v % 2 ? COPSE_SHAPE(widths[layer + 1])
+                                               : COPSE_SHAPE(widths[layer], widths[layer + 1]));
     }
-    COPSE_TRY(network(g, f->x, f->y, f->inputs, &f->out[0]));
-    return copse_gradients(g, f->out[0], NULL, f->inputs, VARIABLES, f->out + 1);
+    f->out[0] = network(g, f->x, f->y, f->inputs);
+    copse_gradients(g, f->out[0], NULL, f->inputs, VARIABLES, f->out + 1);
+    return copse_graph_status(g);
 }
 
 static copse_status descend(copse_graph *g, struct reference *f, uint32_t steps, double *losses)

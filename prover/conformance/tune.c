@@ -129,12 +129,13 @@ static copse_status make_graph(struct copse_conform_run *r, struct trial *t)
         return COPSE_OK;
     COPSE_TRY(copse_graph_create(r->ctx, &t->graph));
     for (size_t i = 0; i < t->job.in_count; i++) {
-        COPSE_TRY(copse_graph_input(t->graph, "x", COPSE_F32, t->job.in[i], &t->in[i]));
+        t->in[i] = copse_graph_input(t->graph, "x", COPSE_F32, t->job.in[i]);
         COPSE_TRY(copse__conform_memory(r, elements(t->in[i]), COPSE_WORD_BYTES, &t->values[i]));
         for (size_t k = 0; k < elements(t->in[i]); k++)
             t->values[i][k] = (float)whole((uint32_t)i + 1, k);
     }
-    COPSE_TRY(t->family->build(t->graph, &t->job, t->in, &t->result));
+    t->result = t->family->build(t->graph, &t->job, t->in);
+    COPSE_TRY(copse_graph_status(t->graph));
     return copse__conform_memory(r, elements(t->result), COPSE_WORD_BYTES, &t->out);
 }
 

@@ -99,17 +99,16 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
     return COPSE_OK;
 }
 
-static copse_status squares(copse_graph *graph, const copse_batch *in, void *user,
-                            copse_tensor **loss)
+static copse_tensor *squares(copse_graph *graph, const copse_batch *in, void *user)
 {
-    return copse_mean_squared_error(graph, rig_x(in), user, loss);
+    return copse_mean_squared_error(graph, rig_x(in), user);
 }
 
-static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user,
-                                    copse_tensor **y)
+static copse_tensor *predict_nothing(copse_graph *graph, const copse_batch *in, void *user)
 {
+    copse_tensor *y = NULL;
     (void)graph, (void)in, (void)user, (void)y;
-    return COPSE_OK;
+    return y;
 }
 
 static copse_status take_nothing(void *user, uint32_t token, const char *text, size_t size)
@@ -118,11 +117,10 @@ static copse_status take_nothing(void *user, uint32_t token, const char *text, s
     return COPSE_OK;
 }
 
-static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user,
-                                 struct copse_losses *losses)
+static void lose_nothing(copse_graph *graph, const copse_batch *in, void *user,
+                         struct copse_losses *losses)
 {
     (void)graph, (void)in, (void)user, (void)losses;
-    return COPSE_OK;
 }
 
 static copse_status run_nothing(copse_replica_context *r, copse_value *const *args, size_t count,
@@ -185,8 +183,8 @@ static void make_devices(void)
     OK(copse_queue_create(dev, &queue));
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf));
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
-    OK(copse_relu(g, x, &out));
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2));
+    out = copse_relu(g, x);
     OK(copse_function_create(
         dev, &(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 },
         &fn));
@@ -316,16 +314,18 @@ static void graphs(struct probe *p)
     struct copse_kernel_variant chosen;
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_graph_create, NEED(ctx), NEED(&graph));
-    ROW(copse_graph_input, NEED(g), NEED("y"), COPSE_F32, COPSE_SCALAR, NEED(&y));
-    ROW(copse_input, NULL, NULL, NULL); /* a batch exists inside of a loss function only */
-    ROW(copse_update, NEED(g), NEED(metric), NEED(x));
-    ROW(copse_gradients, NEED(g), NEED(x), NULL, NEED(&x), 1, NEED(&y));
-    ROW(copse_report, NEED(g), NEED("y"), NEED(x));
-    ROW(copse_gradient_norm, NEED(g), NEED(x), NEED(&y));
-    ROW(copse_gradients_clip_norms, NEED(g), NEED(&pair), 1, 1.0f);
-    ROW(copse_gradients_clip_global_norm, NEED(g), NEED(&pair), 1, 1.0f, NULL);
-    ROW(copse_gradients_multiply, NEED(g), NEED(&pair), 1,
-        NEED(&(struct copse_multiplier){ .variable = v, .factor = 1.0f }), 1);
+    NODE_ROW(copse_graph_input, NEED(g), NEED("y"), COPSE_F32, COPSE_SCALAR);
+    NODE_ROW(copse_input, NULL, NULL); /* a batch exists inside of a loss function only */
+    VOID_ROW(copse_update, NEED(g), NEED(metric), NEED(x));
+    VOID_ROW(copse_gradients, NEED(g), NEED(x), NULL, NEED(&x), 1, NEED(&y));
+    VOID_ROW(copse_report, NEED(g), NEED("y"), NEED(x));
+    ROW(copse_graph_status, NEED(g));
+    NODE_ROW(copse_graph_fail, NEED(g), COPSE_ERR_IO, NEED("broken"));
+    NODE_ROW(copse_gradient_norm, NEED(g), NEED(x));
+    VOID_ROW(copse_gradients_clip_norms, NEED(g), NEED(&pair), 1, 1.0f);
+    NODE_ROW(copse_gradients_clip_global_norm, NEED(g), NEED(&pair), 1, 1.0f);
+    VOID_ROW(copse_gradients_multiply, NEED(g), NEED(&pair), 1,
+             NEED(&(struct copse_multiplier){ .variable = v, .factor = 1.0f }), 1);
 }
 
 static void files(struct probe *p)
@@ -430,7 +430,7 @@ static void jobs(struct probe *p)
     ROW(copse_outputs_set, NEED(outputs), NEED("a"), NEED(numbers), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_value, NEED(outputs), NEED("v"), NEED(value), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_value, NEED(outputs), NEED("v"), NEED(&result));
-    ROW(copse_step_output, NEED(g), NEED("o"), NEED(x), COPSE_OUTPUT_MEAN);
+    VOID_ROW(copse_step_output, NEED(g), NEED("o"), NEED(x), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_replica, NEED(outputs), 0, NEED("b"), 1.0, COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_object, NEED(outputs), NEED("c"), &object);
     ROW(copse_outputs_set_replica_object, NEED(outputs), 0, NEED("d"), &object);
@@ -644,7 +644,7 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
-    ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model), NEED(&out));
+    NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
@@ -675,9 +675,9 @@ static void layers(struct probe *p)
     ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));
     ROW(copse_nn_mlp, NEED(ctx), NEED(widths), 1, COPSE_RELU, NEED(&made));
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
-    ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
-    ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out),
-        NEED(&out));
+    NODE_ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x));
+    VOID_ROW(copse_layer_apply_hidden, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out), NEED(&out),
+             NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
     /* as above */
     ROW(copse_model_describe, NEED(ctx), NEED((copse_checkpoint *)(void *)&size), NEED(&schema),

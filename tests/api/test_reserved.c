@@ -42,6 +42,7 @@
 #include "copse/train/model_file.h"
 #include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)
 #    define CL_TARGET_OPENCL_VERSION 120
@@ -79,10 +80,10 @@ static void refused(copse_status s, const char *type, const char *call, size_t w
 static const char *const ids[] = { "host:0" };
 static copse_context *ctx;
 
-static copse_status itself(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *itself(copse_graph *g, const copse_batch *in, void *user)
 {
     (void)g, (void)user;
-    return copse_input(in, "x", y);
+    return copse_input(in, "x");
 }
 
 static copse_status take_nothing(void *user, uint32_t token, const char *text, size_t size)
@@ -91,16 +92,15 @@ static copse_status take_nothing(void *user, uint32_t token, const char *text, s
     return COPSE_OK;
 }
 
-static copse_status squares(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *squares(copse_graph *g, const copse_batch *in, void *user)
 {
-    return copse_mean_squared_error(g, rig_x(in), user, loss);
+    return copse_mean_squared_error(g, rig_x(in), user);
 }
 
-static copse_status lose_nothing(copse_graph *g, const copse_batch *in, void *user,
-                                 struct copse_losses *losses)
+static void lose_nothing(copse_graph *g, const copse_batch *in, void *user,
+                         struct copse_losses *losses)
 {
     (void)g, (void)in, (void)user, (void)losses;
-    return COPSE_OK;
 }
 
 static copse_status make_nothing(void *user, copse_trainer **out)
@@ -176,7 +176,6 @@ static void devices(void)
     copse_buffer *buf;
     copse_function *fn;
     copse_graph *g;
-    copse_tensor *x, *y, *labels;
     struct copse_conformance_summary summary;
     copse_conformance_job *job;
     REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
@@ -184,8 +183,8 @@ static void devices(void)
                .no_env = false);
     OK(copse_device_open(ctx, ids[0], NULL, &dev));
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
-    OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2));
+    copse_tensor *labels = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2));
     REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .shares = 1);
     REFUSED(copse_buffer_params, copse_buffer_create(dev, &p, &buf), .size = 8);
     REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x,
@@ -197,23 +196,31 @@ static void devices(void)
             copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p },
                                     &job),
             .user = NULL);
-    REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y),
+    REFUSED(copse_batch_norm,
+            rig_failure(g, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p)),
             .gamma = NULL);
-    REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
-    REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
-    REFUSED(copse_cross_entropy_params, copse_cross_entropy(g, x, labels, &p, &y),
+    REFUSED(copse_pool_params, rig_failure(g, copse_max_pool(g, x, &p)), .window = { 1, 1 });
+    REFUSED(copse_pool_params, rig_failure(g, copse_average_pool(g, x, &p)), .window = { 1, 1 });
+    REFUSED(copse_cross_entropy_params, rig_failure(g, copse_cross_entropy(g, x, labels, &p)),
             .label_smoothing = 0.1f);
     REFUSED(copse_cross_entropy_params,
-            copse_dense_cross_entropy(g, x, x, NULL, labels, &p, &y, NULL), .ignored_label = 1);
-    REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
-    REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
-    REFUSED(copse_attention_params, copse_attention(g, x, x, x, &p, &y), .is_causal = true);
-    REFUSED(copse_attention_params, copse_self_attention(g, x, 1, 1, &p, &y), .window = 1);
-    REFUSED(copse_rotary_params, copse_rotary(g, x, &p, &y), .offset = 1);
-    REFUSED(copse_rotary_params, copse_rotary_by(g, x, x, &p, &y), .offset = 1);
-    REFUSED(copse_recurrent_params, copse_gru(g, x, x, x, &p, &y, NULL), .lengths = NULL);
-    REFUSED(copse_recurrent_params, copse_lstm(g, x, x, x, &p, &y, NULL, NULL), .lengths = NULL);
-    REFUSED(copse_recurrent_params, copse_rnn(g, x, x, x, &p, &y, NULL), .lengths = NULL);
+            rig_failure(g, copse_dense_cross_entropy(g, x, x, NULL, labels, &p, NULL)),
+            .ignored_label = 1);
+    REFUSED(copse_conv_params, rig_failure(g, copse_conv(g, x, x, NULL, &p)), .groups = 1);
+    REFUSED(copse_conv_params, rig_failure(g, copse_conv_transposed(g, x, x, NULL, &p)),
+            .groups = 1);
+    REFUSED(copse_attention_params, rig_failure(g, copse_attention(g, x, x, x, &p)),
+            .is_causal = true);
+    REFUSED(copse_attention_params, rig_failure(g, copse_self_attention(g, x, 1, 1, &p)),
+            .window = 1);
+    REFUSED(copse_rotary_params, rig_failure(g, copse_rotary(g, x, &p)), .offset = 1);
+    REFUSED(copse_rotary_params, rig_failure(g, copse_rotary_by(g, x, x, &p)), .offset = 1);
+    REFUSED(copse_recurrent_params, rig_failure(g, copse_gru(g, x, x, x, &p, NULL)),
+            .lengths = NULL);
+    REFUSED(copse_recurrent_params, rig_failure(g, copse_lstm(g, x, x, x, &p, NULL, NULL)),
+            .lengths = NULL);
+    REFUSED(copse_recurrent_params, rig_failure(g, copse_rnn(g, x, x, x, &p, NULL)),
+            .lengths = NULL);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
 #endif

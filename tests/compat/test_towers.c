@@ -8,14 +8,12 @@
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */
 
-static copse_status distance_of(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *distance_of(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *d;
-    COPSE_TRY(product_of(g, in, user, &d));
-    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
-    COPSE_TRY(copse_abs(g, d, &d));
-    return copse_sum(g, d, NULL, 0, false, loss);
+    copse_tensor *d = product_of(g, in, user);
+    d = copse_sub(g, d, rig_y(in));
+    d = copse_abs(g, d);
+    return copse_sum(g, d, NULL, 0, false);
 }
 
 static copse_status train_model(copse_replica_context *rc, const struct copse_model_call *call,
@@ -249,12 +247,17 @@ static copse_status look_at_parts(copse_replica_context *rc, const struct copse_
     return copse_value_scalar(ctx, 1, &spec->loss);
 }
 
-static copse_status apply_in_loss(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_status try_to_apply(const struct model *m)
+{
+    REFUSED(COPSE_ERR_CONTEXT, copse_tower_apply(m->optimizers[0], NULL, 0, false), "graph");
+    return COPSE_OK;
+}
+
+static copse_tensor *apply_in_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     struct model *m = user;
-    REFUSED(COPSE_ERR_CONTEXT, copse_tower_apply(m->optimizers[0], NULL, 0, false), "graph");
-    return product_of(g, in, m->variables[0], loss);
+    COPSE_GRAPH_TRY(g, try_to_apply(m));
+    return product_of(g, in, m->variables[0]);
 }
 
 static copse_status misuse_model(copse_replica_context *rc, const struct copse_model_call *call,
@@ -391,14 +394,12 @@ static void two_5(void **unused)
 #define WIDTH 5u
 #define ROWS  4u /* of a replica */
 
-static copse_status squares_of(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *squares_of(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *d;
-    COPSE_TRY(product_of(g, in, user, &d));
-    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, loss);
+    copse_tensor *d = product_of(g, in, user);
+    d = copse_sub(g, d, rig_y(in));
+    d = copse_square(g, d);
+    return copse_mean(g, d, NULL, 0, false);
 }
 
 static copse_status minimize_squares(copse_replica_context *rc, const struct copse_model_call *call,

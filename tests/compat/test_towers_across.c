@@ -58,16 +58,15 @@ static void free_towers(struct towers *m)
     copse_tower_release(&m->momentum);
 }
 
-static copse_status distance(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *distance(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *m = user;
-    copse_tensor *d;
-    COPSE_TRY(copse_dropout(g, rig_x(in), 0.3f, in->is_training, &d));
-    COPSE_TRY(copse_mul(g, d, copse_variable_tensor(m->weights), &d));
-    COPSE_TRY(copse_add(g, d, copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, loss);
+    copse_tensor *d = copse_dropout(g, rig_x(in), 0.3f, in->is_training);
+    d = copse_mul(g, d, copse_variable_tensor(m->weights));
+    d = copse_add(g, d, copse_variable_tensor(m->offset));
+    d = copse_sub(g, d, rig_y(in));
+    d = copse_square(g, d);
+    return copse_mean(g, d, NULL, 0, false);
 }
 
 /* Slices of `table`: of all replicas but the second in odd steps, dense ones in every third. */

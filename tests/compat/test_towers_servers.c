@@ -52,15 +52,14 @@ static void free_towers(struct towers *m)
     copse_tower_release(&m->second);
 }
 
-static copse_status distance(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *distance(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *m = user;
-    copse_tensor *d;
-    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(m->weights), &d));
-    COPSE_TRY(copse_add(g, d, copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, loss);
+    copse_tensor *d = copse_mul(g, rig_x(in), copse_variable_tensor(m->weights));
+    d = copse_add(g, d, copse_variable_tensor(m->offset));
+    d = copse_sub(g, d, rig_y(in));
+    d = copse_square(g, d);
+    return copse_mean(g, d, NULL, 0, false);
 }
 
 /* The second optimizer's loss sees what the first has updated, where all replicas have handed
@@ -431,11 +430,10 @@ struct beside {
     char text[512];
 };
 
-static copse_status first_weight(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **out)
+static copse_tensor *first_weight(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *m = user;
-    return copse_add(g, rig_x(in), copse_variable_tensor(m->weights), out);
+    return copse_add(g, rig_x(in), copse_variable_tensor(m->weights));
 }
 
 static copse_status look_at(struct beside *b, uint32_t rank)

@@ -61,26 +61,23 @@ static void free_towers(struct towers *m)
     copse_tower_release(&m->slow);
 }
 
-static copse_status distance(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *distance(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *m = user;
-    copse_tensor *d;
-    COPSE_TRY(copse_dropout(g, rig_x(in), 0.25f, in->is_training, &d));
-    COPSE_TRY(copse_mul(g, d, copse_variable_tensor(m->weights), &d));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, loss);
+    copse_tensor *d = copse_dropout(g, rig_x(in), 0.25f, in->is_training);
+    d = copse_mul(g, d, copse_variable_tensor(m->weights));
+    d = copse_square(g, d);
+    return copse_mean(g, d, NULL, 0, false);
 }
 
 /* Of the other variable alone: whether it comes before or behind the first one's update makes no
    difference. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *difference(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *m = user;
-    copse_tensor *d;
-    COPSE_TRY(copse_add(g, rig_x(in), copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, loss);
+    copse_tensor *d = copse_add(g, rig_x(in), copse_variable_tensor(m->offset));
+    d = copse_square(g, d);
+    return copse_mean(g, d, NULL, 0, false);
 }
 
 static copse_status model(copse_replica_context *rc, const struct copse_model_call *call,

@@ -149,12 +149,11 @@ static void a_device_that_does_not_round_to_nearest_has_twice_the_bound(void **s
 
 enum { ROWS = 4, TERMS = 256, OUTPUTS = 16 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(user), false, false, &y));
-    return copse_mean(g, y, NULL, 0, false, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_matmul(g, x, copse_variable_tensor(user), false, false);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* A sum that begins with 1 loses 255 terms below half of its ULP, one by one. */
@@ -189,19 +188,18 @@ static void a_sum_that_loses_its_terms_is_no_fault(void **state)
 }
 
 /* The same terms as gradients of a row of a table that all examples look up, and of a bias. */
-static copse_status sum_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *sum_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_variable *const *v = user;
-    copse_tensor *slope, *row, *y, *none, *z;
-    COPSE_TRY(copse_input(in, "slope", &slope));
-    COPSE_TRY(copse_input(in, "row", &row));
-    COPSE_TRY(copse_gather(g, copse_variable_tensor(v[0]), row, &y));
+    copse_tensor *slope = copse_input(in, "slope");
+    copse_tensor *row = copse_input(in, "row");
+    copse_tensor *y = copse_gather(g, copse_variable_tensor(v[0]), row);
     const copse_shape s = copse_tensor_shape(y);
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(s.dims[1], s.dims[1]), 0.0, &none));
-    COPSE_TRY(copse_dense(g, y, none, copse_variable_tensor(v[1]), COPSE_LINEAR, &z));
-    COPSE_TRY(copse_add(g, y, z, &y));
-    COPSE_TRY(copse_mul(g, y, slope, &y));
-    return copse_sum(g, y, NULL, 0, false, out);
+    copse_tensor *none = copse_fill(g, COPSE_F32, COPSE_SHAPE(s.dims[1], s.dims[1]), 0.0);
+    copse_tensor *z = copse_dense(g, y, none, copse_variable_tensor(v[1]), COPSE_LINEAR);
+    y = copse_add(g, y, z);
+    y = copse_mul(g, y, slope);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 static void gradients_that_lose_their_terms_are_no_fault(void **state)

@@ -350,22 +350,21 @@ static copse_status run_step(void)
 }
 
 /* A train step: two losses and their total. */
-static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
-                              struct copse_losses *losses)
+static void losses_of(copse_graph *g, const copse_batch *in, void *user,
+                      struct copse_losses *losses)
 {
     const struct model *m = user;
     copse_tensor *w = copse_variable_tensor(m->variables[m->first]), *square;
-    COPSE_TRY(copse_mul(g, w, w, &square));
+    square = copse_mul(g, w, w);
     *losses = (struct copse_losses){ .names = { "entropy", "decay" }, .count = 2 };
-    COPSE_TRY(model_loss(g, in, user, &losses->at[0]));
-    return copse_mean(g, square, NULL, 0, false, &losses->at[1]);
+    losses->at[0] = model_loss(g, in, user);
+    losses->at[1] = copse_mean(g, square, NULL, 0, false);
 }
 
-static copse_status total_of(copse_graph *g, const struct copse_losses *losses, void *user,
-                             copse_tensor **total)
+static copse_tensor *total_of(copse_graph *g, const struct copse_losses *losses, void *user)
 {
     (void)user;
-    return copse_add(g, losses->at[0], losses->at[1], total);
+    return copse_add(g, losses->at[0], losses->at[1]);
 }
 
 static copse_status run_train_step(void)

@@ -65,8 +65,8 @@ void model_close(struct model *m);
 /* The variables of one of three optimizers: the first layer, the second weight, the second bias. */
 copse_variable *const *model_share(const struct model *m, size_t i, size_t *count);
 /* Loss functions; `user` is the model. */
-copse_status model_logits(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out);
-copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+copse_tensor *model_logits(copse_graph *g, const copse_batch *in, void *user);
+copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user);
 
 copse_status make_strategy(copse_strategy **out);
 struct copse_optimizer_params make_rule(const char *name);

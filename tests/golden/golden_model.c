@@ -118,50 +118,48 @@ static copse_status make_model(struct model *m)
     return add(m, "b2", COPSE_SHAPE(CLASSES), true);
 }
 
-copse_status model_logits(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+copse_tensor *model_logits(copse_graph *g, const copse_batch *in, void *user)
 {
     static const uint32_t examples = 0;
     const struct model *m = user;
     copse_tensor *parts_of[MOST_PARTS], *x, *w, *h;
-    COPSE_TRY(copse_input(in, "x", &x));
+    x = copse_input(in, "x");
     for (size_t i = 0; i + 1 < m->first; i++)
         parts_of[i] = copse_variable_tensor(m->variables[i]);
     w = parts_of[0];
     if (keys.parts > 1)
-        COPSE_TRY(copse_concat(g, parts_of, m->first - 1, 0, &w));
-    COPSE_TRY(
-        copse_dense(g, x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU, &h));
+        w = copse_concat(g, parts_of, m->first - 1, 0);
+    h = copse_dense(g, x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU);
     if (keys.dropout)
-        COPSE_TRY(copse_dropout(g, h, (float)keys.dropout / 100.0f, in->is_training, &h));
+        h = copse_dropout(g, h, (float)keys.dropout / 100.0f, in->is_training);
     if (keys.norm)
-        COPSE_TRY(copse_sync_batch_norm(g, h, &examples, 1, NULL, &h));
+        h = copse_sync_batch_norm(g, h, &examples, 1, NULL);
     return copse_dense(g, h, copse_variable_tensor(m->variables[m->first]),
-                       copse_variable_tensor(m->variables[m->first + 1]), COPSE_LINEAR, out);
+                       copse_variable_tensor(m->variables[m->first + 1]), COPSE_LINEAR);
 }
 
-copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *h, *y, *guess, *right, *accuracy, *other;
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(model_logits(g, in, user, &h));
-    COPSE_TRY(copse_argmax(g, h, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, y, &right));
-    COPSE_TRY(copse_mean(g, right, NULL, 0, false, &accuracy));
+    copse_tensor *other;
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *h = model_logits(g, in, user);
+    copse_tensor *guess = copse_argmax(g, h, 1);
+    copse_tensor *right = copse_equal(g, guess, y);
+    copse_tensor *accuracy = copse_mean(g, right, NULL, 0, false);
     if (strcmp(keys.loop, "train_step") != 0) /* whose reports are its losses */
-        COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    COPSE_TRY(copse_sparse_cross_entropy(g, h, y, keys.sum ? COPSE_SUM : COPSE_MEAN, loss));
+        copse_report(g, "accuracy", accuracy);
+    copse_tensor *loss = copse_sparse_cross_entropy(g, h, y, keys.sum ? COPSE_SUM : COPSE_MEAN);
     if (keys.norm || keys.mean) { /* ... plus what all replicas have of it */
-        COPSE_TRY(copse_all_reduce(g, *loss, keys.mean ? COPSE_MEAN : COPSE_SUM, &other));
-        COPSE_TRY(copse_add(g, *loss, other, loss));
+        other = copse_all_reduce(g, loss, keys.mean ? COPSE_MEAN : COPSE_SUM);
+        loss = copse_add(g, loss, other);
     }
-    return COPSE_OK;
+    return loss;
 }
 
-static copse_status clip_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count,
-                                   void *user)
+static void clip_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
 {
     (void)user;
-    return copse_gradients_clip_global_norm(g, pairs, count, (float)keys.clip / 1000.0f, NULL);
+    (void)copse_gradients_clip_global_norm(g, pairs, count, (float)keys.clip / 1000.0f);
 }
 
 /* ---- strategy and trainer ---- */

@@ -18,20 +18,20 @@ struct job {
 };
 
 /* Mean of (x factor w - one_hot)^2 over rows of x: two constants, one of them of one_hot. */
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct job *j = user;
-    copse_tensor *factor, *x, *classes;
+    copse_tensor *factor;
     if (j->frozen)
         factor = copse_variable_tensor(j->frozen);
     else
-        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(WIDTH), factors, &factor));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_mul(g, x, factor, &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(j->w), &x));
-    COPSE_TRY(copse_input(in, "y", &classes));
-    COPSE_TRY(copse_one_hot(g, classes, WIDTH, &classes));
-    return copse_mean_squared_error(g, x, classes, out);
+        factor = copse_constant(g, COPSE_F32, COPSE_SHAPE(WIDTH), factors);
+    copse_tensor *x = copse_input(in, "x");
+    x = copse_mul(g, x, factor);
+    x = copse_mul(g, x, copse_variable_tensor(j->w));
+    copse_tensor *classes = copse_input(in, "y");
+    classes = copse_one_hot(g, classes, WIDTH);
+    return copse_mean_squared_error(g, x, classes);
 }
 
 static void train(struct job *j, double *losses)
@@ -117,13 +117,12 @@ static void the_array_may_change(void **state)
     (void)state;
     float values[2] = { 1, 2 }, got[2];
     copse_graph *g;
-    copse_tensor *c, *y;
     copse_device *dev;
     copse_function *f;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(2), values, &c));
+    copse_tensor *c = copse_constant(g, COPSE_F32, COPSE_SHAPE(2), values);
     values[0] = values[1] = 7;
-    OK(copse_neg(g, c, &y));
+    copse_tensor *y = copse_neg(g, c);
     OK(copse_device_open(ctx, rig_devices[1], NULL, &dev));
     copse_tensor *outputs[] = { y, c };
     OK(copse_function_create(

@@ -3,6 +3,8 @@
    evaluation; and programs on host:0: segments, dead nodes, placements, cut dispatches. */
 #include <math.h>
 
+#include "copse/ops/scan.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/one_context.h"
 
 #include "core/base/random.h"
@@ -15,16 +17,14 @@ static void error_names_op_shapes_and_expectation(void **state)
 {
     (void)state;
     copse_graph *g;
-    copse_tensor *a, *b, *y;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(64, 10), &a));
-    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(12, 3), &b));
-    assert_int_equal(copse_matmul(g, a, b, false, false, &y), COPSE_ERR_SHAPE);
-    assert_null(y);
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(64, 10));
+    copse_tensor *b = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(12, 3));
+    assert_int_equal(rig_failure(g, copse_matmul(g, a, b, false, false)), COPSE_ERR_SHAPE);
     assert_non_null(strstr(copse_last_error(), "matmul"));
     assert_non_null(strstr(copse_last_error(), "f32[64, 10]"));
     assert_non_null(strstr(copse_last_error(), "f32[12, 3]"));
-    assert_int_equal(copse_add(g, a, b, &y), COPSE_ERR_SHAPE);
+    assert_int_equal(rig_failure(g, copse_add(g, a, b)), COPSE_ERR_SHAPE);
     assert_non_null(strstr(copse_last_error(), "add"));
     copse_graph_release(&g);
 }
@@ -33,12 +33,11 @@ static void operands_of_another_graph_are_refused(void **state)
 {
     (void)state;
     copse_graph *g, *other;
-    copse_tensor *a, *b, *y;
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_create(ctx, &other));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(2), &a));
-    OK(copse_graph_input(other, "b", COPSE_F32, COPSE_SHAPE(2), &b));
-    assert_int_equal(copse_add(g, a, b, &y), COPSE_ERR_ARGUMENT);
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(2));
+    copse_tensor *b = copse_graph_input(other, "b", COPSE_F32, COPSE_SHAPE(2));
+    assert_int_equal(rig_failure(g, copse_add(g, a, b)), COPSE_ERR_ARGUMENT);
     copse_graph_release(&other);
     copse_graph_release(&g);
 }
@@ -47,12 +46,131 @@ static void result_of_2_31_elements_is_refused(void **state)
 {
     (void)state;
     copse_graph *g;
-    copse_tensor *a, *y;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(1), &a));
-    assert_int_equal(copse_broadcast_to(g, a, COPSE_SHAPE(65536, 32768), &y), COPSE_ERR_SHAPE);
-    OK(copse_broadcast_to(g, a, COPSE_SHAPE(65536, 0, 65536), &y)); /* but this one is empty */
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(1));
+    assert_int_equal(rig_failure(g, copse_broadcast_to(g, a, COPSE_SHAPE(65536, 32768))),
+                     COPSE_ERR_SHAPE);
+    /* but this one is empty */
+    OK(rig_failure(g, copse_broadcast_to(g, a, COPSE_SHAPE(65536, 0, 65536))));
     copse_graph_release(&g);
+}
+
+/* ---- failures ---- */
+
+static void a_graph_keeps_its_first_failure(void **state)
+{
+    (void)state;
+    copse_graph *g;
+    OK(copse_graph_create(ctx, &g));
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(2));
+    copse_tensor *b = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(3));
+    assert_int_equal(copse_graph_status(g), COPSE_OK);
+    copse_tensor *bad = copse_add(g, a, b);
+    const size_t nodes = g->nodes.count;
+    assert_non_null(bad);
+    /* later calls are silent and add nothing, whatever is wrong with them */
+    copse__fail_again("before");
+    copse_tensor *y = copse_relu(g, copse_matmul(g, bad, NULL, false, false)), *parts[2], *dx;
+    copse_tensor *indices, *values = copse_top_k(g, y, 1, &indices);
+    copse_split(g, y, 0, NULL, 2, parts);
+    copse_gradients(g, y, NULL, &a, 1, &dx);
+    copse_report(g, "y", y);
+    copse_tensor *const results[] = { y, values, indices, parts[0], parts[1], dx };
+    for (size_t i = 0; i < COPSE_COUNT(results); i++)
+        assert_ptr_equal(results[i], bad);
+    assert_string_equal(copse_last_error(), "before");
+    assert_int_equal(g->nodes.count, nodes);
+    assert_int_equal(copse_tensor_shape(bad).rank, 0);
+    FAILS(COPSE_ERR_SHAPE, copse_graph_status(g), "add: operands f32[2] and f32[3]");
+    FAILS(COPSE_ERR_SHAPE, copse_graph_status(g), "add"); /* it stays */
+    copse_device *dev;
+    copse_function *f;
+    OK(copse_device_open(ctx, "host:0", NULL, &dev));
+    FAILS(COPSE_ERR_SHAPE,
+          copse_function_create(
+              dev, &(struct copse_function_params){ .graph = g, .outputs = &a, .output_count = 1 },
+              &f),
+          "add: operands f32[2] and f32[3]");
+    copse_device_release(&dev);
+    copse_graph_release(&g);
+}
+
+static void failed_tensors_of_elsewhere_are_refused(void **state)
+{
+    (void)state;
+    copse_graph *g, *other;
+    OK(copse_graph_create(ctx, &g));
+    OK(copse_graph_create(ctx, &other));
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(2));
+    copse_tensor *far = copse_relu(other, NULL), *nowhere = copse_relu(NULL, a);
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_add(g, a, far)), "on another graph");
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_matmul(g, nowhere, a, false, false)),
+          "the graph was NULL");
+    OK(rig_failure(g, copse_relu(g, a)));
+    copse_graph_release(&other);
+    copse_graph_release(&g);
+}
+
+static void applications_fail_a_graph(void **state)
+{
+    (void)state;
+    copse_graph *g;
+    OK(copse_graph_create(ctx, &g));
+    FAILS(COPSE_ERR_IO, rig_failure(g, copse_graph_fail(g, COPSE_ERR_IO, "no table")), "no table");
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_graph_fail(g, COPSE_OK, "x")), "COPSE_OK");
+    (void)copse_graph_fail(g, COPSE_ERR_IO, "first");
+    (void)copse_graph_fail(g, COPSE_ERR_SHAPE, "second");
+    FAILS(COPSE_ERR_IO, copse_graph_status(g), "first");
+    copse_graph_release(&g);
+}
+
+/* ---- order ---- */
+
+/* relu(dropout(a)) + tanh(dropout(b)) made from one side or the other, as compilers do. */
+static copse_graph *two_sides(bool is_from_right, copse_tensor **y)
+{
+    copse_graph *g;
+    copse_tensor *sides[2], *in[2];
+    OK(copse_graph_create(ctx, &g));
+    for (size_t k = 0; k < 2; k++) {
+        const size_t i = is_from_right ? 1 - k : k;
+        in[i] = copse_graph_input(g, i ? "b" : "a", COPSE_F32, COPSE_SHAPE(2));
+        sides[i] = copse_dropout(g, in[i], 0.5f, true);
+        sides[i] = i ? copse_tanh(g, sides[i]) : copse_relu(g, sides[i]);
+    }
+    *y = copse_add(g, sides[0], sides[1]);
+    return g;
+}
+
+static void order_of_nodes_is_that_of_operands(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "input",   "input", "dropout", "relu",
+                                         "dropout", "tanh",  "add" };
+    for (int i = 0; i < 2; i++) {
+        copse_tensor *y;
+        copse_graph *g = two_sides(i == 1, &y);
+        OK(copse__graph_order(g, &y, 1));
+        assert_int_equal(g->nodes.count, COPSE_COUNT(names));
+        for (uint32_t n = 0; n < COPSE_COUNT(names); n++) {
+            const copse_tensor *t = g->nodes.at[n];
+            assert_string_equal(t->op->name, names[n]);
+            assert_int_equal(t->id, n);
+            if (t->op->stream_at > 0) /* the first member */
+                assert_int_equal(*(const uint32_t *)t->attr, n);
+        }
+        assert_string_equal(g->nodes.at[0]->name, "a");
+        /* what is settled stays, later nodes follow */
+        copse_tensor *x = g->nodes.at[0], *dx;
+        copse_gradients(g, y, y, &x, 1, &dx);
+        OK(copse__graph_order(g, &dx, 1));
+        for (uint32_t n = 0; n < COPSE_COUNT(names); n++)
+            assert_string_equal(g->nodes.at[n]->op->name, names[n]);
+        for (uint32_t n = 0; n < g->nodes.count; n++)
+            for (uint32_t k = 0; k < g->nodes.at[n]->in_count; k++)
+                assert_true(g->nodes.at[n]->in[k]->id < n);
+        copse_graph_release(&g);
+    }
 }
 
 /* ---- differentiation ---- */
@@ -68,17 +186,17 @@ static void contributions_of_a_shared_operand_are_summed(void **state)
 {
     (void)state;
     copse_graph *g;
-    copse_tensor *x, *y, *dx;
+    copse_tensor *dx;
     const double values[3] = { 1.0, -2.0, 3.0 };
     const double *leaves[1] = { values };
     double result[3];
     double *const results[1] = { result };
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
-    OK(copse_mul(g, x, x, &y)); /* x^2 + x: 2 x + 1 */
-    OK(copse_add(g, y, x, &y));
-    OK(copse_sum(g, y, NULL, 0, false, &y));
-    OK(copse_gradients(g, y, NULL, &x, 1, &dx));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3));
+    copse_tensor *y = copse_mul(g, x, x); /* x^2 + x: 2 x + 1 */
+    y = copse_add(g, y, x);
+    y = copse_sum(g, y, NULL, 0, false);
+    copse_gradients(g, y, NULL, &x, 1, &dx);
     OK(copse__reference_run(
         &(struct copse_reference_params){ .graph = g, .feed = feed_values, .user = leaves }, &dx, 1,
         results));
@@ -97,12 +215,12 @@ static void independent_tensor_has_a_zero_gradient(void **state)
     double result[2] = { 9.0, 9.0 };
     double *const results[1] = { result };
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
-    OK(copse_graph_input(g, "z", COPSE_F32, COPSE_SHAPE(2), &z));
-    OK(copse_sum(g, x, NULL, 0, false, &y));
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2));
+    z = copse_graph_input(g, "z", COPSE_F32, COPSE_SHAPE(2));
+    y = copse_sum(g, x, NULL, 0, false);
     wanted[0] = x;
     wanted[1] = z;
-    OK(copse_gradients(g, y, NULL, wanted, 2, dx));
+    copse_gradients(g, y, NULL, wanted, 2, dx);
     OK(copse__reference_run(
         &(struct copse_reference_params){ .graph = g, .feed = feed_values, .user = leaves }, &dx[1],
         1, results));
@@ -114,12 +232,13 @@ static void gradient_needs_a_scalar_or_a_start(void **state)
 {
     (void)state;
     copse_graph *g;
-    copse_tensor *x, *y, *dx;
+    copse_tensor *dx;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
-    OK(copse_exp(g, x, &y));
-    assert_int_equal(copse_gradients(g, y, NULL, &x, 1, &dx), COPSE_ERR_SHAPE);
-    OK(copse_gradients(g, y, x, &x, 1, &dx));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2));
+    copse_tensor *y = copse_exp(g, x);
+    copse_gradients(g, y, NULL, &x, 1, &dx);
+    assert_int_equal(copse__graph_take_failure(g), COPSE_ERR_SHAPE);
+    copse_gradients(g, y, x, &x, 1, &dx);
     copse_graph_release(&g);
 }
 
@@ -203,11 +322,11 @@ static void check_function(copse_device *dev)
     copse_tensor *x, *unused, *outputs[3];
     float values[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
-    OK(copse_graph_input(g, "unused", COPSE_F32, COPSE_SHAPE(5), &unused));
-    OK(copse_square(g, x, &outputs[0]));
-    OK(copse_reshape(g, outputs[0], COPSE_SHAPE(6), &outputs[1])); /* a view of another output */
-    outputs[2] = x;                                                /* a leaf as an output */
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3));
+    unused = copse_graph_input(g, "unused", COPSE_F32, COPSE_SHAPE(5));
+    outputs[0] = copse_square(g, x);
+    outputs[1] = copse_reshape(g, outputs[0], COPSE_SHAPE(6)); /* a view of another output */
+    outputs[2] = x;                                            /* a leaf as an output */
     OK(copse_function_create(
         dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 3 },
         &f));
@@ -238,18 +357,16 @@ static void check_arena(copse_device *dev)
     enum { N = 1000 };
     static const uint32_t zero_words[COPSE_STEP_WORDS];
     copse_graph *g;
-    copse_tensor *x, *y;
     copse_queue *q;
     copse_buffer *step, *out;
     copse_program *p;
     float values[N], result[N];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(N), &x));
-    y = x;
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(N));
+    copse_tensor *y = x;
     for (int i = 0; i < 40; i++)
-        OK(copse_neg(g, y, &y));
-    copse_tensor *dead;
-    OK(copse_exp(g, y, &dead)); /* nobody asks for it */
+        y = copse_neg(g, y);
+    OK(rig_failure(g, copse_exp(g, y))); /* nobody asks for it */
     OK(copse_queue_create(dev, &q));
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof zero_words }, &step));
     OK(copse_queue_write(q, step, 0, zero_words, sizeof zero_words));
@@ -291,7 +408,6 @@ static void arena_is_shared_by_lifetime_and_dispatches_can_be_cut(void **state)
 static void check_segments(copse_device *dev)
 {
     copse_graph *g;
-    copse_tensor *x, *first, *second;
     copse_queue *q;
     copse_buffer *step, *out;
     copse_program *p;
@@ -299,9 +415,9 @@ static void check_segments(copse_device *dev)
     const float values[4] = { 1, 2, 3, 4 };
     float result[4];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4), &x));
-    OK(copse_add(g, x, x, &first));
-    OK(copse_square(g, first, &second));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4));
+    copse_tensor *first = copse_add(g, x, x);
+    copse_tensor *second = copse_square(g, first);
     OK(copse_queue_create(dev, &q));
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 256 }, &step));
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 512 }, &out));
@@ -351,6 +467,10 @@ int main(void)
         cmocka_unit_test(error_names_op_shapes_and_expectation),
         cmocka_unit_test(operands_of_another_graph_are_refused),
         cmocka_unit_test(result_of_2_31_elements_is_refused),
+        cmocka_unit_test(a_graph_keeps_its_first_failure),
+        cmocka_unit_test(failed_tensors_of_elsewhere_are_refused),
+        cmocka_unit_test(applications_fail_a_graph),
+        cmocka_unit_test(order_of_nodes_is_that_of_operands),
         cmocka_unit_test(contributions_of_a_shared_operand_are_summed),
         cmocka_unit_test(independent_tensor_has_a_zero_gradient),
         cmocka_unit_test(gradient_needs_a_scalar_or_a_start),

@@ -24,8 +24,8 @@ static void find_smooth(void)
                 smooth[smooth_count++] = &copse_case_tables[t]->ops[i];
 }
 
-static copse_status add_op(copse_graph *g, struct copse_stream *s, copse_tensor **pool,
-                           uint32_t count, copse_tensor **y)
+static copse_tensor *add_op(copse_graph *g, struct copse_stream *s, copse_tensor **pool,
+                            uint32_t count)
 {
     const struct copse_case_op *op = smooth[copse__stream_below(s, smooth_count)];
     copse_tensor *x = pool[copse__stream_below(s, count)], *z = pool[copse__stream_below(s, count)];
@@ -33,11 +33,10 @@ static copse_status add_op(copse_graph *g, struct copse_stream *s, copse_tensor 
     if (!copse__broadcast(z->shape, x->shape, &(copse_shape){ 0 }) ||
         copse__elements(z->shape) * copse__elements(x->shape) > 40000)
         z = x;
-    return op->random(g, (copse_tensor *[]){ x, z }, op->user, y);
+    return op->random(g, (copse_tensor *[]){ x, z }, op->user);
 }
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     struct copse_stream s;
     copse_tensor *pool[MAX_OPS + 3] = { in[0], in[1], in[2] }, *t;
@@ -45,14 +44,14 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     copse__stream_init(&s, *(const uint64_t *)user, 3);
     const uint32_t ops = 1 + copse__stream_below(&s, MAX_OPS);
     for (uint32_t i = 0; i < ops; i++, count++)
-        COPSE_TRY(add_op(g, &s, pool, count, &pool[count]));
+        pool[count] = add_op(g, &s, pool, count);
     /* Every op counts: the result is the sum of the means of all. */
-    COPSE_TRY(copse_mean(g, pool[count - 1], NULL, 0, false, y));
+    copse_tensor *y = copse_mean(g, pool[count - 1], NULL, 0, false);
     for (uint32_t i = 3; i + 1 < count; i++) {
-        COPSE_TRY(copse_mean(g, pool[i], NULL, 0, false, &t));
-        COPSE_TRY(copse_add(g, *y, t, y));
+        t = copse_mean(g, pool[i], NULL, 0, false);
+        y = copse_add(g, y, t);
     }
-    return COPSE_OK;
+    return y;
 }
 
 static uint64_t only;

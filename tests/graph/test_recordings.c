@@ -35,12 +35,11 @@ struct job {
     uint32_t calls; /* of the loss function */
 };
 
-static copse_status counted_loss(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *counted_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     struct job *j = user;
     j->calls++;
-    return model_loss(g, in, &j->m, loss);
+    return model_loss(g, in, &j->m);
 }
 
 static copse_status make_strategy(const struct job_params *p, copse_context *in,
@@ -386,16 +385,14 @@ struct crossing {
     uint32_t sums;
 };
 
-static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_tensor *crossing_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct crossing *m = user;
-    copse_tensor *y;
-    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &y));
-    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(1), &y));
+    copse_tensor *y = copse_sum(g, rig_x(in), NULL, 0, false);
+    y = copse_reshape(g, y, COPSE_SHAPE(1));
     for (uint32_t i = 0; i < m->sums; i++)
-        COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
-    return copse_mul(g, y, copse_variable_tensor(m->w), loss);
+        y = copse_all_reduce(g, y, COPSE_SUM);
+    return copse_mul(g, y, copse_variable_tensor(m->w));
 }
 
 /* What has been released leaves its layout behind: what comes later is still compared with it. */

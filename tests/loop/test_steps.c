@@ -23,22 +23,22 @@ struct line {
     copse_variable *w, *b;
 };
 
-static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user,
-                              copse_tensor **loss)
+static copse_tensor *line_loss(copse_graph *g, const copse_batch *in, void *user)
 {
+    copse_tensor *loss = NULL;
     const struct line *l = user;
-    copse_tensor *y, *one;
     if (l->is_constant) {
-        COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
-        return copse_report(g, "again", *loss);
+        loss = copse_mean(g, rig_x(in), NULL, 0, false);
+        copse_report(g, "again", loss);
+        return loss;
     }
-    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(l->w), &y));
+    copse_tensor *y = copse_mul(g, rig_x(in), copse_variable_tensor(l->w));
     if (l->has_bias)
-        COPSE_TRY(copse_add(g, y, copse_variable_tensor(l->b), &y));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
-    COPSE_TRY(copse_sub(g, y, one, &y));
-    COPSE_TRY(copse_mul(g, y, y, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+        y = copse_add(g, y, copse_variable_tensor(l->b));
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0);
+    y = copse_sub(g, y, one);
+    y = copse_mul(g, y, y);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 static copse_status line_make(void *user, copse_trainer **out)

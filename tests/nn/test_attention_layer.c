@@ -28,19 +28,18 @@ static void repeated_words(struct copse_stream *s, int32_t *x, int32_t *y)
 }
 
 /* The loss of the positions whose next token has occurred. */
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *logits = copse_layer_apply(user, g, in, x);
     const uint32_t n = copse_tensor_shape(x).dims[0], from[] = { 0, PERIOD - 1, 0 };
     const uint32_t size[] = { n, LENGTH - PERIOD + 1, TOKENS };
-    COPSE_TRY(copse_slice(g, logits, from, size, &logits));
-    COPSE_TRY(copse_slice(g, y, from, size, &y));
-    COPSE_TRY(copse_reshape(g, logits, COPSE_SHAPE(n * (LENGTH - PERIOD + 1), TOKENS), &logits));
-    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(n * (LENGTH - PERIOD + 1)), &y));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+    logits = copse_slice(g, logits, from, size);
+    y = copse_slice(g, y, from, size);
+    logits = copse_reshape(g, logits, COPSE_SHAPE(n * (LENGTH - PERIOD + 1), TOKENS));
+    y = copse_reshape(g, y, COPSE_SHAPE(n * (LENGTH - PERIOD + 1)));
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 /* `bytes`: of the values of a step; NULL: not wanted. */
@@ -141,8 +140,7 @@ static void sixteen_bits_learn_with_less_memory(void **state)
 /* ---- one layer ---- */
 
 /* The largest difference of the layer and the same operations by hand. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *difference(copse_graph *g, const copse_batch *in, void *user)
 {
     static const struct copse_attention_params params = { .is_causal = true, .window = 3 };
     copse_tensor *x, *y, *hand, *of[4];
@@ -150,17 +148,18 @@ static copse_status difference(copse_graph *g, const copse_batch *in, void *user
                                          "attention1.out_bias" };
     for (int i = 0; i < 4; i++)
         of[i] = copse_variable_tensor(variable_of(copse_current_strategy(), names[i]));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &y));
-    COPSE_TRY(copse_dense(g, x, of[0], of[1], COPSE_LINEAR, &hand));
-    COPSE_TRY(copse_self_attention(g, hand, 4, 2, &params, &hand));
-    COPSE_TRY(copse_dense(g, hand, of[2], of[3], COPSE_LINEAR, &hand));
-    COPSE_TRY(copse_sub(g, y, hand, &y));
-    COPSE_TRY(copse_abs(g, y, &y));
-    COPSE_TRY(copse_max(g, y, NULL, 0, false, loss));
-    COPSE_TRY(copse_abs(g, hand, &hand));
-    COPSE_TRY(copse_mean(g, hand, NULL, 0, false, &hand));
-    return copse_report(g, "size", hand);
+    x = copse_input(in, "x");
+    y = copse_layer_apply(user, g, in, x);
+    hand = copse_dense(g, x, of[0], of[1], COPSE_LINEAR);
+    hand = copse_self_attention(g, hand, 4, 2, &params);
+    hand = copse_dense(g, hand, of[2], of[3], COPSE_LINEAR);
+    y = copse_sub(g, y, hand);
+    y = copse_abs(g, y);
+    copse_tensor *loss = copse_max(g, y, NULL, 0, false);
+    hand = copse_abs(g, hand);
+    hand = copse_mean(g, hand, NULL, 0, false);
+    copse_report(g, "size", hand);
+    return loss;
 }
 
 static void the_layer_is_its_operations(void **state)

@@ -14,7 +14,7 @@
 
 /* ---- values ---- */
 
-typedef copse_status by_hand(copse_graph *g, copse_tensor *x, copse_tensor **y);
+typedef copse_tensor *by_hand(copse_graph *g, copse_tensor *x);
 
 struct row {
     const char *text;
@@ -29,46 +29,46 @@ static copse_tensor *tensor_of(const char *name)
     return copse_variable_tensor(variable_of(copse_current_strategy(), name));
 }
 
-static copse_status transposed(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *transposed(copse_graph *g, copse_tensor *x)
 {
     static const struct copse_conv_params p = {
         .stride = { 2, 3 }, .dilation = { 2, 1 }, .groups = 2, .activation = COPSE_GELU
     };
     return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"),
-                                 tensor_of("conv_transposed1.bias"), &p, y);
+                                 tensor_of("conv_transposed1.bias"), &p);
 }
 
-static copse_status transposed_same(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *transposed_same(copse_graph *g, copse_tensor *x)
 {
     static const struct copse_conv_params p = { .stride = { 2, 2 },
                                                 .dilation = { 2, 2 },
                                                 .padding = COPSE_PADDING_SAME };
-    return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"), NULL, &p, y);
+    return copse_conv_transposed(g, x, tensor_of("conv_transposed1.weight"), NULL, &p);
 }
 
-static copse_status slopes(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *slopes(copse_graph *g, copse_tensor *x)
 {
-    return copse_prelu(g, x, tensor_of("prelu1.slope"), y);
+    return copse_prelu(g, x, tensor_of("prelu1.slope"));
 }
 
-static copse_status linear(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *linear(copse_graph *g, copse_tensor *x)
 {
-    return copse_resize(g, x, (const uint32_t[]){ 6, 12 }, COPSE_RESIZE_LINEAR, y);
+    return copse_resize(g, x, (const uint32_t[]){ 6, 12 }, COPSE_RESIZE_LINEAR);
 }
 
-static copse_status nearest(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *nearest(copse_graph *g, copse_tensor *x)
 {
-    return copse_resize(g, x, (const uint32_t[]){ 2, 7 }, COPSE_RESIZE_NEAREST, y);
+    return copse_resize(g, x, (const uint32_t[]){ 2, 7 }, COPSE_RESIZE_NEAREST);
 }
 
-static copse_status area(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *area(copse_graph *g, copse_tensor *x)
 {
-    return copse_resize(g, x, (const uint32_t[]){ 3, 2 }, COPSE_RESIZE_AREA, y);
+    return copse_resize(g, x, (const uint32_t[]){ 3, 2 }, COPSE_RESIZE_AREA);
 }
 
-static copse_status shuffle(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *shuffle(copse_graph *g, copse_tensor *x)
 {
-    return copse_pixel_shuffle(g, x, 3, y);
+    return copse_pixel_shuffle(g, x, 3);
 }
 
 static const float four[] = { 1, -2, 3, 4 }, three[] = { 1, -2, 4 };
@@ -141,28 +141,27 @@ struct net {
 };
 
 /* The largest difference from the expected values or from the operation. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *difference(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *net = user;
     const struct row *row = net->row;
-    copse_tensor *x, *y, *expected, *zero;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(net->layer, g, in, x, &y));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(net->layer, g, in, x);
     const copse_shape shape = copse_tensor_shape(y);
-    CHECK(shape.rank == row->out.rank + 1);
+    CHECK_GRAPH(g, shape.rank == row->out.rank + 1);
     for (uint32_t i = 0; i < row->out.rank; i++)
-        CHECK(shape.dims[i + 1] == row->out.dims[i]);
-    COPSE_TRY(row->hand ? row->hand(g, x, &expected)
-                        : copse_constant(g, COPSE_F32, shape, row->y, &expected));
-    COPSE_TRY(copse_sub(g, y, expected, &y));
-    COPSE_TRY(copse_abs(g, y, &y));
-    COPSE_TRY(copse_max(g, y, NULL, 0, false, loss));
-    COPSE_TRY(copse_sum(g, net->dummy, NULL, 0, false, &zero));
-    COPSE_TRY(copse_add(g, *loss, zero, loss));
-    COPSE_TRY(copse_square(g, expected, &expected));
-    COPSE_TRY(copse_mean(g, expected, NULL, 0, false, &expected));
-    return copse_report(g, "size", expected);
+        CHECK_GRAPH(g, shape.dims[i + 1] == row->out.dims[i]);
+    copse_tensor *expected =
+        row->hand ? row->hand(g, x) : copse_constant(g, COPSE_F32, shape, row->y);
+    y = copse_sub(g, y, expected);
+    y = copse_abs(g, y);
+    copse_tensor *loss = copse_max(g, y, NULL, 0, false);
+    copse_tensor *zero = copse_sum(g, net->dummy, NULL, 0, false);
+    loss = copse_add(g, loss, zero);
+    expected = copse_square(g, expected);
+    expected = copse_mean(g, expected, NULL, 0, false);
+    copse_report(g, "size", expected);
+    return loss;
 }
 
 static void row_has_its_values(const struct row *row)
@@ -321,14 +320,12 @@ static void make_pictures(float *x)
     }
 }
 
-static copse_status reproduction(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *reproduction(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &y));
-    COPSE_TRY(copse_reshape(g, y, copse_tensor_shape(x), &y));
-    return copse_mean_squared_error(g, y, x, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(user, g, in, x);
+    y = copse_reshape(g, y, copse_tensor_shape(x));
+    return copse_mean_squared_error(g, y, x);
 }
 
 /* Every variable of the strategy, one behind the other. */

@@ -5,6 +5,7 @@
 #include "copse/distribute/replica.h"
 #include "core/base/base.h"
 #include "tests/nn/layer_rig.h"
+#include "tests/rig/graph_rig.h"
 
 /* ---- variables ---- */
 
@@ -173,24 +174,23 @@ struct net {
 };
 
 /* Reports the first elements of the output. */
-static copse_status report_output(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_tensor *report_output(copse_graph *g, const copse_batch *in, void *user)
 {
     static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6" };
     const struct net *net = user;
-    copse_tensor *x, *y, *part;
+    copse_tensor *part;
     uint32_t n = 1;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(net->layers, g, in, x, &y));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(net->layers, g, in, x);
     const copse_shape s = copse_tensor_shape(y);
     for (uint32_t i = 0; i < s.rank; i++)
         n *= s.dims[i];
-    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(n), &y));
+    y = copse_reshape(g, y, COPSE_SHAPE(n));
     for (uint32_t i = 0; i < n && i < 7; i++) {
-        COPSE_TRY(copse_slice(g, y, &i, (const uint32_t[]){ 1 }, &part));
-        COPSE_TRY(copse_report(g, names[i], part));
+        part = copse_slice(g, y, &i, (const uint32_t[]){ 1 });
+        copse_report(g, names[i], part);
     }
-    return copse_sum(g, net->dummy, NULL, 0, false, loss);
+    return copse_sum(g, net->dummy, NULL, 0, false);
 }
 
 /* Computes a description for one batch of `rows`; the first elements of the output must be
@@ -298,15 +298,13 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1);
 }
 
-static copse_status train_output(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *train_output(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *net = user;
-    copse_tensor *x, *y;
-    COPSE_TRY(report_output(g, in, user, loss));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(net->layers, g, in, x, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    (void)report_output(g, in, user);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(net->layers, g, in, x);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static void dropout_acts_while_training(void **state)
@@ -343,13 +341,12 @@ static void dropout_acts_while_training(void **state)
 
 /* Learns a permutation of tokens: the rows of the table must be found, and get their own
    gradients. */
-static copse_status permute(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *permute(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *logits = copse_layer_apply(user, g, in, x);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 /* Each position has numbers of its own, the same for all examples. */
@@ -608,15 +605,14 @@ static copse_status build_in_replica(copse_replica_context *rc, copse_value *con
     return COPSE_OK;
 }
 
-static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_tensor *build_in_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     struct net *net = user;
     const copse_status s = copse_layer_build(
         net->layers, net->strategy, &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
     (void)in;
-    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
-    return copse_sum(g, net->dummy, NULL, 0, false, loss);
+    CHECK_GRAPH(g, s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
+    return copse_sum(g, net->dummy, NULL, 0, false);
 }
 
 static void functions_of_the_application_cannot_build(void **state)
@@ -648,25 +644,26 @@ static void refused_applications(void **state)
     copse_strategy *st = on_host();
     copse_layer *l = parsed("dense 4; relu");
     copse_graph *g;
-    copse_tensor *x[4], *y;
+    copse_tensor *x[4];
     copse_shape shape;
     char text[8];
     size_t needed;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4), &x[0]));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 5), &x[1]));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4), &x[2]));
-    OK(copse_graph_input(g, "x", COPSE_I32, COPSE_SHAPE(3, 4), &x[3]));
-    FAILS(COPSE_ERR_ARGUMENT, copse_layer_apply(l, g, NULL, x[0], &y), "not built");
+    x[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4));
+    x[1] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 5));
+    x[2] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4));
+    x[3] = copse_graph_input(g, "x", COPSE_I32, COPSE_SHAPE(3, 4));
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_layer_apply(l, g, NULL, x[0])), "not built");
     FAILS(COPSE_ERR_ARGUMENT, copse_layer_output(l, &shape), "not built");
     FAILS(COPSE_ERR_ARGUMENT, copse_layer_summary(l, NULL, 0, &needed), "not built");
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(4) }));
-    OK(copse_layer_apply(l, g, NULL, x[0], &y));
-    FAILS(COPSE_ERR_SHAPE, copse_layer_apply(l, g, NULL, x[1], &y),
+    OK(rig_failure(g, copse_layer_apply(l, g, NULL, x[0])));
+    FAILS(COPSE_ERR_SHAPE, rig_failure(g, copse_layer_apply(l, g, NULL, x[1])),
           "the input is f32[3, 5], the layers were built for examples of f32[4]");
-    assert_null(y);
-    FAILS(COPSE_ERR_SHAPE, copse_layer_apply(l, g, NULL, x[2], &y), "the input is f32[4], ");
-    FAILS(COPSE_ERR_SHAPE, copse_layer_apply(l, g, NULL, x[3], &y), "the input is i32[3, 4], ");
+    FAILS(COPSE_ERR_SHAPE, rig_failure(g, copse_layer_apply(l, g, NULL, x[2])),
+          "the input is f32[4], ");
+    FAILS(COPSE_ERR_SHAPE, rig_failure(g, copse_layer_apply(l, g, NULL, x[3])),
+          "the input is i32[3, 4], ");
     FAILS(COPSE_ERR_ARGUMENT, copse_layer_text(l, text, sizeof text, &needed),
           "14 bytes are needed, there are 8");
     copse_graph_release(&g);
@@ -681,12 +678,11 @@ static void layers_outlive_other_references(void **state)
     copse_strategy *st = on_host();
     copse_layer *l = parsed("dense 4");
     copse_graph *g;
-    copse_tensor *x, *y;
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(4) }));
     copse_strategy_release(&st);
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4), &x));
-    OK(copse_layer_apply(l, g, NULL, x, &y));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4));
+    OK(rig_failure(g, copse_layer_apply(l, g, NULL, x)));
     copse_layer *again = copse_layer_retain(l);
     copse_layer_release(&l);
     assert_int_equal(copse_layer_parameters(again), 20);

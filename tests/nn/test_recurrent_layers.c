@@ -21,13 +21,12 @@ static void remembered(struct copse_stream *s, int32_t *x, int32_t *y)
     }
 }
 
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *logits = copse_layer_apply(user, g, in, x);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 static double loss_after(const char *device, const char *text, int steps)
@@ -97,37 +96,33 @@ static copse_tensor *tensor_of(const char *name)
     return copse_variable_tensor(variable_of(copse_current_strategy(), name));
 }
 
-static copse_status by_hand(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *by_hand(copse_graph *g, copse_tensor *x)
 {
     const struct copse_recurrent_params of_gru = { .bias = tensor_of("gru1.bias"),
                                                    .recurrent_bias =
                                                        tensor_of("gru1.recurrent_bias") };
     const struct copse_recurrent_params of_lstm = { .bias = tensor_of("lstm1.bias") };
     copse_tensor *last;
-    COPSE_TRY(
-        copse_gru(g, x, tensor_of("gru1.weight"), tensor_of("gru1.recurrent"), &of_gru, &x, NULL));
-    COPSE_TRY(copse_lstm(g, x, tensor_of("lstm1.weight"), tensor_of("lstm1.recurrent"), &of_lstm,
-                         &x, NULL, NULL));
-    COPSE_TRY(
-        copse_rnn(g, x, tensor_of("rnn1.weight"), tensor_of("rnn1.recurrent"), NULL, &x, &last));
-    *y = last;
-    return COPSE_OK;
+    x = copse_gru(g, x, tensor_of("gru1.weight"), tensor_of("gru1.recurrent"), &of_gru, NULL);
+    x = copse_lstm(g, x, tensor_of("lstm1.weight"), tensor_of("lstm1.recurrent"), &of_lstm, NULL,
+                   NULL);
+    (void)copse_rnn(g, x, tensor_of("rnn1.weight"), tensor_of("rnn1.recurrent"), NULL, &last);
+    return last;
 }
 
 /* The largest difference of the layers and the same operations by hand. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *difference(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *hand;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &y));
-    COPSE_TRY(by_hand(g, x, &hand));
-    COPSE_TRY(copse_sub(g, y, hand, &y));
-    COPSE_TRY(copse_abs(g, y, &y));
-    COPSE_TRY(copse_max(g, y, NULL, 0, false, loss));
-    COPSE_TRY(copse_abs(g, hand, &hand));
-    COPSE_TRY(copse_mean(g, hand, NULL, 0, false, &hand));
-    return copse_report(g, "size", hand);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(user, g, in, x);
+    copse_tensor *hand = by_hand(g, x);
+    y = copse_sub(g, y, hand);
+    y = copse_abs(g, y);
+    copse_tensor *loss = copse_max(g, y, NULL, 0, false);
+    hand = copse_abs(g, hand);
+    hand = copse_mean(g, hand, NULL, 0, false);
+    copse_report(g, "size", hand);
+    return loss;
 }
 
 static void the_layers_are_their_operations(void **state)

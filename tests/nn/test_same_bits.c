@@ -33,14 +33,13 @@ static struct copse_host_batch batch_of(int step)
         .count = BATCH, .first = first });
 }
 
-static copse_status end(copse_graph *g, copse_tensor *logits, copse_tensor *y, copse_tensor **loss)
+static copse_tensor *end(copse_graph *g, copse_tensor *logits, copse_tensor *y)
 {
-    copse_tensor *guess, *is_right, *accuracy;
-    COPSE_TRY(copse_argmax(g, logits, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, y, &is_right));
-    COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
-    COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+    copse_tensor *guess = copse_argmax(g, logits, 1);
+    copse_tensor *is_right = copse_equal(g, guess, y);
+    copse_tensor *accuracy = copse_mean(g, is_right, NULL, 0, false);
+    copse_report(g, "accuracy", accuracy);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
 }
 
 /* ---- with layers ---- */
@@ -49,14 +48,12 @@ static const char description[] =
     "flatten; dense 24 relu; dropout 0.2; residual { dense 24 gelu; dense 24 bias=no }; "
     "layer_norm; dense 24 tanh; dense out";
 
-static copse_status layers_loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *layers_loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x, *y, *logits;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
-    return end(g, logits, y, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *logits = copse_layer_apply(user, g, in, x);
+    return end(g, logits, y);
 }
 
 /* ---- by hand ---- */
@@ -96,23 +93,21 @@ static copse_status make_hand(copse_strategy *st, struct hand *m)
     return variable(st, "dense5.bias", COPSE_SHAPE(CLASSES), COPSE_INIT_ZEROS, &m->b[4]);
 }
 
-static copse_status hand_loss(copse_graph *g, const copse_batch *in, void *user,
-                              copse_tensor **loss)
+static copse_tensor *hand_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct hand *m = user;
-    copse_tensor *x, *y, *h, *inner;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(copse_tensor_shape(x).dims[0], INPUTS), &h));
-    COPSE_TRY(copse_dense(g, h, m->w[0], m->b[0], COPSE_RELU, &h));
-    COPSE_TRY(copse_dropout(g, h, 0.2f, in->is_training, &h));
-    COPSE_TRY(copse_dense(g, h, m->w[1], m->b[1], COPSE_GELU, &inner));
-    COPSE_TRY(copse_dense(g, inner, m->w[2], NULL, COPSE_LINEAR, &inner));
-    COPSE_TRY(copse_add(g, h, inner, &h));
-    COPSE_TRY(copse_layer_norm(g, h, m->scale, m->offset, 1e-5f, &h));
-    COPSE_TRY(copse_dense(g, h, m->w[3], m->b[3], COPSE_TANH, &h));
-    COPSE_TRY(copse_dense(g, h, m->w[4], m->b[4], COPSE_LINEAR, &h));
-    return end(g, h, y, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *h = copse_reshape(g, x, COPSE_SHAPE(copse_tensor_shape(x).dims[0], INPUTS));
+    h = copse_dense(g, h, m->w[0], m->b[0], COPSE_RELU);
+    h = copse_dropout(g, h, 0.2f, in->is_training);
+    copse_tensor *inner = copse_dense(g, h, m->w[1], m->b[1], COPSE_GELU);
+    inner = copse_dense(g, inner, m->w[2], NULL, COPSE_LINEAR);
+    h = copse_add(g, h, inner);
+    h = copse_layer_norm(g, h, m->scale, m->offset, 1e-5f);
+    h = copse_dense(g, h, m->w[3], m->b[3], COPSE_TANH);
+    h = copse_dense(g, h, m->w[4], m->b[4], COPSE_LINEAR);
+    return end(g, h, y);
 }
 
 /* ---- both ---- */

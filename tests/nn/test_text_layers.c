@@ -13,7 +13,7 @@
 /* A layer and the same by hand. */
 struct layer {
     const char *text;
-    copse_status (*by_hand)(copse_graph *g, copse_tensor *x, copse_tensor **y);
+    copse_tensor *(*by_hand)(copse_graph *g, copse_tensor *x);
     uint64_t parameters;
     copse_shape in, out;
 };
@@ -24,45 +24,44 @@ static copse_tensor *weight(const char *name)
 }
 
 /* Two query heads for one key and one value head, of 6 numbers each. */
-static copse_status rotary_by_hand(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *rotary_by_hand(copse_graph *g, copse_tensor *x)
 {
     static const struct copse_attention_params params = { .is_causal = true };
     const copse_shape s = copse_tensor_shape(x);
     copse_tensor *t, *part[2];
-    COPSE_TRY(copse_dense(g, x, weight("attention1.qkv"), NULL, COPSE_LINEAR, &t));
-    COPSE_TRY(copse_split(g, t, 2, (const uint32_t[]){ 18, 6 }, 2, part));
-    COPSE_TRY(copse_reshape(g, part[0], COPSE_SHAPE(s.dims[0], s.dims[1], 3, 6), &t));
-    COPSE_TRY(copse_rotary(g, t, &(struct copse_rotary_params){ .base = 50 }, &t));
-    COPSE_TRY(copse_reshape(g, t, COPSE_SHAPE(s.dims[0], s.dims[1], 18), &part[0]));
-    COPSE_TRY(copse_concat(g, part, 2, 2, &t));
-    COPSE_TRY(copse_self_attention(g, t, 2, 1, &params, &t));
-    return copse_dense(g, t, weight("attention1.out"), NULL, COPSE_LINEAR, y);
+    t = copse_dense(g, x, weight("attention1.qkv"), NULL, COPSE_LINEAR);
+    copse_split(g, t, 2, (const uint32_t[]){ 18, 6 }, 2, part);
+    t = copse_reshape(g, part[0], COPSE_SHAPE(s.dims[0], s.dims[1], 3, 6));
+    t = copse_rotary(g, t, &(struct copse_rotary_params){ .base = 50 });
+    part[0] = copse_reshape(g, t, COPSE_SHAPE(s.dims[0], s.dims[1], 18));
+    t = copse_concat(g, part, 2, 2);
+    t = copse_self_attention(g, t, 2, 1, &params);
+    return copse_dense(g, t, weight("attention1.out"), NULL, COPSE_LINEAR);
 }
 
-static copse_status glu_by_hand(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *glu_by_hand(copse_graph *g, copse_tensor *x)
 {
     copse_tensor *t, *part[2];
-    COPSE_TRY(copse_dense(g, x, weight("glu1.weight"), weight("glu1.bias"), COPSE_LINEAR, &t));
-    COPSE_TRY(copse_split(g, t, 2, NULL, 2, part));
-    return copse_glu(g, part[0], part[1], COPSE_SILU, y);
+    t = copse_dense(g, x, weight("glu1.weight"), weight("glu1.bias"), COPSE_LINEAR);
+    copse_split(g, t, 2, NULL, 2, part);
+    return copse_glu(g, part[0], part[1], COPSE_SILU);
 }
 
 /* The largest difference of both; the mean magnitude as a report. */
-static copse_status difference(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *difference(copse_graph *g, const copse_batch *in, void *user)
 {
     const void *const *both = user;
     const struct layer *l = both[0];
-    copse_tensor *x, *y, *hand;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_layer_apply(both[1], g, in, x, &y));
-    COPSE_TRY(l->by_hand(g, x, &hand));
-    COPSE_TRY(copse_sub(g, y, hand, &y));
-    COPSE_TRY(copse_abs(g, y, &y));
-    COPSE_TRY(copse_max(g, y, NULL, 0, false, loss));
-    COPSE_TRY(copse_abs(g, hand, &hand));
-    COPSE_TRY(copse_mean(g, hand, NULL, 0, false, &hand));
-    return copse_report(g, "size", hand);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_layer_apply(both[1], g, in, x);
+    copse_tensor *hand = l->by_hand(g, x);
+    y = copse_sub(g, y, hand);
+    y = copse_abs(g, y);
+    copse_tensor *loss = copse_max(g, y, NULL, 0, false);
+    hand = copse_abs(g, hand);
+    hand = copse_mean(g, hand, NULL, 0, false);
+    copse_report(g, "size", hand);
+    return loss;
 }
 
 static void check(const struct layer *of)

@@ -10,6 +10,7 @@
 #include "core/base/random.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/op_harness.h"
 
 struct sizes {
@@ -44,9 +45,9 @@ static struct copse_attention_params params_of(copse_graph *g, const struct size
     for (uint32_t i = 0; i < s->length * s->length; i++)
         mask[i] = mask_at(i / s->length, i % s->length);
     if (s->is_masked)
-        OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(s->length, s->length), mask, &p.mask));
+        p.mask = copse_constant(g, COPSE_F32, COPSE_SHAPE(s->length, s->length), mask);
     if (s->lengths)
-        OK(copse_constant(g, COPSE_I32, COPSE_SHAPE(s->items), s->lengths, &p.lengths));
+        p.lengths = copse_constant(g, COPSE_I32, COPSE_SHAPE(s->items), s->lengths);
     free(mask);
     return p;
 }
@@ -73,16 +74,13 @@ static double *numbers(size_t n, uint64_t seed)
 }
 
 /* q, k and v of a tensor with all heads. */
-static copse_status parts_of(copse_graph *g, copse_tensor *qkv, const struct sizes *s,
-                             copse_tensor **part)
+static void parts_of(copse_graph *g, copse_tensor *qkv, const struct sizes *s, copse_tensor **part)
 {
     const uint32_t q = s->heads * s->width, k = s->kv_heads * s->width, columns[] = { q, k, k };
-    COPSE_TRY(copse_split(g, qkv, 2, columns, 3, part));
+    copse_split(g, qkv, 2, columns, 3, part);
     for (int i = 0; i < 3; i++)
-        COPSE_TRY(copse_reshape(
-            g, part[i], COPSE_SHAPE(s->items, s->length, i ? s->kv_heads : s->heads, s->width),
-            &part[i]));
-    return COPSE_OK;
+        part[i] = copse_reshape(
+            g, part[i], COPSE_SHAPE(s->items, s->length, i ? s->kv_heads : s->heads, s->width));
 }
 
 /* y and the derivative of qkv, one behind the other. */
@@ -97,19 +95,19 @@ static double *attended(copse_device *dev, const struct sizes *s, bool is_split)
     assert_non_null(got);
     OK(copse_graph_create(harness_context(), &g));
     const struct copse_attention_params params = params_of(g, s);
-    OK(copse_graph_input(g, "qkv", COPSE_F32,
-                         COPSE_SHAPE(s->items, s->length, (s->heads + 2 * s->kv_heads) * s->width),
-                         &in[0]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, shape, &in[1]));
-    OK(copse_cast(g, in[0], s->type, &qkv));
+    in[0] = copse_graph_input(
+        g, "qkv", COPSE_F32,
+        COPSE_SHAPE(s->items, s->length, (s->heads + 2 * s->kv_heads) * s->width));
+    in[1] = copse_graph_input(g, "dy", COPSE_F32, shape);
+    qkv = copse_cast(g, in[0], s->type);
     if (is_split) {
-        OK(copse_cast(g, qkv, COPSE_F32, &qkv));
-        OK(parts_of(g, qkv, s, part));
-        OK(copse_attention(g, part[0], part[1], part[2], &params, &out[0]));
-        OK(copse_reshape(g, out[0], shape, &out[0]));
+        qkv = copse_cast(g, qkv, COPSE_F32);
+        parts_of(g, qkv, s, part);
+        out[0] = copse_attention(g, part[0], part[1], part[2], &params);
+        out[0] = copse_reshape(g, out[0], shape);
     } else
-        OK(copse_self_attention(g, qkv, s->heads, s->kv_heads, &params, &out[0]));
-    OK(copse_gradients(g, out[0], in[1], in, 1, &out[1]));
+        out[0] = copse_self_attention(g, qkv, s->heads, s->kv_heads, &params);
+    copse_gradients(g, out[0], in[1], in, 1, &out[1]);
     harness_on_device(dev, g, in, in_values, 2, out, 2, NULL, (double *[]){ got, got + m });
     copse_graph_release(&g);
     free(x);
@@ -209,23 +207,23 @@ static double *by_definition(copse_device *dev, const struct sizes *s)
             some[row] = some[row] > 0 || hidden[row * s->length + j] > -1e30f;
         }
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "qkv", COPSE_F32,
-                         COPSE_SHAPE(s->items, s->length, 3 * s->heads * s->width), &in[0]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, shape, &in[1]));
-    OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, s->length), hidden, &mask));
-    OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, 1), some, &any));
-    OK(parts_of(g, in[0], s, part));
+    in[0] = copse_graph_input(g, "qkv", COPSE_F32,
+                              COPSE_SHAPE(s->items, s->length, 3 * s->heads * s->width));
+    in[1] = copse_graph_input(g, "dy", COPSE_F32, shape);
+    mask = copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, s->length), hidden);
+    any = copse_constant(g, COPSE_F32, COPSE_SHAPE(s->items, 1, s->length, 1), some);
+    parts_of(g, in[0], s, part);
     for (int i = 0; i < 3; i++)
-        OK(copse_transpose(g, part[i], order, &part[i]));
-    OK(copse_matmul(g, part[0], part[1], false, true, &score));
-    OK(copse_multiply_by(g, score, (float)(1 / sqrt((double)s->width)), &score));
-    OK(copse_add(g, score, mask, &score));
-    OK(copse_softmax(g, score, &score));
-    OK(copse_mul(g, score, any, &score));
-    OK(copse_matmul(g, score, part[2], false, false, &out[0]));
-    OK(copse_transpose(g, out[0], order, &out[0]));
-    OK(copse_reshape(g, out[0], shape, &out[0]));
-    OK(copse_gradients(g, out[0], in[1], in, 1, &out[1]));
+        part[i] = copse_transpose(g, part[i], order);
+    score = copse_matmul(g, part[0], part[1], false, true);
+    score = copse_multiply_by(g, score, (float)(1 / sqrt((double)s->width)));
+    score = copse_add(g, score, mask);
+    score = copse_softmax(g, score);
+    score = copse_mul(g, score, any);
+    out[0] = copse_matmul(g, score, part[2], false, false);
+    out[0] = copse_transpose(g, out[0], order);
+    out[0] = copse_reshape(g, out[0], shape);
+    copse_gradients(g, out[0], in[1], in, 1, &out[1]);
     harness_on_device(dev, g, in, in_values, 2, out, 2, NULL, (double *[]){ got, got + m });
     copse_graph_release(&g);
     free(x);
@@ -283,12 +281,11 @@ static void padding_is_not_read(void **state)
             for (size_t i = 0; has_nan && i < N; i++)
                 x[i] = i < LENGTH * 3 * WIDTH && i >= 21 * 3 * WIDTH ? NAN : x[i];
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, 3 * WIDTH),
-                                 &in[0]));
-            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, WIDTH), &in[1]));
-            OK(copse_constant(g, COPSE_I32, COPSE_SHAPE(ITEMS), lengths, &params.lengths));
-            OK(copse_self_attention(g, in[0], 1, 1, &params, &out[0]));
-            OK(copse_gradients(g, out[0], in[1], in, 1, &out[1]));
+            in[0] = copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, 3 * WIDTH));
+            in[1] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(ITEMS, LENGTH, WIDTH));
+            params.lengths = copse_constant(g, COPSE_I32, COPSE_SHAPE(ITEMS), lengths);
+            out[0] = copse_self_attention(g, in[0], 1, 1, &params);
+            copse_gradients(g, out[0], in[1], in, 1, &out[1]);
             harness_on_device(harness_device(d), g, in, in_values, 2, out, 2, NULL,
                               (double *[]){ got[has_nan], got[has_nan] + M });
             copse_graph_release(&g);
@@ -342,11 +339,12 @@ static void a_mask_has_no_derivative(void **state)
     copse_tensor *in[2], *y, *dx[2];
     (void)state;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(1, 5, 12), &in[0]));
-    OK(copse_graph_input(g, "mask", COPSE_F32, COPSE_SHAPE(5, 5), &in[1]));
-    OK(copse_self_attention(g, in[0], 1, 1, &(struct copse_attention_params){ .mask = in[1] }, &y));
-    OK(copse_sum(g, y, NULL, 0, false, &y));
-    harness_fails(copse_gradients(g, y, NULL, in, 2, dx), COPSE_ERR_UNSUPPORTED,
+    in[0] = copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(1, 5, 12));
+    in[1] = copse_graph_input(g, "mask", COPSE_F32, COPSE_SHAPE(5, 5));
+    y = copse_self_attention(g, in[0], 1, 1, &(struct copse_attention_params){ .mask = in[1] });
+    y = copse_sum(g, y, NULL, 0, false);
+    copse_gradients(g, y, NULL, in, 2, dx);
+    harness_fails(copse__graph_take_failure(g), COPSE_ERR_UNSUPPORTED,
                   "self_attention: the mask has no derivative: it must not depend on variables");
     copse_graph_release(&g);
 }
@@ -367,10 +365,10 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
     copse_tensor *in[2], *y, *dx;
     OK(copse_queue_create(dev, &queue));
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(2, length, 3 * HEADS * WIDTH), &in[0]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, length, HEADS * WIDTH), &in[1]));
-    OK(copse_self_attention(g, in[0], HEADS, HEADS, &params, &y));
-    OK(copse_gradients(g, y, in[1], in, 1, &dx));
+    in[0] = copse_graph_input(g, "qkv", COPSE_F32, COPSE_SHAPE(2, length, 3 * HEADS * WIDTH));
+    in[1] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, length, HEADS * WIDTH));
+    y = copse_self_attention(g, in[0], HEADS, HEADS, &params);
+    copse_gradients(g, y, in[1], in, 1, &dx);
     const size_t room = sizeof(float) * (size_t)copse__elements(dx->shape);
     OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = room }, &buffer));
     const struct copse_placement at = { .tensor = dx, .at = { buffer, 0, room } };

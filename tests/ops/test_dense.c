@@ -20,10 +20,10 @@ static void layers_match_their_definition(void **state)
         copse_graph *g;
         copse_tensor *in[3], *y;
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, K), &in[0]));
-        OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(K, N), &in[1]));
-        OK(copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(N), &in[2]));
-        OK(copse_dense(g, in[0], in[1], in[2], f, &y));
+        in[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, K));
+        in[1] = copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(K, N));
+        in[2] = copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(N));
+        y = copse_dense(g, in[0], in[1], in[2], f);
         harness_in_double(g, in, values, 3, &y, 1, NULL, results);
         for (size_t j = 0; j < N; j++) {
             double z = bias[j];

@@ -8,13 +8,14 @@
 #include "copse/ops/norm.h"
 #include "copse/ops/precision.h"
 #include "copse/ops/resize.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/op_harness.h"
 
 static copse_graph *graph_of(const char *name, copse_type type, copse_shape shape, copse_tensor **x)
 {
     copse_graph *g;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, name, type, shape, x));
+    *x = copse_graph_input(g, name, type, shape);
     return g;
 }
 
@@ -22,18 +23,18 @@ static copse_graph *graph_of(const char *name, copse_type type, copse_shape shap
 static void operands_are_converted_once(void **state)
 {
     (void)state;
-    copse_tensor *x, *h, *y, *z, *bytes;
+    copse_tensor *x;
     copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
-    OK(copse_cast(g, x, COPSE_BF16, &h));
+    copse_tensor *h = copse_cast(g, x, COPSE_BF16);
     assert_int_equal(copse_tensor_type(h), COPSE_BF16);
-    OK(copse_add(g, h, x, &y));
+    copse_tensor *y = copse_add(g, h, x);
     assert_int_equal(copse_tensor_type(y), COPSE_F32);
     const size_t nodes = g->nodes.count;
-    OK(copse_mul(g, h, y, &z));
+    copse_tensor *z = copse_mul(g, h, y);
     assert_int_equal(g->nodes.count, nodes + 1);
     assert_int_equal(copse_tensor_type(z), COPSE_F32);
-    OK(copse_graph_input(g, "bytes", COPSE_U8, COPSE_SHAPE(5), &bytes));
-    harness_fails(copse_add(g, bytes, x, &y), COPSE_ERR_UNSUPPORTED,
+    copse_tensor *bytes = copse_graph_input(g, "bytes", COPSE_U8, COPSE_SHAPE(5));
+    harness_fails(rig_failure(g, copse_add(g, bytes, x)), COPSE_ERR_UNSUPPORTED,
                   "operand 0 is u8; convert it first");
     copse_graph_release(&g);
 }
@@ -46,13 +47,13 @@ static void derivatives_are_f32(void **state)
     static const double want[] = { 2, 4096, 0, 0x1p-22, 600 };
     double *in = values, *out = slopes;
     for (size_t d = 0; d < harness_device_count(); d++) {
-        copse_tensor *x, *h, *y, *dx;
+        copse_tensor *x, *dx;
         copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
-        OK(copse_cast(g, x, COPSE_F16, &h));
-        OK(copse_reshape(g, h, COPSE_SHAPE(5, 1), &h)); /* a view of 16 bits */
-        OK(copse_square(g, h, &y));
-        OK(copse_sum(g, y, NULL, 0, false, &y));
-        OK(copse_gradients(g, y, NULL, &x, 1, &dx));
+        copse_tensor *h = copse_cast(g, x, COPSE_F16);
+        h = copse_reshape(g, h, COPSE_SHAPE(5, 1)); /* a view of 16 bits */
+        copse_tensor *y = copse_square(g, h);
+        y = copse_sum(g, y, NULL, 0, false);
+        copse_gradients(g, y, NULL, &x, 1, &dx);
         assert_int_equal(copse_tensor_type(dx), COPSE_F32);
         harness_on_device(harness_device(d), g, &x, &in, 1, &dx, 1, NULL, &out);
         for (size_t i = 0; i < COPSE_COUNT(want); i++)
@@ -66,23 +67,25 @@ static void derivatives_are_f32(void **state)
 static void results_are_f32(void **state)
 {
     (void)state;
-    copse_tensor *x, *h;
+    copse_tensor *x;
     copse_function *f;
     copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
-    OK(copse_cast(g, x, COPSE_F16, &h));
+    copse_tensor *h = copse_cast(g, x, COPSE_F16);
     harness_fails(
         copse_function_create(
             harness_device(0),
             &(struct copse_function_params){ .graph = g, .outputs = &h, .output_count = 1 }, &f),
         COPSE_ERR_UNSUPPORTED, "output 0 is f16; convert it first");
-    harness_fails(copse_gradients(g, x, x, &h, 1, &x), COPSE_ERR_SHAPE, "x[0] is not f32");
+    copse_gradients(g, x, x, &h, 1, &x);
+    harness_fails(copse__graph_take_failure(g), COPSE_ERR_SHAPE, "x[0] is not f32");
     copse_graph_release(&g);
 }
 
-#define TAKES(...)                                         \
-    do {                                                   \
-        OK(__VA_ARGS__);                                   \
-        assert_int_equal(copse_tensor_type(y), COPSE_F32); \
+#define TAKES(...)                                              \
+    do {                                                        \
+        copse_tensor *taken_ = (__VA_ARGS__);                   \
+        OK(copse_graph_status(g));                              \
+        assert_int_equal(copse_tensor_type(taken_), COPSE_F32); \
     } while (0)
 
 /* Ops that look at types before they add a node, too. */
@@ -92,27 +95,27 @@ static void every_op_takes_them(void **state)
     static const uint32_t size[] = { 8, 8 }, axes[] = { 0, 1, 2 };
     static const copse_type types[] = { COPSE_F16, COPSE_BF16 };
     for (size_t k = 0; k < COPSE_COUNT(types); k++) {
-        copse_tensor *x, *m, *c, *labels, *y, *variance;
+        copse_tensor *x, *variance;
         copse_graph *g = graph_of("x", types[k], COPSE_SHAPE(2, 4, 4, 4), &x);
-        OK(copse_graph_input(g, "m", types[k], COPSE_SHAPE(3, 4), &m));
-        OK(copse_graph_input(g, "c", types[k], COPSE_SHAPE(4), &c));
-        OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(3), &labels));
-        TAKES(copse_relu(g, x, &y));
-        TAKES(copse_softmax(g, m, &y));
-        TAKES(copse_concat(g, (copse_tensor *[]){ m, m }, 2, 0, &y));
-        TAKES(copse_where(g, m, m, m, &y));
-        TAKES(copse_layer_norm(g, m, c, c, 1e-5f, &y));
-        TAKES(copse_cross_entropy(g, m, labels, NULL, &y));
-        TAKES(copse_sparse_cross_entropy(g, m, labels, COPSE_MEAN, &y));
-        TAKES(copse_binary_cross_entropy(g, m, m, c, COPSE_MEAN, &y));
-        TAKES(copse_kl_divergence(g, m, m, COPSE_MEAN, &y));
-        TAKES(copse_cosine_similarity(g, m, m, &y));
-        TAKES(copse_group_norm(g, x, 2, c, c, 1e-5f, &y));
-        TAKES(copse_resize(g, x, size, COPSE_RESIZE_LINEAR, &y));
-        TAKES(copse_pixel_shuffle(g, x, 2, &y));
-        TAKES(copse_pixel_unshuffle(g, x, 2, &y));
-        TAKES(copse_all_reduce(g, m, COPSE_SUM, &y));
-        TAKES(copse_sync_moments(g, x, axes, 3, &y, &variance));
+        copse_tensor *m = copse_graph_input(g, "m", types[k], COPSE_SHAPE(3, 4));
+        copse_tensor *c = copse_graph_input(g, "c", types[k], COPSE_SHAPE(4));
+        copse_tensor *labels = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(3));
+        TAKES(copse_relu(g, x));
+        TAKES(copse_softmax(g, m));
+        TAKES(copse_concat(g, (copse_tensor *[]){ m, m }, 2, 0));
+        TAKES(copse_where(g, m, m, m));
+        TAKES(copse_layer_norm(g, m, c, c, 1e-5f));
+        TAKES(copse_cross_entropy(g, m, labels, NULL));
+        TAKES(copse_sparse_cross_entropy(g, m, labels, COPSE_MEAN));
+        TAKES(copse_binary_cross_entropy(g, m, m, c, COPSE_MEAN));
+        TAKES(copse_kl_divergence(g, m, m, COPSE_MEAN));
+        TAKES(copse_cosine_similarity(g, m, m));
+        TAKES(copse_group_norm(g, x, 2, c, c, 1e-5f));
+        TAKES(copse_resize(g, x, size, COPSE_RESIZE_LINEAR));
+        TAKES(copse_pixel_shuffle(g, x, 2));
+        TAKES(copse_pixel_unshuffle(g, x, 2));
+        TAKES(copse_all_reduce(g, m, COPSE_SUM));
+        TAKES(copse_sync_moments(g, x, axes, 3, &variance));
         copse_graph_release(&g);
     }
 }
@@ -130,13 +133,13 @@ static void products_of_16_bits(void **state)
         for (size_t k = 0; k < 2; k++) {
             copse_tensor *in[3], *out[3];
             copse_graph *g = graph_of("a", COPSE_F32, COPSE_SHAPE(2, 3), &in[0]);
-            OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(3, 2), &in[1]));
-            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 2), &in[2]));
-            OK(copse_set_precision(g, types[k]));
-            OK(copse_matmul(g, in[0], in[1], false, false, &out[0]));
+            in[1] = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(3, 2));
+            in[2] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 2));
+            copse_set_precision(g, types[k]);
+            out[0] = copse_matmul(g, in[0], in[1], false, false);
             assert_int_equal(copse_tensor_type(out[0]), COPSE_F32);
             assert_int_equal(out[0]->in[0]->type, types[k]);
-            OK(copse_gradients(g, out[0], in[2], in, 2, &out[1]));
+            copse_gradients(g, out[0], in[2], in, 2, &out[1]);
             assert_int_equal(g->precision, types[k]);
             dy[1] = k ? 2048 : 2049; /* f16 has 2048 */
             harness_on_device(harness_device(d), g, in, (double *[]){ a, b, dy }, 3, out, 3, NULL,
@@ -160,12 +163,12 @@ static void multiply_with(copse_device *dev, const char *kernels, copse_type typ
     copse_function *f;
     copse_graph *g =
         graph_of("a", COPSE_F32, ta ? COPSE_SHAPE(TERMS, ROWS) : COPSE_SHAPE(ROWS, TERMS), &in[0]);
-    OK(copse_graph_input(g, "b", COPSE_F32,
-                         tb ? COPSE_SHAPE(COLS, TERMS) : COPSE_SHAPE(TERMS, COLS), &in[1]));
-    OK(copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(COLS), &in[2]));
-    OK(copse_set_precision(g, type));
-    OK(is_dense ? copse_dense(g, in[0], in[1], in[2], COPSE_RELU, &y)
-                : copse_matmul(g, in[0], in[1], ta, tb, &y));
+    in[1] = copse_graph_input(g, "b", COPSE_F32,
+                              tb ? COPSE_SHAPE(COLS, TERMS) : COPSE_SHAPE(TERMS, COLS));
+    in[2] = copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(COLS));
+    copse_set_precision(g, type);
+    y = is_dense ? copse_dense(g, in[0], in[1], in[2], COPSE_RELU)
+                 : copse_matmul(g, in[0], in[1], ta, tb);
     const struct copse_function_params params = {
         .graph = g, .outputs = &y, .output_count = 1, .kernels = kernels
     };
@@ -205,10 +208,10 @@ static void precisions_that_are_refused(void **state)
     (void)state;
     copse_tensor *x;
     copse_graph *g = graph_of("x", COPSE_F32, COPSE_SHAPE(5), &x);
-    harness_fails(copse_set_precision(g, COPSE_I32), COPSE_ERR_ARGUMENT,
-                  "precision: f32, f16 or bf16");
-    harness_fails(copse_set_precision(g, (copse_type)99), COPSE_ERR_ARGUMENT,
-                  "not element type 99 (?)");
+    copse_set_precision(g, COPSE_I32);
+    harness_fails(copse__graph_take_failure(g), COPSE_ERR_ARGUMENT, "precision: f32, f16 or bf16");
+    copse_set_precision(g, (copse_type)99);
+    harness_fails(copse__graph_take_failure(g), COPSE_ERR_ARGUMENT, "not element type 99 (?)");
     copse_graph_release(&g);
 }
 

@@ -5,108 +5,94 @@
 #include <math.h>
 
 #include "copse/ops/losses.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/op_harness.h"
 
 enum { X, LABELS, TARGETS, SHARES, INPUTS, MANY = 12 };
 
-typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                              copse_tensor **y);
+typedef copse_tensor *build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor *weights);
 
-static copse_status smooth(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                           copse_tensor **y)
+static copse_tensor *smooth(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
     return copse_cross_entropy(g, in[X], in[LABELS],
-                               &(struct copse_cross_entropy_params){ .label_smoothing = 0.1f }, y);
+                               &(struct copse_cross_entropy_params){ .label_smoothing = 0.1f });
 }
 
-static copse_status everything(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                               copse_averaging averaging, copse_tensor **y)
+static copse_tensor *everything(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
+                                copse_averaging averaging)
 {
     return copse_cross_entropy(
         g, in[X], in[LABELS],
-        &(struct copse_cross_entropy_params){ averaging, 0.1f, weights, true, -100, { 0 } }, y);
+        &(struct copse_cross_entropy_params){ averaging, 0.1f, weights, true, -100, { 0 } });
 }
 
-static copse_status all_mean(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                             copse_tensor **y)
+static copse_tensor *all_mean(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
-    return everything(g, in, weights, COPSE_MEAN, y);
+    return everything(g, in, weights, COPSE_MEAN);
 }
 
-static copse_status all_sum(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                            copse_tensor **y)
+static copse_tensor *all_sum(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
-    return everything(g, in, weights, COPSE_SUM, y);
+    return everything(g, in, weights, COPSE_SUM);
 }
 
-static copse_status all_each(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                             copse_tensor **y)
+static copse_tensor *all_each(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
-    return everything(g, in, weights, COPSE_EACH, y);
+    return everything(g, in, weights, COPSE_EACH);
 }
 
-static copse_status ignored(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                            copse_tensor **y)
+static copse_tensor *ignored(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
     return copse_cross_entropy(
         g, in[X], in[LABELS],
-        &(struct copse_cross_entropy_params){ .ignores = true, .ignored_label = -100 }, y);
+        &(struct copse_cross_entropy_params){ .ignores = true, .ignored_label = -100 });
 }
 
-static copse_status binary(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                           copse_tensor **y)
+static copse_tensor *binary(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
-    return copse_binary_cross_entropy(g, in[X], in[TARGETS], NULL, COPSE_MEAN, y);
+    return copse_binary_cross_entropy(g, in[X], in[TARGETS], NULL, COPSE_MEAN);
 }
 
-static copse_status binary_weighted(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                                    copse_tensor **y)
+static copse_tensor *binary_weighted(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
-    return copse_binary_cross_entropy(g, in[X], in[TARGETS], weights, COPSE_EACH, y);
+    return copse_binary_cross_entropy(g, in[X], in[TARGETS], weights, COPSE_EACH);
 }
 
-static copse_status huber(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                          copse_tensor **y)
+static copse_tensor *huber(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
-    return copse_huber_loss(g, in[X], in[TARGETS], 0.75f, COPSE_MEAN, y);
+    return copse_huber_loss(g, in[X], in[TARGETS], 0.75f, COPSE_MEAN);
 }
 
-static copse_status smooth_l1(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                              copse_tensor **y)
+static copse_tensor *smooth_l1(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
-    return copse_smooth_l1_loss(g, in[X], in[TARGETS], 0.5f, COPSE_SUM, y);
+    return copse_smooth_l1_loss(g, in[X], in[TARGETS], 0.5f, COPSE_SUM);
 }
 
-static copse_status divergence(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                               copse_tensor **y)
+static copse_tensor *divergence(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
-    copse_tensor *log_q;
     (void)weights;
-    COPSE_TRY(copse_log_softmax(g, in[X], &log_q));
-    return copse_kl_divergence(g, log_q, in[SHARES], COPSE_MEAN, y);
+    copse_tensor *log_q = copse_log_softmax(g, in[X]);
+    return copse_kl_divergence(g, log_q, in[SHARES], COPSE_MEAN);
 }
 
-static copse_status cosine(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                           copse_tensor **y)
+static copse_tensor *cosine(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     (void)weights;
-    return copse_cosine_similarity(g, in[X], in[SHARES], y);
+    return copse_cosine_similarity(g, in[X], in[SHARES]);
 }
 
 /* Labels 1, -1, 1 of the classes 1, 3, 1. */
-static copse_status embedding(copse_graph *g, copse_tensor *const *in, copse_tensor *weights,
-                              copse_tensor **y)
+static copse_tensor *embedding(copse_graph *g, copse_tensor *const *in, copse_tensor *weights)
 {
     static const int32_t labels[] = { 1, -1, 1 };
-    copse_tensor *t;
     (void)weights;
-    COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(3), labels, &t));
-    return copse_cosine_embedding_loss(g, in[X], in[SHARES], t, 0.1f, COPSE_MEAN, y);
+    copse_tensor *t = copse_constant(g, COPSE_I32, COPSE_SHAPE(3), labels);
+    return copse_cosine_embedding_loss(g, in[X], in[SHARES], t, 0.1f, COPSE_MEAN);
 }
 
 static const struct loss {
@@ -207,14 +193,14 @@ static void check(const struct loss *l)
     copse_graph *g;
     copse_tensor *in[INPUTS], *w, *dy, *out[2];
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4), &in[X]));
-    OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(3), &in[LABELS]));
-    OK(copse_graph_input(g, "targets", COPSE_F32, COPSE_SHAPE(3, 4), &in[TARGETS]));
-    OK(copse_graph_input(g, "shares", COPSE_F32, COPSE_SHAPE(3, 4), &in[SHARES]));
-    OK(copse_constant(g, COPSE_F32, COPSE_SHAPE(4), weights, &w));
-    OK(l->build(g, in, w, &out[0]));
-    OK(copse_constant(g, COPSE_F32, copse_tensor_shape(out[0]), from_above, &dy));
-    OK(copse_gradients(g, out[0], dy, &in[X], 1, &out[1]));
+    in[X] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3, 4));
+    in[LABELS] = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(3));
+    in[TARGETS] = copse_graph_input(g, "targets", COPSE_F32, COPSE_SHAPE(3, 4));
+    in[SHARES] = copse_graph_input(g, "shares", COPSE_F32, COPSE_SHAPE(3, 4));
+    w = copse_constant(g, COPSE_F32, COPSE_SHAPE(4), weights);
+    out[0] = l->build(g, in, w);
+    dy = copse_constant(g, COPSE_F32, copse_tensor_shape(out[0]), from_above);
+    copse_gradients(g, out[0], dy, &in[X], 1, &out[1]);
     for (size_t d = 0; d <= harness_device_count(); d++) {
         const char *where = "reference";
         if (d == 0) {
@@ -240,17 +226,17 @@ static void losses_are_those_of_pytorch(void **state)
 static void class_weights_have_no_derivative(void **state)
 {
     copse_graph *g;
-    copse_tensor *x, *labels, *y, *dx;
+    copse_tensor *dx;
     struct copse_cross_entropy_params p = { .averaging = COPSE_SUM };
     (void)state;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
-    OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(3), &p.class_weights));
-    OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &labels));
-    OK(copse_cross_entropy(g, x, labels, &p, &y));
-    OK(copse_gradients(g, y, NULL, &x, 1, &dx));
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_gradients(g, y, NULL, &p.class_weights, 1, &dx),
-          "class_weights");
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3));
+    p.class_weights = copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(3));
+    copse_tensor *labels = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2));
+    copse_tensor *y = copse_cross_entropy(g, x, labels, &p);
+    copse_gradients(g, y, NULL, &x, 1, &dx);
+    copse_gradients(g, y, NULL, &p.class_weights, 1, &dx);
+    FAILS(COPSE_ERR_UNSUPPORTED, copse__graph_take_failure(g), "class_weights");
     copse_graph_release(&g);
 }
 

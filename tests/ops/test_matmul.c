@@ -48,11 +48,11 @@ static void the_reference_is_the_definition(void **state)
             copse_graph *g;
             copse_tensor *in[2], *y;
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_graph_input(g, "a", COPSE_F32,
-                                 ta ? COPSE_SHAPE(batch, k, m) : COPSE_SHAPE(batch, m, k), &in[0]));
-            OK(copse_graph_input(g, "b", COPSE_F32,
-                                 tb ? COPSE_SHAPE(batch, n, k) : COPSE_SHAPE(batch, k, n), &in[1]));
-            OK(copse_matmul(g, in[0], in[1], ta, tb, &y));
+            in[0] = copse_graph_input(g, "a", COPSE_F32,
+                                      ta ? COPSE_SHAPE(batch, k, m) : COPSE_SHAPE(batch, m, k));
+            in[1] = copse_graph_input(g, "b", COPSE_F32,
+                                      tb ? COPSE_SHAPE(batch, n, k) : COPSE_SHAPE(batch, k, n));
+            y = copse_matmul(g, in[0], in[1], ta, tb);
             harness_in_double(g, in, (double *[]){ a, b }, 2, &y, 1, NULL, &got);
             multiply(a, b, sizes[s], ta, tb, want);
             for (size_t i = 0; i < (size_t)batch * m * n; i++)
@@ -74,16 +74,15 @@ static copse_tensor *repeated(copse_graph *g, copse_tensor *x, copse_shape lead)
     const copse_shape s = copse_tensor_shape(x);
     lead.dims[lead.rank++] = s.dims[s.rank - 2];
     lead.dims[lead.rank++] = s.dims[s.rank - 1];
-    OK(copse_broadcast_to(g, x, lead, &x));
+    x = copse_broadcast_to(g, x, lead);
     return x;
 }
 
 static copse_tensor *operand(copse_graph *g, copse_shape lead, uint32_t rows, uint32_t cols)
 {
-    copse_tensor *x;
     lead.dims[lead.rank++] = rows;
     lead.dims[lead.rank++] = cols;
-    OK(copse_graph_input(g, "x", COPSE_F32, lead, &x));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, lead);
     return x;
 }
 
@@ -104,10 +103,10 @@ static void check_leads(copse_device *dev, copse_shape a, copse_shape b, copse_s
     for (size_t i = 0; i < 3; i++)
         for (size_t k = 0; k < MOST; k++)
             values[i][k] = whole(k + 5 * i);
-    OK(copse_matmul(g, x[0], x[1], ta, tb, &out[0]));
-    OK(copse_matmul(g, repeated(g, x[0], both), repeated(g, x[1], both), ta, tb, &out[3]));
-    OK(copse_gradients(g, out[0], x[2], x, 2, &out[1]));
-    OK(copse_gradients(g, out[3], x[2], x, 2, &out[4]));
+    out[0] = copse_matmul(g, x[0], x[1], ta, tb);
+    out[3] = copse_matmul(g, repeated(g, x[0], both), repeated(g, x[1], both), ta, tb);
+    copse_gradients(g, out[0], x[2], x, 2, &out[1]);
+    copse_gradients(g, out[3], x[2], x, 2, &out[4]);
     harness_on_device(dev, g, x, in, 3, out, 6, NULL,
                       (double *[]){ got[0], got[1], got[2], got[3], got[4], got[5] });
     for (size_t i = 0; i < 3; i++)
@@ -144,12 +143,11 @@ static void variants_are_refused_by_name(void **state)
     (void)state;
     copse_device *host;
     copse_graph *g;
-    copse_tensor *a, *y;
     copse_function *f;
     OK(copse_device_open(harness_context(), "host:0", NULL, &host));
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
-    OK(copse_matmul(g, a, a, false, false, &y));
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4));
+    copse_tensor *y = copse_matmul(g, a, a, false, false);
     harness_fails(copse_function_create(
                       host,
                       &(struct copse_function_params){

@@ -17,11 +17,11 @@ static void dropout_does_not_depend_on_the_split(void **state)
     for (size_t d = 0; d < harness_device_count(); d++) {
         for (int k = 0; k < 2; k++) {
             copse_graph *g;
-            copse_tensor *x, *y;
             double *in = ones, *out = k ? part : whole;
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(k ? ROWS - SKIP : ROWS, COLS), &x));
-            OK(copse_dropout(g, x, 0.5f, true, &y));
+            copse_tensor *x =
+                copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(k ? ROWS - SKIP : ROWS, COLS));
+            copse_tensor *y = copse_dropout(g, x, 0.5f, true);
             step[COPSE_STEP_FIRST_EXAMPLE] = k ? 1000 + SKIP : 1000;
             harness_on_device(harness_device(d), g, &x, &in, 1, &y, 1, step, &out);
             copse_graph_release(&g);
@@ -49,17 +49,16 @@ struct batch_norm {
 static void build_batch_norm(copse_graph *g, copse_tensor *const *in, copse_tensor **y)
 {
     static const uint32_t axes[] = { 0, 1 };
-    copse_tensor *mean, *t, *epsilon;
-    OK(copse_mean(g, in[0], axes, 2, true, &mean));
-    OK(copse_sub(g, in[0], mean, y));
-    OK(copse_square(g, *y, &t));
-    OK(copse_mean(g, t, axes, 2, true, &t));
-    OK(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0.25, &epsilon));
-    OK(copse_add(g, t, epsilon, &t));
-    OK(copse_rsqrt(g, t, &t));
-    OK(copse_mul(g, *y, t, y));
-    OK(copse_mul(g, *y, in[1], y));
-    OK(copse_add(g, *y, in[2], y));
+    copse_tensor *mean = copse_mean(g, in[0], axes, 2, true);
+    *y = copse_sub(g, in[0], mean);
+    copse_tensor *t = copse_square(g, *y);
+    t = copse_mean(g, t, axes, 2, true);
+    copse_tensor *epsilon = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0.25);
+    t = copse_add(g, t, epsilon);
+    t = copse_rsqrt(g, t);
+    *y = copse_mul(g, *y, t);
+    *y = copse_mul(g, *y, in[1]);
+    *y = copse_add(g, *y, in[2]);
 }
 
 /* Within 16 half-ULPs of the size of its terms. */
@@ -120,12 +119,12 @@ static void batch_norm_is_made_of_other_ops(void **state)
         double *values[] = { b.x, b.scale, b.offset, b.dy },
                *results[] = { b.y, b.dx, b.dscale, b.doffset };
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BN_ROWS / 3, 3, BN_COLS), &in[0]));
-        OK(copse_graph_input(g, "scale", COPSE_F32, COPSE_SHAPE(BN_COLS), &in[1]));
-        OK(copse_graph_input(g, "offset", COPSE_F32, COPSE_SHAPE(BN_COLS), &in[2]));
-        OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(BN_ROWS / 3, 3, BN_COLS), &in[3]));
+        in[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BN_ROWS / 3, 3, BN_COLS));
+        in[1] = copse_graph_input(g, "scale", COPSE_F32, COPSE_SHAPE(BN_COLS));
+        in[2] = copse_graph_input(g, "offset", COPSE_F32, COPSE_SHAPE(BN_COLS));
+        in[3] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(BN_ROWS / 3, 3, BN_COLS));
         build_batch_norm(g, in, &out[0]);
-        OK(copse_gradients(g, out[0], in[3], in, 3, &out[1]));
+        copse_gradients(g, out[0], in[3], in, 3, &out[1]);
         harness_on_device(harness_device(d), g, in, values, 4, out, 4, NULL, results);
         check_batch_norm(&b);
         copse_graph_release(&g);
@@ -145,16 +144,16 @@ static void where_keeps_the_other_operand_out(void **state)
         copse_graph *g;
         copse_tensor *in[3], *root, *zero, *out[2];
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_graph_input(g, "flags", COPSE_F32, COPSE_SHAPE(N), &in[0]));
-        OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(N), &in[1]));
-        OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(N), &in[2]));
+        in[0] = copse_graph_input(g, "flags", COPSE_F32, COPSE_SHAPE(N));
+        in[1] = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(N));
+        in[2] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(N));
         /* 1 where a has no root: the usual way to keep NaN out */
-        OK(copse_where(g, in[0], in[1], in[2], &zero));
-        OK(copse_sqrt(g, zero, &root));
-        OK(copse_fill(g, COPSE_F32, COPSE_SCALAR, NAN, &zero));
-        OK(copse_where(g, in[0], root, zero, &out[0]));
-        OK(copse_where(g, in[0], out[0], in[2], &out[0]));
-        OK(copse_gradients(g, out[0], in[2], &in[1], 1, &out[1]));
+        zero = copse_where(g, in[0], in[1], in[2]);
+        root = copse_sqrt(g, zero);
+        zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, NAN);
+        out[0] = copse_where(g, in[0], root, zero);
+        out[0] = copse_where(g, in[0], out[0], in[2]);
+        copse_gradients(g, out[0], in[2], &in[1], 1, &out[1]);
         harness_on_device(harness_device(d), g, in, (double *[]){ flags, a, dy }, 3, out, 2, NULL,
                           (double *[]){ y, da });
         for (size_t i = 0; i < N; i++) {

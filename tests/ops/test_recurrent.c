@@ -63,9 +63,8 @@ static void drop(struct values *v)
         free(v->at[i]);
 }
 
-static copse_status layer(copse_graph *g, const struct sizes *s, copse_tensor *const *in,
-                          copse_tensor *lengths, copse_tensor **y, copse_tensor **last,
-                          copse_tensor **cell)
+static copse_tensor *layer(copse_graph *g, const struct sizes *s, copse_tensor *const *in,
+                           copse_tensor *lengths, copse_tensor **last, copse_tensor **cell)
 {
     const struct copse_recurrent_params p = { .bias = in[BIAS],
                                               .recurrent_bias = in[BIAS],
@@ -74,9 +73,9 @@ static copse_status layer(copse_graph *g, const struct sizes *s, copse_tensor *c
                                                   s->kind == COPSE_RECURRENT_LSTM ? in[CELL] : NULL,
                                               .lengths = lengths };
     if (s->kind == COPSE_RECURRENT_LSTM)
-        return copse_lstm(g, in[X], in[W], in[R], &p, y, last, cell);
-    return s->kind == COPSE_RECURRENT_GRU ? copse_gru(g, in[X], in[W], in[R], &p, y, last)
-                                          : copse_rnn(g, in[X], in[W], in[R], &p, y, last);
+        return copse_lstm(g, in[X], in[W], in[R], &p, last, cell);
+    return s->kind == COPSE_RECURRENT_GRU ? copse_gru(g, in[X], in[W], in[R], &p, last)
+                                          : copse_rnn(g, in[X], in[W], in[R], &p, last);
 }
 
 /* The results: y, the last state, the derivatives of the operands. */
@@ -95,12 +94,12 @@ static struct results computed(copse_device *dev, const struct sizes *s, const s
     copse_tensor *in[INS + 1], *out[OUTS], *ends = NULL;
     OK(copse_graph_create(harness_context(), &g));
     for (int i = 0; i < INS; i++)
-        OK(copse_graph_input(g, "x", COPSE_F32, shape_of(s, i), &in[i]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units), &in[INS]));
+        in[i] = copse_graph_input(g, "x", COPSE_F32, shape_of(s, i));
+    in[INS] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units));
     if (lengths)
-        OK(copse_constant(g, COPSE_I32, COPSE_SHAPE(s->batch), lengths, &ends));
-    OK(layer(g, s, in, ends, &out[Y], &out[LAST], NULL));
-    OK(copse_gradients(g, out[Y], in[INS], in, INS - 1, &out[SLOPES]));
+        ends = copse_constant(g, COPSE_I32, COPSE_SHAPE(s->batch), lengths);
+    out[Y] = layer(g, s, in, ends, &out[LAST], NULL);
+    copse_gradients(g, out[Y], in[INS], in, INS - 1, &out[SLOPES]);
     for (int i = 0; i < OUTS; i++) {
         r.count[i] = (size_t)copse__elements(out[i]->shape);
         r.at[i] = calloc(r.count[i], sizeof(double));
@@ -200,20 +199,19 @@ static void packed_sequences_are_those_alone(void **state)
 }
 
 /* y of the first and of the second half of the steps, joined. */
-static copse_status halves(copse_graph *g, const struct sizes *s, copse_tensor *const *in,
-                           copse_tensor **y)
+static copse_tensor *halves(copse_graph *g, const struct sizes *s, copse_tensor *const *in)
 {
     copse_tensor *operands[INS], *x[2], *part[2];
     memcpy(operands, in, sizeof operands);
-    COPSE_TRY(copse_split(g, in[X], 1, NULL, 2, x));
+    copse_split(g, in[X], 1, NULL, 2, x);
     for (int i = 0; i < 2; i++) {
         copse_tensor *last, *cell;
         operands[X] = x[i];
-        COPSE_TRY(layer(g, s, operands, NULL, &part[i], &last, &cell));
+        part[i] = layer(g, s, operands, NULL, &last, &cell);
         operands[HIDDEN] = last;
         operands[CELL] = cell;
     }
-    return copse_concat(g, part, 2, 1, y);
+    return copse_concat(g, part, 2, 1);
 }
 
 static void two_parts_give_what_one_gives(void **state)
@@ -230,11 +228,11 @@ static void two_parts_give_what_one_gives(void **state)
             double *got[INS];
             OK(copse_graph_create(harness_context(), &g));
             for (int i = 0; i < INS; i++)
-                OK(copse_graph_input(g, "x", COPSE_F32, shape_of(s, i), &in[i]));
-            OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units),
-                                 &in[INS]));
-            OK(halves(g, s, in, &out[0]));
-            OK(copse_gradients(g, out[0], in[INS], in, INS - 1, &out[1]));
+                in[i] = copse_graph_input(g, "x", COPSE_F32, shape_of(s, i));
+            in[INS] =
+                copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->batch, s->time, s->units));
+            out[0] = halves(g, s, in);
+            copse_gradients(g, out[0], in[INS], in, INS - 1, &out[1]);
             for (int i = 0; i < INS; i++) {
                 got[i] = calloc((size_t)copse__elements(out[i]->shape), sizeof(double));
                 assert_non_null(got[i]);

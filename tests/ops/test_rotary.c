@@ -32,10 +32,9 @@ static double *result_of(copse_device *dev, copse_shape shape, double *x,
 {
     double *got = calloc((size_t)copse__elements(shape), sizeof *got);
     copse_graph *g = new_graph();
-    copse_tensor *in, *y;
     assert_non_null(got);
-    OK(copse_graph_input(g, "x", COPSE_F32, shape, &in));
-    OK(copse_rotary(g, in, p, &y));
+    copse_tensor *in = copse_graph_input(g, "x", COPSE_F32, shape);
+    copse_tensor *y = copse_rotary(g, in, p);
     if (dev)
         harness_on_device(dev, g, &in, &x, 1, &y, 1, NULL, &got);
     else
@@ -136,19 +135,19 @@ static void equal_angles_share_a_table(void **state)
 {
     (void)state;
     copse_graph *g = new_graph();
-    copse_tensor *x, *longer, *y;
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 5, 3, 8), &x));
-    OK(copse_graph_input(g, "longer", COPSE_F32, COPSE_SHAPE(6, 3, 8), &longer));
+    copse_tensor *y;
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 5, 3, 8));
+    copse_tensor *longer = copse_graph_input(g, "longer", COPSE_F32, COPSE_SHAPE(6, 3, 8));
     for (int i = 0; i < 3; i++)
-        OK(copse_rotary(g, x, NULL, &y));
-    OK(copse_rotary(g, x, &(struct copse_rotary_params){ .heads = 2, .is_interleaved = true }, &y));
+        y = copse_rotary(g, x, NULL);
+    y = copse_rotary(g, x, &(struct copse_rotary_params){ .heads = 2, .is_interleaved = true });
     assert_int_equal(tables_of(g), 1);
-    OK(copse_rotary(g, x, &(struct copse_rotary_params){ .offset = 1 }, &y));
-    OK(copse_rotary(g, x, &(struct copse_rotary_params){ .base = 9999 }, &y));
-    OK(copse_rotary(g, x, &(struct copse_rotary_params){ .width = 6 }, &y));
-    OK(copse_rotary(g, longer, NULL, &y));
+    y = copse_rotary(g, x, &(struct copse_rotary_params){ .offset = 1 });
+    y = copse_rotary(g, x, &(struct copse_rotary_params){ .base = 9999 });
+    y = copse_rotary(g, x, &(struct copse_rotary_params){ .width = 6 });
+    y = copse_rotary(g, longer, NULL);
     assert_int_equal(tables_of(g), 5);
-    OK(copse_rotary(g, y, NULL, &y));
+    y = copse_rotary(g, y, NULL);
     assert_int_equal(tables_of(g), 5);
     copse_graph_release(&g);
 }
@@ -160,12 +159,12 @@ static double objective(double *const *values, copse_shape table,
     double sum = 0, *result = &sum;
     copse_graph *g = new_graph();
     copse_tensor *in[3], *y;
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7), &in[0]));
-    OK(copse_graph_input(g, "turns", COPSE_F32, table, &in[1]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7), &in[2]));
-    OK(copse_rotary_by(g, in[0], in[1], p, &y));
-    OK(copse_mul(g, y, in[2], &y));
-    OK(copse_sum(g, y, NULL, 0, false, &y));
+    in[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7));
+    in[1] = copse_graph_input(g, "turns", COPSE_F32, table);
+    in[2] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7));
+    y = copse_rotary_by(g, in[0], in[1], p);
+    y = copse_mul(g, y, in[2]);
+    y = copse_sum(g, y, NULL, 0, false);
     harness_in_double(g, in, values, 3, &y, 1, NULL, &result);
     copse_graph_release(&g);
     return sum;
@@ -178,11 +177,11 @@ static double *derivative_of_table(double *const *values, copse_shape table,
     copse_graph *g = new_graph();
     copse_tensor *in[3], *y, *dx[2];
     assert_non_null(slopes);
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7), &in[0]));
-    OK(copse_graph_input(g, "turns", COPSE_F32, table, &in[1]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7), &in[2]));
-    OK(copse_rotary_by(g, in[0], in[1], p, &y));
-    OK(copse_gradients(g, y, in[2], in, 2, dx));
+    in[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7));
+    in[1] = copse_graph_input(g, "turns", COPSE_F32, table);
+    in[2] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(2, 3, 3, 7));
+    y = copse_rotary_by(g, in[0], in[1], p);
+    copse_gradients(g, y, in[2], in, 2, dx);
     harness_in_double(g, in, values, 3, &dx[1], 1, NULL, &slopes);
     copse_graph_release(&g);
     return slopes;

@@ -84,11 +84,11 @@ static void check_scan(copse_device *dev, const struct sizes *s, bool is_exclusi
     const size_t n = (size_t)s->outer * s->count * s->inner;
     double *x = numbers(n), *got = calloc(n, sizeof *got);
     copse_graph *g;
-    copse_tensor *in, *y;
     assert_non_null(got);
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(s->outer, s->count, s->inner), &in));
-    OK(copse_cumsum(g, in, 1, is_exclusive, is_reversed, &y));
+    copse_tensor *in =
+        copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(s->outer, s->count, s->inner));
+    copse_tensor *y = copse_cumsum(g, in, 1, is_exclusive, is_reversed);
     harness_on_device(dev, g, &in, &x, 1, &y, 1, NULL, &got);
     copse_graph_release(&g);
     for (size_t o = 0; o < s->outer; o++)
@@ -179,10 +179,10 @@ static void check_top_k(copse_device *dev, const struct sizes *s)
     for (size_t i = 0; i < kept; i++)
         dy[i] = (double)(i % k) + 1;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(s->outer, m), &in[0]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->outer, k), &in[1]));
-    OK(copse_top_k(g, in[0], k, &out[0], &out[1]));
-    OK(copse_gradients(g, out[0], in[1], in, 1, &out[2]));
+    in[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(s->outer, m));
+    in[1] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(s->outer, k));
+    out[0] = copse_top_k(g, in[0], k, &out[1]);
+    copse_gradients(g, out[0], in[1], in, 1, &out[2]);
     harness_on_device(dev, g, in, in_values, 2, out, 3, NULL, got);
     copse_graph_release(&g);
     for (size_t row = 0; row < s->outer; row++)

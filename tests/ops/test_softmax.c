@@ -5,30 +5,26 @@
 
 #include "tests/rig/op_harness.h"
 
-static copse_status softmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                            copse_tensor **y)
+static copse_tensor *softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_softmax(g, in[0], y);
+    return copse_softmax(g, in[0]);
 }
 
-static copse_status log_softmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *log_softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_log_softmax(g, in[0], y);
+    return copse_log_softmax(g, in[0]);
 }
 
-static void check_rows(copse_status (*build)(copse_graph *, copse_tensor *const *, const void *,
-                                             copse_tensor **),
+static void check_rows(copse_tensor *(*build)(copse_graph *, copse_tensor *const *, const void *),
                        const double *x, const double *want, uint32_t cols)
 {
     double got[16], *in = (double *)x, *out = got;
     copse_graph *g;
-    copse_tensor *t, *y;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, cols), &t));
-    OK(build(g, &t, NULL, &y));
+    copse_tensor *t = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, cols));
+    copse_tensor *y = build(g, &t, NULL);
     for (size_t d = 0; d <= harness_device_count(); d++) {
         if (d == 0)
             harness_in_double(g, &t, &in, 1, &y, 1, NULL, &out);
@@ -72,11 +68,11 @@ static void labels_out_of_range(void **state)
         copse_graph *g;
         copse_tensor *t[3], *y[2];
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &t[0]));
-        OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &t[1]));
-        OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SCALAR, &t[2]));
-        OK(copse_sparse_cross_entropy(g, t[0], t[1], COPSE_SUM, &y[0]));
-        OK(copse_gradients(g, y[0], t[2], &t[0], 1, &y[1]));
+        t[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3));
+        t[1] = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2));
+        t[2] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SCALAR);
+        y[0] = copse_sparse_cross_entropy(g, t[0], t[1], COPSE_SUM);
+        copse_gradients(g, y[0], t[2], &t[0], 1, &y[1]);
         for (size_t d = 0; d <= harness_device_count(); d++) {
             if (d == 0)
                 harness_in_double(g, t, in, 3, y, 2, NULL, out);

@@ -8,8 +8,7 @@
 
 #define MANY 16
 
-typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y);
+typedef copse_tensor *build_fn(copse_graph *g, copse_tensor *const *in, const void *user);
 
 /* Within `ulp`; 0 = exactly, where -0 is not taken for an expected 0. */
 static void expect(const char *name, build_fn *build, const void *user, const double *x,
@@ -17,12 +16,11 @@ static void expect(const char *name, build_fn *build, const void *user, const do
 {
     double rounded[MANY], got[MANY], *in = rounded, *out = got;
     copse_graph *g;
-    copse_tensor *t, *y;
     for (uint32_t k = 0; k < n; k++)
         rounded[k] = (float)x[k];
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t));
-    OK(build(g, &t, user, &y));
+    copse_tensor *t = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n));
+    copse_tensor *y = build(g, &t, user);
     for (size_t d = 0; d <= harness_device_count(); d++) {
         const char *where = "reference";
         if (d == 0) {
@@ -43,12 +41,11 @@ static void expect(const char *name, build_fn *build, const void *user, const do
     copse_graph_release(&g);
 }
 
-#define UNARY(op, ...)                                                                        \
-    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, const void *user, \
-                                   copse_tensor **y)                                          \
-    {                                                                                         \
-        (void)user;                                                                           \
-        return copse_##op(g, in[0], y);                                                       \
+#define UNARY(op, ...)                                                                         \
+    static copse_tensor *build_##op(copse_graph *g, copse_tensor *const *in, const void *user) \
+    {                                                                                          \
+        (void)user;                                                                            \
+        return copse_##op(g, in[0]);                                                           \
     }
 #define SCALED(...)
 #include "kernels/elementwise/unary.def"
@@ -133,10 +130,10 @@ static void expect_gradient(const char *name, build_fn *build, const void *user,
         rounded[1][k] = (float)dy[k];
     }
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t[0]));
-    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(n), &t[1]));
-    OK(build(g, t, user, &y));
-    OK(copse_gradients(g, y, t[1], t, 1, &dx));
+    t[0] = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n));
+    t[1] = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(n));
+    y = build(g, t, user);
+    copse_gradients(g, y, t[1], t, 1, &dx);
     for (size_t d = 0; d <= harness_device_count(); d++) {
         if (d == 0)
             harness_in_double(g, t, in, 2, &dx, 1, NULL, &out);
@@ -209,15 +206,14 @@ static void large_and_small_slopes(void **state)
 }
 
 struct scaled {
-    copse_status (*one)(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **y);
+    copse_tensor *(*one)(copse_graph *g, copse_tensor *x, float alpha);
     float alpha, beta;
 };
 
-static copse_status build_scaled(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_scaled(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct scaled *s = user;
-    return s->one ? s->one(g, in[0], s->alpha, y) : copse_clip(g, in[0], s->alpha, s->beta, y);
+    return s->one ? s->one(g, in[0], s->alpha) : copse_clip(g, in[0], s->alpha, s->beta);
 }
 
 static void functions_with_settings(void **state)
@@ -261,17 +257,15 @@ static void gradients_with_settings(void **state)
 }
 
 struct two {
-    copse_status (*build)(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **y);
+    copse_tensor *(*build)(copse_graph *g, copse_tensor *a, copse_tensor *b);
     float b;
 };
 
-static copse_status build_two(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *build_two(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct two *t = user;
-    copse_tensor *b;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, t->b, &b));
-    return t->build(g, in[0], b, y);
+    copse_tensor *b = copse_fill(g, COPSE_F32, COPSE_SCALAR, t->b);
+    return t->build(g, in[0], b);
 }
 
 static void functions_of_two_tensors(void **state)
@@ -297,25 +291,22 @@ static void functions_of_two_tensors(void **state)
         expect(rows[i].name, build_two, &rows[i].t, x, rows[i].want, 7, 0);
 }
 
-static copse_status build_max(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *build_max(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_max(g, in[0], NULL, 0, true, y);
+    return copse_max(g, in[0], NULL, 0, true);
 }
 
-static copse_status build_mean(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *build_mean(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_mean(g, in[0], NULL, 0, true, y);
+    return copse_mean(g, in[0], NULL, 0, true);
 }
 
-static copse_status build_argmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_argmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_argmax(g, in[0], 0, y);
+    return copse_argmax(g, in[0], 0);
 }
 
 static void reductions(void **state)

@@ -9,6 +9,7 @@
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/ops/user_op.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/rig.h"
 
 #define TEXT(name, body)                                                                 \
@@ -65,12 +66,12 @@ static copse_status launch(void *user, const struct copse_user_call *call,
 
 static copse_user_op *slope_op;
 
-static copse_status gradient(void *user, copse_graph *g, const struct copse_user_call *call,
-                             copse_tensor *dy, copse_tensor **dx)
+static void gradient(void *user, copse_graph *g, const struct copse_user_call *call,
+                     copse_tensor *dy, copse_tensor **dx)
 {
     copse_tensor *in[] = { call->operands[0], dy };
     (void)user;
-    return copse_user_op_add(g, slope_op, in, 2, call->settings, &dx[0]);
+    dx[0] = copse_user_op_add(g, slope_op, in, 2, call->settings);
 }
 
 /* Operands of up to 1000 elements. */
@@ -189,11 +190,11 @@ static copse_status compute(copse_context *ctx, const char *device, copse_user_o
     copse_function *f = NULL;
     OK(copse_device_open(ctx, device, NULL, &dev));
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &x));
-    OK(copse_user_op_add(g, op, &x, 1, &one, &out[0]));
-    OK(copse_fill(g, COPSE_F32, COPSE_SHAPE(n), 1, &dy));
+    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n));
+    out[0] = copse_user_op_add(g, op, &x, 1, &one);
+    dy = copse_fill(g, COPSE_F32, COPSE_SHAPE(n), 1);
     if (dx)
-        OK(copse_gradients(g, out[0], dy, &x, 1, &out[1]));
+        copse_gradients(g, out[0], dy, &x, 1, &out[1]);
     const copse_status s = copse_function_create(
         dev,
         &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = dx ? 2 : 1 },
@@ -319,14 +320,14 @@ struct model {
     copse_user_op *op;
 };
 
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
     copse_tensor *w = copse_variable_tensor(m->w), *y, *x;
-    COPSE_TRY(copse_user_op_add(g, m->op, &w, 1, &one, &y));
-    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &x));
-    COPSE_TRY(copse_mul(g, y, x, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    y = copse_user_op_add(g, m->op, &w, 1, &one);
+    x = copse_mean(g, rig_x(in), NULL, 0, false);
+    y = copse_mul(g, y, x);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* Also one that conformance has not run on. */
@@ -476,7 +477,7 @@ static void wrong_calls_are_refused(void **state)
 {
     copse_context *ctx, *other;
     copse_graph *g, *h;
-    copse_tensor *x, *n, *large, *y;
+    copse_tensor *y;
     copse_user_op *op, *again = NULL;
     (void)state;
     OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
@@ -488,17 +489,20 @@ static void wrong_calls_are_refused(void **state)
     OK(copse_user_op_register(other, &p, &again)); /* contexts do not share names */
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_create(other, &h));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
-    OK(copse_graph_input(g, "n", COPSE_I32, COPSE_SHAPE(3), &n));
-    OK(copse_graph_input(g, "large", COPSE_F32, COPSE_SHAPE(1001), &large));
-    FAILS(COPSE_ERR_ARGUMENT, copse_user_op_add(g, again, &x, 1, NULL, &y), "another context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_user_op_add(g, op, (copse_tensor *[]){ x, x }, 2, NULL, &y),
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3));
+    copse_tensor *n = copse_graph_input(g, "n", COPSE_I32, COPSE_SHAPE(3));
+    copse_tensor *large = copse_graph_input(g, "large", COPSE_F32, COPSE_SHAPE(1001));
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_user_op_add(g, again, &x, 1, NULL)),
+          "another context");
+    FAILS(COPSE_ERR_ARGUMENT,
+          rig_failure(g, copse_user_op_add(g, op, (copse_tensor *[]){ x, x }, 2, NULL)),
           "2 operands");
-    FAILS(COPSE_ERR_SHAPE, copse_user_op_add(g, op, &n, 1, NULL, &y),
+    FAILS(COPSE_ERR_SHAPE, rig_failure(g, copse_user_op_add(g, op, &n, 1, NULL)),
           "swish: operand i32[3]: expected f32");
-    FAILS(COPSE_ERR_SHAPE, copse_user_op_add(g, op, &large, 1, NULL, &y), "shape rule");
-    OK(copse_user_op_add(g, op, &x, 1, NULL, &y));
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_gradients(g, y, x, &x, 1, &y), "swish has no derivative");
+    FAILS(COPSE_ERR_SHAPE, rig_failure(g, copse_user_op_add(g, op, &large, 1, NULL)), "shape rule");
+    y = copse_user_op_add(g, op, &x, 1, NULL);
+    copse_gradients(g, y, x, &x, 1, &y);
+    FAILS(COPSE_ERR_UNSUPPORTED, copse__graph_take_failure(g), "swish has no derivative");
     copse_graph_release(&g);
     copse_graph_release(&h);
     copse_context_release(&ctx);

@@ -56,29 +56,25 @@ struct sparse_result {
     float table[TABLE_ROWS * WIDTH], bias[WIDTH];
 };
 
-static copse_status lookup(copse_graph *g, struct table *m, copse_tensor *ids, copse_tensor *x,
-                           copse_tensor **sum)
+static copse_tensor *lookup(copse_graph *g, struct table *m, copse_tensor *ids, copse_tensor *x)
 {
-    copse_tensor *y;
-    COPSE_TRY(copse_gather(g, copse_variable_tensor(m->table), ids, &y));
-    COPSE_TRY(copse_add(g, y, copse_variable_tensor(m->bias), &y));
-    COPSE_TRY(copse_mul(g, y, x, &y));
-    return copse_sum(g, y, NULL, 0, false, sum);
+    copse_tensor *y = copse_gather(g, copse_variable_tensor(m->table), ids);
+    y = copse_add(g, y, copse_variable_tensor(m->bias));
+    y = copse_mul(g, y, x);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *table_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     struct table *m = user;
-    copse_tensor *ids, *x, *other;
-    COPSE_TRY(copse_input(in, "ids", &ids));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(lookup(g, m, ids, x, loss));
+    copse_tensor *ids = copse_input(in, "ids");
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *loss = lookup(g, m, ids, x);
     if (!m->looks_twice)
-        return COPSE_OK;
-    COPSE_TRY(copse_square(g, x, &x));
-    COPSE_TRY(lookup(g, m, ids, x, &other));
-    return copse_add(g, *loss, other, loss);
+        return loss;
+    x = copse_square(g, x);
+    copse_tensor *other = lookup(g, m, ids, x);
+    return copse_add(g, loss, other);
 }
 
 static copse_status make_table(copse_strategy *st, bool is_sparse, uint32_t rows, struct table *m)
@@ -534,21 +530,17 @@ static void refuses(const struct sparse_job *job, const struct copse_trainer_par
     copse_strategy_release(&st);
 }
 
-static copse_status keep_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count,
-                                   void *user)
+static void keep_gradients(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
 {
     (void)g, (void)pairs, (void)count, (void)user;
-    return COPSE_OK;
 }
 
-static copse_status dense_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *dense_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     struct table *m = user;
-    copse_tensor *sum;
-    COPSE_TRY(table_loss(g, in, user, loss));
-    COPSE_TRY(copse_sum(g, copse_variable_tensor(m->table), NULL, 0, false, &sum));
-    return copse_add(g, *loss, sum, loss);
+    copse_tensor *loss = table_loss(g, in, user);
+    copse_tensor *sum = copse_sum(g, copse_variable_tensor(m->table), NULL, 0, false);
+    return copse_add(g, loss, sum);
 }
 
 static void what_has_no_sparse_form_is_refused(void **state)

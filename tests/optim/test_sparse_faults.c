@@ -37,17 +37,15 @@ static void make_batches(void)
         }
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *table_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct table *m = user;
-    copse_tensor *i, *x, *y;
-    COPSE_TRY(copse_input(in, "ids", &i));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_gather(g, copse_variable_tensor(m->table), i, &y));
-    COPSE_TRY(copse_add(g, y, copse_variable_tensor(m->bias), &y));
-    COPSE_TRY(copse_mul(g, y, x, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *i = copse_input(in, "ids");
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_gather(g, copse_variable_tensor(m->table), i);
+    y = copse_add(g, y, copse_variable_tensor(m->bias));
+    y = copse_mul(g, y, x);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static const struct rule {

@@ -78,23 +78,21 @@ copse_status apply_command(struct parity *p, const struct request *r)
 
 /* ---- a network with one hidden layer ---- */
 
-static copse_status network_loss(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *network_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct parity *p = user;
     copse_tensor *w[6] = { NULL }, *h;
     for (int i = 0; i < (p->is_normalised ? 6 : 4); i++)
         w[i] = copse_variable_tensor(p->weights[i]);
-    COPSE_TRY(
-        copse_dense(g, rig_x(in), w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH, &h));
+    h = copse_dense(g, rig_x(in), w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH);
     if (p->is_normalised) {
         const uint32_t axis = 0;
         const struct copse_batch_norm norm = { .gamma = w[4], .beta = w[5] };
-        COPSE_TRY(copse_sync_batch_norm(g, h, &axis, 1, &norm, &h));
-        COPSE_TRY(copse_tanh(g, h, &h));
+        h = copse_sync_batch_norm(g, h, &axis, 1, &norm);
+        h = copse_tanh(g, h);
     }
-    COPSE_TRY(copse_dense(g, h, w[2], w[3], COPSE_LINEAR, &h));
-    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
+    h = copse_dense(g, h, w[2], w[3], COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN);
 }
 
 /* network balanced|ceil KIND RATE ... DECAY  W1 B1 W2 B2 [GAMMA BETA]: as variables of these names */
@@ -197,13 +195,14 @@ static copse_status clip(struct parity *p, const struct request *r, copse_graph 
     copse_tensor *inputs[MAX_ARRAYS], *outputs[MAX_ARRAYS];
     copse_device *device;
     for (size_t i = 0; i < r->array_count; i++) {
-        COPSE_TRY(copse_graph_input(g, "gradient", COPSE_F32, r->arrays[i].shape, &inputs[i]));
+        inputs[i] = copse_graph_input(g, "gradient", COPSE_F32, r->arrays[i].shape);
         pairs[i].gradient = inputs[i];
     }
     const float largest = number(r->words[3]);
-    COPSE_TRY(strcmp(r->words[2], "each") == 0
-                  ? copse_gradients_clip_norms(g, pairs, r->array_count, largest)
-                  : copse_gradients_clip_global_norm(g, pairs, r->array_count, largest, NULL));
+    if (strcmp(r->words[2], "each") == 0)
+        copse_gradients_clip_norms(g, pairs, r->array_count, largest);
+    else
+        (void)copse_gradients_clip_global_norm(g, pairs, r->array_count, largest);
     for (size_t i = 0; i < r->array_count; i++)
         outputs[i] = pairs[i].gradient;
     COPSE_TRY(copse_device_open(p->ctx, r->words[1], NULL, &device));

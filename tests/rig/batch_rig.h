@@ -44,21 +44,15 @@ static inline const int32_t *rig_labels(const struct copse_host_batch *b)
     return rig_data(b, "y");
 }
 
-/* For loss functions; NULL: the batch has no such input. */
-static inline copse_tensor *rig_input(const copse_batch *in, const char *name)
-{
-    copse_tensor *t;
-    return copse_input(in, name, &t) == COPSE_OK ? t : NULL;
-}
-
+/* For loss functions. */
 static inline copse_tensor *rig_x(const copse_batch *in)
 {
-    return rig_input(in, "x");
+    return copse_input(in, "x");
 }
 
 static inline copse_tensor *rig_y(const copse_batch *in)
 {
-    return rig_input(in, "y");
+    return copse_input(in, "y");
 }
 
 #endif

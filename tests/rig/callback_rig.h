@@ -89,31 +89,27 @@ static inline void reach(struct stage *s, enum place place)
 
 /* ---- the functions ---- */
 
-static inline copse_status half(copse_graph *g, const copse_batch *in, struct stage *s,
-                                copse_tensor **out)
+static inline copse_tensor *half(copse_graph *g, const copse_batch *in, struct stage *s)
 {
     copse_tensor *x, *y;
     s->g = g;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(s->w), &y));
-    return copse_mean(g, y, NULL, 0, false, out);
+    x = copse_input(in, "x");
+    y = copse_mul(g, x, copse_variable_tensor(s->w));
+    return copse_mean(g, y, NULL, 0, false);
 }
 
-static inline copse_status loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **out)
+static inline copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    COPSE_TRY(half(g, in, user, out));
+    copse_tensor *out = half(g, in, user);
     reach(user, LOSS);
-    return COPSE_OK;
+    return out;
 }
 
-static inline copse_status transform(copse_graph *g, struct copse_gradient *pairs, size_t count,
-                                     void *user)
+static inline void transform(copse_graph *g, struct copse_gradient *pairs, size_t count, void *user)
 {
     (void)pairs, (void)count;
     ((struct stage *)user)->g = g;
     reach(user, TRANSFORM);
-    return COPSE_OK;
 }
 
 static inline float schedule(void *user, uint64_t step)
@@ -123,23 +119,21 @@ static inline float schedule(void *user, uint64_t step)
     return 0.1f;
 }
 
-static inline copse_status losses(copse_graph *g, const copse_batch *in, void *user,
-                                  struct copse_losses *out)
+static inline void losses(copse_graph *g, const copse_batch *in, void *user,
+                          struct copse_losses *out)
 {
     out->names[0] = "half";
     out->count = 1;
-    COPSE_TRY(half(g, in, user, &out->at[0]));
+    out->at[0] = half(g, in, user);
     reach(user, LOSSES);
-    return COPSE_OK;
 }
 
-static inline copse_status total_loss(copse_graph *g, const struct copse_losses *in, void *user,
-                                      copse_tensor **out)
+static inline copse_tensor *total_loss(copse_graph *g, const struct copse_losses *in, void *user)
 {
     ((struct stage *)user)->g = g;
-    *out = in->at[0];
+    copse_tensor *out = in->at[0];
     reach(user, TOTAL_LOSS);
-    return COPSE_OK;
+    return out;
 }
 
 static inline copse_status hook(copse_strategy *st, void *user)
@@ -149,12 +143,11 @@ static inline copse_status hook(copse_strategy *st, void *user)
     return COPSE_OK;
 }
 
-static inline copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user,
-                                      copse_tensor **out)
+static inline copse_tensor *tower_loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    COPSE_TRY(half(g, in, user, out));
+    copse_tensor *out = half(g, in, user);
     reach(user, TOWER_LOSS);
-    return COPSE_OK;
+    return out;
 }
 
 static inline float tower_schedule(void *user, uint64_t step)

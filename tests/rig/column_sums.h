@@ -20,8 +20,8 @@ static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint
     for (size_t i = 0; i < n; i++)
         x[i] = (float)(i % 11);
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(rows, columns), &in));
-    OK(copse__column_sum(g, in, &y));
+    in = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(rows, columns));
+    y = copse__column_sum(g, in);
     OK(copse_function_create(dev,
                              &(struct copse_function_params){
                                  .graph = g, .outputs = &y, .output_count = 1, .kernels = NULL },

@@ -70,15 +70,14 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
     return COPSE_OK;
 }
 
-static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user,
-                                      copse_tensor **loss)
+static inline copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
     copse_tensor *w, *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, TRAINED, 0, &w));
-    COPSE_TRY(copse_mul(g, x, w, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    x = copse_input(in, "x");
+    w = copse_concat(g, m->w, TRAINED, 0);
+    y = copse_mul(g, x, w);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 /* ---- a run ---- */

@@ -61,24 +61,21 @@ static inline copse_status model_create(struct model *m, copse_strategy *st)
 }
 
 /* x . w of each example. */
-static inline copse_status product(copse_graph *g, const copse_batch *in, void *user,
-                                   copse_tensor **out)
+static inline copse_tensor *product(copse_graph *g, const copse_batch *in, void *user)
 {
     static const uint32_t axis[] = { 1 };
     const struct model *m = user;
     copse_tensor *w, *x;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, VARIABLES, 0, &w));
-    COPSE_TRY(copse_mul(g, x, w, &x));
-    return copse_sum(g, x, axis, 1, false, out);
+    x = copse_input(in, "x");
+    w = copse_concat(g, m->w, VARIABLES, 0);
+    x = copse_mul(g, x, w);
+    return copse_sum(g, x, axis, 1, false);
 }
 
-static inline copse_status model_loss(copse_graph *g, const copse_batch *in, void *user,
-                                      copse_tensor **loss)
+static inline copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *y;
-    COPSE_TRY(product(g, in, user, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *y = product(g, in, user);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* The model, and a trainer of it. */

@@ -84,26 +84,25 @@ static inline copse_status named_dataset(copse_context *in, const struct named_d
 }
 
 /* (image / 255, tokens mask) w, compared with the mean of the mask. */
-static inline copse_status named_loss(copse_graph *g, const copse_batch *in, void *user,
-                                      copse_tensor **loss)
+static inline copse_tensor *named_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     static const uint32_t axis = 1;
     const struct named_model *m = user;
     copse_tensor *image, *tokens, *mask, *x, *y;
-    COPSE_TRY(copse_input(in, "mask", &mask)); /* in another order than in the batch */
-    COPSE_TRY(copse_input(in, "image", &image));
-    COPSE_TRY(copse_input(in, "tokens", &tokens));
+    mask = copse_input(in, "mask"); /* in another order than in the batch */
+    image = copse_input(in, "image");
+    tokens = copse_input(in, "tokens");
     const uint32_t n = copse_tensor_shape(mask).dims[0];
-    COPSE_TRY(copse_reshape(g, image, COPSE_SHAPE(n, NAMED_PIXELS), &image));
-    COPSE_TRY(copse_cast(g, image, COPSE_F32, &image));
-    COPSE_TRY(copse_multiply_by(g, image, 1.0f / 255.0f, &image));
-    COPSE_TRY(copse_cast(g, tokens, COPSE_F32, &tokens));
-    COPSE_TRY(copse_cast(g, mask, COPSE_F32, &mask));
-    COPSE_TRY(copse_mul(g, tokens, mask, &tokens));
-    COPSE_TRY(copse_concat(g, (copse_tensor *[]){ image, tokens }, 2, 1, &x));
-    COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(m->w), false, false, &x));
-    COPSE_TRY(copse_mean(g, mask, &axis, 1, true, &y));
-    return copse_mean_squared_error(g, x, y, loss);
+    image = copse_reshape(g, image, COPSE_SHAPE(n, NAMED_PIXELS));
+    image = copse_cast(g, image, COPSE_F32);
+    image = copse_multiply_by(g, image, 1.0f / 255.0f);
+    tokens = copse_cast(g, tokens, COPSE_F32);
+    mask = copse_cast(g, mask, COPSE_F32);
+    tokens = copse_mul(g, tokens, mask);
+    x = copse_concat(g, (copse_tensor *[]){ image, tokens }, 2, 1);
+    x = copse_matmul(g, x, copse_variable_tensor(m->w), false, false);
+    y = copse_mean(g, mask, &axis, 1, true);
+    return copse_mean_squared_error(g, x, y);
 }
 
 static inline copse_status named_create(copse_strategy *st, struct named_model *m,

@@ -15,19 +15,18 @@ struct norm {
     copse_variable *v[6]; /* dense, its factor and summand, dense */
 };
 
-static inline copse_status norm_loss(copse_graph *g, const copse_batch *in, void *user,
-                                     copse_tensor **loss)
+static inline copse_tensor *norm_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct norm *m = user;
     copse_tensor *h, *t[6];
     for (int i = 0; i < 6; i++)
         t[i] = copse_variable_tensor(m->v[i]);
     const struct copse_batch_norm settings = { .gamma = t[2], .beta = t[3] };
-    COPSE_TRY(copse_dense(g, rig_x(in), t[0], t[1], COPSE_LINEAR, &h));
-    COPSE_TRY(copse_sync_batch_norm(g, h, (const uint32_t[]){ 0 }, 1, &settings, &h));
-    COPSE_TRY(copse_relu(g, h, &h));
-    COPSE_TRY(copse_dense(g, h, t[4], t[5], COPSE_LINEAR, &h));
-    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
+    h = copse_dense(g, rig_x(in), t[0], t[1], COPSE_LINEAR);
+    h = copse_sync_batch_norm(g, h, (const uint32_t[]){ 0 }, 1, &settings);
+    h = copse_relu(g, h);
+    h = copse_dense(g, h, t[4], t[5], COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN);
 }
 
 static inline void norm_data(float *x, int32_t *y)

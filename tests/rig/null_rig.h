@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/graph/op.h"
 #include "tests/rig/rig.h"
 
 #define ALL (-1)
@@ -137,5 +138,31 @@ static inline void check_refused(const struct probe *p, copse_status s)
 #define ROW(fn, ...)                        \
     while (next_call(p, #fn, #__VA_ARGS__)) \
     check_refused(p, fn(__VA_ARGS__))
+
+/* ---- rows of functions that add to the graph `g`: it keeps the failure, if it is not NULL ---- */
+
+static inline void check_graph_refused(const struct probe *p, copse_graph *g)
+{
+    const copse_status s = copse__graph_take_failure(g);
+    /* the graph was NULL */
+    check_refused(p, s || !*copse_last_error() ? s : COPSE_ERR_ARGUMENT);
+}
+
+static inline void check_node_refused(const struct probe *p, copse_graph *g, const copse_tensor *t)
+{
+    if (!copse__is_failed(t))
+        complain(p, "the result is no failed tensor", "");
+    check_graph_refused(p, g);
+}
+
+#define NODE_ROW(fn, ...)                                          \
+    while (copse__fail_again(""), next_call(p, #fn, #__VA_ARGS__)) \
+    check_node_refused(p, g, fn(__VA_ARGS__))
+#define VOID_ROW(fn, ...)                     \
+    while (next_call(p, #fn, #__VA_ARGS__)) { \
+        copse__fail_again("");                \
+        fn(__VA_ARGS__);                      \
+        check_graph_refused(p, g);            \
+    }
 
 #endif

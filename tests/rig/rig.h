@@ -42,5 +42,11 @@
         if (!(cond))                                                                       \
             return copse_fail(COPSE_ERR_INTERNAL, "line %d: not so: %s", __LINE__, #cond); \
     } while (0)
+/* The same for functions that build a graph and return a tensor. */
+#define CHECK_GRAPH(g, cond)                                                  \
+    do {                                                                      \
+        if (!(cond))                                                          \
+            return copse_graph_fail(g, COPSE_ERR_INTERNAL, "not so: " #cond); \
+    } while (0)
 
 #endif

@@ -44,22 +44,21 @@ copse_status model_create(struct model *m, copse_strategy *st)
     return COPSE_OK;
 }
 
-copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *h, *y, *guess, *right, *accuracy;
-    COPSE_TRY(copse_input(in, "x", &h));
-    COPSE_TRY(copse_input(in, "y", &y));
+    copse_tensor *h = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
     for (int i = 0; i < 3; i++) {
-        COPSE_TRY(copse_dense(g, h, m->w[i], m->b[i], i < 2 ? COPSE_RELU : COPSE_LINEAR, &h));
+        h = copse_dense(g, h, m->w[i], m->b[i], i < 2 ? COPSE_RELU : COPSE_LINEAR);
         if (i < 2 && m->dropout > 0.0f)
-            COPSE_TRY(copse_dropout(g, h, m->dropout, in->is_training, &h));
+            h = copse_dropout(g, h, m->dropout, in->is_training);
     }
-    COPSE_TRY(copse_argmax(g, h, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, y, &right));
-    COPSE_TRY(copse_mean(g, right, NULL, 0, false, &accuracy));
-    COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, h, y, m->is_sum ? COPSE_SUM : COPSE_MEAN, loss);
+    copse_tensor *guess = copse_argmax(g, h, 1);
+    copse_tensor *right = copse_equal(g, guess, y);
+    copse_tensor *accuracy = copse_mean(g, right, NULL, 0, false);
+    copse_report(g, "accuracy", accuracy);
+    return copse_sparse_cross_entropy(g, h, y, m->is_sum ? COPSE_SUM : COPSE_MEAN);
 }
 
 void model_data(float *x, int32_t *y)

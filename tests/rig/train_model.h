@@ -15,7 +15,7 @@ struct model {
     bool is_sum; /* the loss is a sum over examples */
 };
 copse_status model_create(struct model *m, copse_strategy *st);
-copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+copse_tensor *model_loss(copse_graph *g, const copse_batch *in, void *user);
 
 /* MODEL_ROWS examples that can be learned, the same on every call. */
 void model_data(float *x, int32_t *y);

@@ -14,8 +14,7 @@ static copse_context *ctx;
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 static uint64_t job_seed = 3;
-static copse_status (*job_loss)(copse_graph *, const copse_batch *, void *,
-                                copse_tensor **) = model_loss;
+static copse_tensor *(*job_loss)(copse_graph *, const copse_batch *, void *) = model_loss;
 static uint32_t unused_elements; /* of a variable that the loss does not depend on; 0: none */
 
 struct job {

@@ -26,20 +26,20 @@ struct net {
 };
 
 /* Each replica follows its own mean of w x, and the loss depends on it. */
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *n = user;
     copse_tensor *x, *y, *own = copse_variable_tensor(n->v), *mean, *factor;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(n->w), &y));
-    COPSE_TRY(copse_mean(g, y, NULL, 0, false, &mean));
-    COPSE_TRY(copse_add(g, mean, own, &mean));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0.45f, &factor));
-    COPSE_TRY(copse_mul(g, mean, factor, &mean));
-    COPSE_TRY(copse_update(g, n->v, mean));
-    COPSE_TRY(copse_sub(g, y, own, &y));
-    COPSE_TRY(copse_square(g, y, &y));
-    return copse_mean(g, y, NULL, 0, false, out);
+    x = copse_input(in, "x");
+    y = copse_mul(g, x, copse_variable_tensor(n->w));
+    mean = copse_mean(g, y, NULL, 0, false);
+    mean = copse_add(g, mean, own);
+    factor = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0.45f);
+    mean = copse_mul(g, mean, factor);
+    copse_update(g, n->v, mean);
+    y = copse_sub(g, y, own);
+    y = copse_square(g, y);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static copse_status make_net(copse_strategy *st, struct net *n, copse_trainer **t)

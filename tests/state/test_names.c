@@ -43,17 +43,15 @@ static copse_status make_frozen(copse_strategy *st, const char *name)
     return copse_variable_create(st, &p, &v);
 }
 
-static copse_status sum_of_all(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **out)
+static copse_tensor *sum_of_all(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x;
     copse_variable *const *list;
     size_t count;
-    COPSE_TRY(copse_input(in, "x", &x));
+    copse_tensor *x = copse_input(in, "x");
     copse_strategy_variables(user, &list, &count);
     for (size_t i = 0; i < count; i++)
-        COPSE_TRY(copse_mul(g, x, copse_variable_tensor(list[i]), &x));
-    return copse_mean(g, x, NULL, 0, false, out);
+        x = copse_mul(g, x, copse_variable_tensor(list[i]));
+    return copse_mean(g, x, NULL, 0, false);
 }
 
 static copse_status make_trainer(copse_strategy *st, copse_optimizer_kind kind, copse_trainer **t)

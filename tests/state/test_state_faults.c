@@ -75,13 +75,12 @@ static void check_kept(void)
 
 static copse_variable *wide;
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *y;
     (void)user;
-    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(wide), false, false, &y));
-    COPSE_TRY(copse_square(g, y, &y));
-    return copse_mean(g, y, NULL, 0, false, out);
+    copse_tensor *y = copse_matmul(g, rig_x(in), copse_variable_tensor(wide), false, false);
+    y = copse_square(g, y);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static void open_job(void)

@@ -267,16 +267,14 @@ static void tpu_1_with_empty_shares(void **state)
 }
 
 /* (x w - s)^2 and then some, where s is the sum of x w over all replicas: a loss in two halves. */
-static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_tensor *crossing_loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *y, *sum;
-    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(*(copse_variable **)user), &y));
-    COPSE_TRY(copse_sum(g, y, NULL, 0, false, &sum));
-    COPSE_TRY(copse_all_reduce(g, sum, COPSE_SUM, &sum));
-    COPSE_TRY(copse_sub(g, y, sum, &y));
-    COPSE_TRY(copse_square(g, y, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *y = copse_mul(g, rig_x(in), copse_variable_tensor(*(copse_variable **)user));
+    copse_tensor *sum = copse_sum(g, y, NULL, 0, false);
+    sum = copse_all_reduce(g, sum, COPSE_SUM);
+    y = copse_sub(g, y, sum);
+    y = copse_square(g, y);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* Sums inside the loss are part of the loop, too. */

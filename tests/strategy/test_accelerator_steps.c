@@ -21,15 +21,13 @@ struct levels {
 static float cancelling(void *user, uint64_t step);
 
 /* The loss is the mean of the examples, "level" the same; w moves by itself. */
-static copse_status levels_loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *levels_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct levels *l = user;
-    copse_tensor *mean, *w;
-    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &mean));
-    COPSE_TRY(copse_report(g, "level", mean));
-    COPSE_TRY(copse_sum(g, copse_variable_tensor(l->w), NULL, 0, false, &w));
-    return copse_add(g, mean, w, loss);
+    copse_tensor *mean = copse_mean(g, rig_x(in), NULL, 0, false);
+    copse_report(g, "level", mean);
+    copse_tensor *w = copse_sum(g, copse_variable_tensor(l->w), NULL, 0, false);
+    return copse_add(g, mean, w);
 }
 
 static copse_status levels_make(void *user, copse_trainer **out)

@@ -98,12 +98,11 @@ static copse_status t_load(struct stage *s)
     return copse_trainer_load(s->t, s->path, NULL, NULL);
 }
 
-static copse_status doubled(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *doubled(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x;
     (void)user;
-    COPSE_TRY(copse_input(in, "x", &x));
-    return copse_add(g, x, x, out);
+    copse_tensor *x = copse_input(in, "x");
+    return copse_add(g, x, x);
 }
 
 static copse_status t_predict(struct stage *s)
@@ -360,8 +359,10 @@ static copse_status assign(struct stage *s)
 /* Of a graph, where one is built. */
 static copse_status graph_update(struct stage *s)
 {
-    return BUILDING & BIT(s->place) ? copse_update(s->g, s->local, copse_variable_tensor(s->local))
-                                    : COPSE_OK;
+    if (!(BUILDING & BIT(s->place)))
+        return COPSE_OK;
+    copse_update(s->g, s->local, copse_variable_tensor(s->local));
+    return copse__graph_take_failure(s->g);
 }
 
 static copse_status read_component(struct stage *s)

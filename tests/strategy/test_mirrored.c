@@ -259,15 +259,14 @@ struct model {
 };
 
 /* (w - 1)^2, whatever the examples are. */
-static copse_status square(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *square(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *one, *d;
     (void)in;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
-    COPSE_TRY(copse_sub(g, copse_variable_tensor(m->w), one, &d));
-    COPSE_TRY(copse_mul(g, d, d, &d));
-    return copse_sum(g, d, NULL, 0, false, loss);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0);
+    copse_tensor *d = copse_sub(g, copse_variable_tensor(m->w), one);
+    d = copse_mul(g, d, d);
+    return copse_sum(g, d, NULL, 0, false);
 }
 
 static void steps(copse_trainer *t, uint32_t examples, uint32_t count)
@@ -338,16 +337,15 @@ static void mir_4(void **unused)
 
 /* ---- MIR-5: equal bits after training, assignments, updates, in any order ---- */
 
-static copse_status fit(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *fit(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *x, *y;
-    COPSE_TRY(
-        copse_reshape(g, rig_x(in), COPSE_SHAPE(copse_tensor_shape(rig_x(in)).dims[0], 1), &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->w), &y));
-    COPSE_TRY(copse_sub(g, y, copse_variable_tensor(m->frozen), &y));
-    COPSE_TRY(copse_mul(g, y, y, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *x =
+        copse_reshape(g, rig_x(in), COPSE_SHAPE(copse_tensor_shape(rig_x(in)).dims[0], 1));
+    copse_tensor *y = copse_mul(g, x, copse_variable_tensor(m->w));
+    y = copse_sub(g, y, copse_variable_tensor(m->frozen));
+    y = copse_mul(g, y, y);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 static copse_status nudges(copse_replica_context *rc, copse_value *const *args, size_t count,
@@ -452,11 +450,9 @@ static void mir_7(void **unused)
 
 /* ---- merge calls while a graph is built ---- */
 
-static copse_status merges_in_loss(copse_graph *g, const copse_batch *in, void *user,
-                                   copse_tensor **loss)
+static copse_status try_to_merge(const copse_batch *in, const struct model *m)
 {
     copse_replica_context *rc = copse_current_replica();
-    const struct model *m = user;
     copse_value *x = scalar(1), *now;
     copse_variable *v;
     CHECK(rc && copse_replica_id(rc) == in->replica && copse_replica_count(rc) == in->replicas);
@@ -473,7 +469,13 @@ static copse_status merges_in_loss(copse_graph *g, const copse_batch *in, void *
     CHECK(copse_value_rank(now) == in->replica);
     copse_value_release(&now);
     copse_value_release(&x);
-    return square(g, in, user, loss);
+    return COPSE_OK;
+}
+
+static copse_tensor *merges_in_loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    COPSE_GRAPH_TRY(g, try_to_merge(in, user));
+    return square(g, in, user);
 }
 
 static void loss_functions_do_not_merge(void **unused)
@@ -491,19 +493,17 @@ static void loss_functions_do_not_merge(void **unused)
 }
 
 /* (w * (local + count) - 1)^2: what a loss function reads of variables that are not trained. */
-static copse_status reads_all(copse_graph *g, const copse_batch *in, void *user,
-                              copse_tensor **loss)
+static copse_tensor *reads_all(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *count, *one, *y;
     (void)in;
-    COPSE_TRY(copse_cast(g, copse_variable_tensor(m->frozen), COPSE_F32, &count));
-    COPSE_TRY(copse_add(g, copse_variable_tensor(m->averages), count, &y));
-    COPSE_TRY(copse_mul(g, copse_variable_tensor(m->w), y, &y));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
-    COPSE_TRY(copse_sub(g, y, one, &y));
-    COPSE_TRY(copse_mul(g, y, y, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    copse_tensor *count = copse_cast(g, copse_variable_tensor(m->frozen), COPSE_F32);
+    copse_tensor *y = copse_add(g, copse_variable_tensor(m->averages), count);
+    y = copse_mul(g, copse_variable_tensor(m->w), y);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0);
+    y = copse_sub(g, y, one);
+    y = copse_mul(g, y, y);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 static copse_status sets_own(copse_replica_context *rc, copse_value *const *args, size_t count,

@@ -8,6 +8,7 @@
 #include "copse/ops.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/replica_rig.h"
 
 struct stage {
@@ -21,11 +22,10 @@ struct stage {
     float room[4];
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
-    copse_tensor *x;
-    COPSE_TRY(copse_input(in, "x", &x));
-    return copse_dense(g, x, copse_variable_tensor(user), NULL, COPSE_LINEAR, out);
+    copse_tensor *x = copse_input(in, "x");
+    return copse_dense(g, x, copse_variable_tensor(user), NULL, COPSE_LINEAR);
 }
 
 static struct copse_trainer_params params_of(copse_variable *v)
@@ -150,24 +150,27 @@ static copse_status loss_with_it(struct stage *s)
 
 static copse_status operand(struct stage *s)
 {
-    copse_tensor *y;
-    return copse_add(s->g, copse_variable_tensor(s->v), copse_variable_tensor(s->w), &y);
+    return rig_failure(s->g,
+                       copse_add(s->g, copse_variable_tensor(s->v), copse_variable_tensor(s->w)));
 }
 
 static copse_status gradients(struct stage *s)
 {
     copse_tensor *y, *x = copse_variable_tensor(s->v), *dx;
-    OK(copse_square(s->g, copse_variable_tensor(s->w), &y));
-    return copse_gradients(s->g, y, y, &x, 1, &dx);
+    y = copse_square(s->g, copse_variable_tensor(s->w));
+    copse_gradients(s->g, y, y, &x, 1, &dx);
+    return copse__graph_take_failure(s->g);
 }
 
 static copse_status graph_update(struct stage *s)
 {
-    return copse_update(s->g, s->v, copse_variable_tensor(s->w));
+    copse_update(s->g, s->v, copse_variable_tensor(s->w));
+    return copse__graph_take_failure(s->g);
 }
 static copse_status report(struct stage *s)
 {
-    return copse_report(s->g, "w", copse_variable_tensor(s->v));
+    copse_report(s->g, "w", copse_variable_tensor(s->v));
+    return copse__graph_take_failure(s->g);
 }
 
 static copse_status summary(struct stage *s)
@@ -180,7 +183,8 @@ static copse_status multiply(struct stage *s)
 {
     const struct copse_multiplier factor = { s->v, 2 };
     struct copse_gradient pair = { copse_variable_tensor(s->w), s->w };
-    return copse_gradients_multiply(s->g, &pair, 1, &factor, 1);
+    copse_gradients_multiply(s->g, &pair, 1, &factor, 1);
+    return copse__graph_take_failure(s->g);
 }
 
 static copse_status trainer_slot(struct stage *s)
@@ -396,12 +400,11 @@ static void a_graph_outlives_its_variables(void **unused)
     copse_strategy *st = two_replicas();
     copse_variable *v = variable(st, "short-lived");
     copse_graph *g;
-    copse_tensor *y;
     copse_function *f;
     copse_device *dev;
     (void)unused;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_square(g, copse_variable_tensor(v), &y));
+    copse_tensor *y = copse_square(g, copse_variable_tensor(v));
     copse_strategy_release(&st);
     OK(copse_device_open(ctx, "host:0", NULL, &dev));
     FAILS(COPSE_ERR_ARGUMENT,

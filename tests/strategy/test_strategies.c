@@ -32,15 +32,15 @@ struct script {
     copse_variable *variables[VARIABLES];
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct script *s = user;
     copse_tensor *w[VARIABLES], *h, *logits;
     for (int i = 0; i < VARIABLES; i++)
         w[i] = copse_variable_tensor(s->variables[i]);
-    COPSE_TRY(copse_dense(g, rig_x(in), w[0], w[1], COPSE_RELU, &h));
-    COPSE_TRY(copse_dense(g, h, w[2], w[3], COPSE_LINEAR, &logits));
-    return copse_sparse_cross_entropy(g, logits, rig_y(in), COPSE_MEAN, out);
+    h = copse_dense(g, rig_x(in), w[0], w[1], COPSE_RELU);
+    logits = copse_dense(g, h, w[2], w[3], COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, logits, rig_y(in), COPSE_MEAN);
 }
 
 static copse_status make_trainer(void *user, copse_trainer **out)

@@ -3,6 +3,7 @@
    whatever the schedule, and replicas that do not agree. */
 #include "copse/device/function.h"
 #include "copse/distribute/replica.h"
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/norm_model.h"
 #include "tests/rig/step_rig.h"
 
@@ -15,21 +16,19 @@ struct shared {
 };
 
 /* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
-static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *shared_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
-    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &s));
-    COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
+    s = copse_sum(g, rig_x(in), NULL, 0, false);
+    s = copse_reshape(g, s, COPSE_SHAPE(1));
     if (m->is_inside)
-        COPSE_TRY(copse_mul(g, s, w, &s));
-    COPSE_TRY(copse_all_reduce(g, s, m->op, &s));
-    COPSE_TRY(copse_report(g, "sum", s));
+        s = copse_mul(g, s, w);
+    s = copse_all_reduce(g, s, m->op);
+    copse_report(g, "sum", s);
     if (!m->is_inside)
-        COPSE_TRY(copse_mul(g, s, w, &s));
-    *loss = s;
-    return COPSE_OK;
+        s = copse_mul(g, s, w);
+    return s;
 }
 
 static void shared_case(size_t n, copse_averaging op, bool is_inside, size_t rows)
@@ -89,17 +88,15 @@ struct means {
 
 /* The gradient of w is the mean over the replicas of x: replica 0 alone depends on w. Either the
    mean is a factor of w, or w is in the operand, and x is the derivative of the mean. */
-static copse_status means_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *means_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct means *m = user;
-    copse_tensor *w, *x, *y;
-    COPSE_TRY(
-        copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f, &w));
-    COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(MEANS), &x));
-    COPSE_TRY(copse_all_reduce(g, m->is_derivative ? w : x, COPSE_MEAN, &y));
-    COPSE_TRY(copse_mul(g, y, m->is_derivative ? x : w, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    copse_tensor *w =
+        copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f);
+    copse_tensor *x = copse_reshape(g, rig_x(in), COPSE_SHAPE(MEANS));
+    copse_tensor *y = copse_all_reduce(g, m->is_derivative ? w : x, COPSE_MEAN);
+    y = copse_mul(g, y, m->is_derivative ? x : w);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 /* Numbers of many magnitudes. */
@@ -277,19 +274,19 @@ struct odd {
     int kind;
 };
 
-static copse_status odd_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *odd_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct odd *m = user;
     copse_tensor *x = rig_x(in), *y, *w = copse_variable_tensor(m->w);
     if (m->kind == 0) /* the size of the share is in the shape */
-        COPSE_TRY(copse_all_reduce(g, x, COPSE_SUM, &x));
-    COPSE_TRY(copse_sum(g, x, NULL, 0, false, &y));
-    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(1), &y));
+        x = copse_all_reduce(g, x, COPSE_SUM);
+    y = copse_sum(g, x, NULL, 0, false);
+    y = copse_reshape(g, y, COPSE_SHAPE(1));
     for (uint32_t i = 0; m->kind == 1 && i < 1 + in->replica; i++) /* one more on the second */
-        COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
+        y = copse_all_reduce(g, y, COPSE_SUM);
     for (uint32_t i = 0; m->kind == 2 && i < 2 - in->replica; i++) /* one less */
-        COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
-    return copse_mul(g, y, w, loss);
+        y = copse_all_reduce(g, y, COPSE_SUM);
+    return copse_mul(g, y, w);
 }
 
 static void replicas_that_differ_are_named(void **state)
@@ -318,14 +315,14 @@ static void alone_it_is_the_identity(void **state)
     copse_graph *g;
     copse_device *dev;
     copse_function *f;
-    copse_tensor *x, *y, *mean, *variance;
+    copse_tensor *mean, *variance;
     const float values[3] = { 1, 2, 6 };
     float got[3];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
-    OK(copse_all_reduce(g, x, COPSE_SUM, &y));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3));
+    copse_tensor *y = copse_all_reduce(g, x, COPSE_SUM);
     assert_ptr_equal(x, y);
-    OK(copse_sync_moments(g, x, NULL, 0, &mean, &variance));
+    mean = copse_sync_moments(g, x, NULL, 0, &variance);
     copse_tensor *const outputs[] = { mean, variance };
     OK(copse_device_open(ctx, rig_devices[1], NULL, &dev));
     OK(copse_function_create(
@@ -337,10 +334,12 @@ static void alone_it_is_the_identity(void **state)
     OK(copse_function_read(f, 1, got + 1));
     rig_near((double)got[0], 3.0, 1e-6);
     rig_near((double)got[1], 14.0 / 3.0, 1e-5);
-    FAILS(COPSE_ERR_ARGUMENT, copse_all_reduce(g, x, (copse_averaging)7, &y), "reduction 7");
-    OK(copse_graph_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2), &x));
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_all_reduce(g, x, (copse_averaging)7)),
+          "reduction 7");
+    x = copse_graph_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2));
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_sync_moments(g, x, (const uint32_t[]){ 1 }, 1, &mean, &variance), "axis 0");
+          rig_failure(g, copse_sync_moments(g, x, (const uint32_t[]){ 1 }, 1, &variance)),
+          "axis 0");
     copse_function_release(&f);
     copse_device_release(&dev);
     copse_graph_release(&g);

@@ -35,22 +35,20 @@ struct shared {
 };
 
 /* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
-static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *shared_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
-    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &s));
-    COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
+    s = copse_sum(g, rig_x(in), NULL, 0, false);
+    s = copse_reshape(g, s, COPSE_SHAPE(1));
     if (m->is_inside)
-        COPSE_TRY(copse_mul(g, s, w, &s));
+        s = copse_mul(g, s, w);
     for (uint32_t i = 0; i < 1 + m->odd; i++)
-        COPSE_TRY(copse_all_reduce(g, s, m->op, &s));
-    COPSE_TRY(copse_report(g, "sum", s));
+        s = copse_all_reduce(g, s, m->op);
+    copse_report(g, "sum", s);
     if (!m->is_inside)
-        COPSE_TRY(copse_mul(g, s, w, &s));
-    *loss = s;
-    return COPSE_OK;
+        s = copse_mul(g, s, w);
+    return s;
 }
 
 static copse_status make_shared(copse_strategy *st, struct shared *m, copse_trainer **t)
@@ -199,26 +197,25 @@ struct updated {
     copse_variable *w, *mean, *count, *total;
 };
 
-static copse_status updated_loss(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *updated_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     static const uint32_t axis = 0;
     const struct updated *m = user;
-    copse_tensor *x, *mean, *variance, *old, *one, *sum;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_sync_moments(g, x, &axis, 1, &mean, &variance));
-    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(m->mean), 0.5f, &old));
-    COPSE_TRY(copse_multiply_by(g, mean, 0.5f, &sum));
-    COPSE_TRY(copse_add(g, old, sum, &sum));
-    COPSE_TRY(copse_update(g, m->mean, sum));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
-    COPSE_TRY(copse_add(g, copse_variable_tensor(m->count), one, &one));
-    COPSE_TRY(copse_update(g, m->count, one));
-    COPSE_TRY(copse_sum(g, x, &axis, 1, true, &sum));
-    COPSE_TRY(copse_update(g, m->total, sum));
-    COPSE_TRY(copse_sub(g, x, copse_variable_tensor(m->w), &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->mean), &x));
-    return copse_mean(g, x, NULL, 0, false, loss);
+    copse_tensor *variance;
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *mean = copse_sync_moments(g, x, &axis, 1, &variance);
+    copse_tensor *old = copse_multiply_by(g, copse_variable_tensor(m->mean), 0.5f);
+    copse_tensor *sum = copse_multiply_by(g, mean, 0.5f);
+    sum = copse_add(g, old, sum);
+    copse_update(g, m->mean, sum);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0);
+    one = copse_add(g, copse_variable_tensor(m->count), one);
+    copse_update(g, m->count, one);
+    sum = copse_sum(g, x, &axis, 1, true);
+    copse_update(g, m->total, sum);
+    x = copse_sub(g, x, copse_variable_tensor(m->w));
+    x = copse_mul(g, x, copse_variable_tensor(m->mean));
+    return copse_mean(g, x, NULL, 0, false);
 }
 
 static copse_status make_updated(copse_strategy *st, struct updated *m, copse_trainer **t)
@@ -286,14 +283,12 @@ static void updates_have_the_bits_of_one_process(void **state)
 
 /* A sum over replicas of a tensor with a row for each example. The workers have different numbers
    of examples. */
-static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user,
-                              copse_tensor **loss)
+static copse_tensor *rows_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_variable *const *w = user;
-    copse_tensor *y;
-    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(*w), &y));
-    COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *y = copse_mul(g, rig_x(in), copse_variable_tensor(*w));
+    y = copse_all_reduce(g, y, COPSE_SUM);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* The step is refused and changes nothing; another trainer of the strategy goes on. */

@@ -32,16 +32,15 @@ static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 
 /* With a sum over replicas that is 0: it changes no value. */
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
     struct job *j = user;
-    copse_tensor *x;
-    COPSE_TRY(model_loss(g, in, &j->m, loss));
+    copse_tensor *loss = model_loss(g, in, &j->m);
     if (!j->has_crossing)
-        return COPSE_OK;
-    COPSE_TRY(copse_sub(g, *loss, *loss, &x));
-    COPSE_TRY(copse_all_reduce(g, x, COPSE_SUM, &x));
-    return copse_add(g, *loss, x, loss);
+        return loss;
+    copse_tensor *x = copse_sub(g, loss, loss);
+    x = copse_all_reduce(g, x, COPSE_SUM);
+    return copse_add(g, loss, x);
 }
 
 static void job_open(struct job *j, const struct how *how)
@@ -224,14 +223,13 @@ static void wait_within_a_run_ends(void **state)
 
 /* loss = b * (sum over replicas of a * mean of x): b's gradient is exchanged, and b updated, before
    the sum that a's gradient needs. */
-static copse_status two_factors(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **loss)
+static copse_tensor *two_factors(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_variable *const *v = user;
-    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
-    COPSE_TRY(copse_mul(g, *loss, copse_variable_tensor(v[0]), loss));
-    COPSE_TRY(copse_all_reduce(g, *loss, COPSE_SUM, loss));
-    return copse_mul(g, *loss, copse_variable_tensor(v[1]), loss);
+    copse_tensor *loss = copse_mean(g, rig_x(in), NULL, 0, false);
+    loss = copse_mul(g, loss, copse_variable_tensor(v[0]));
+    loss = copse_all_reduce(g, loss, COPSE_SUM);
+    return copse_mul(g, loss, copse_variable_tensor(v[1]));
 }
 
 /* A device does not answer any more from a wait on, and then a request comes. Returns what the step

@@ -99,15 +99,13 @@ struct towers {
     copse_tower_optimizer *o;
 };
 
-static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *product_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *t = user;
-    copse_tensor *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(t->v), &y));
-    COPSE_TRY(copse_tanh(g, y, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_mul(g, x, copse_variable_tensor(t->v));
+    y = copse_tanh(g, y);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 static copse_status train_towers(copse_replica_context *rc, const struct copse_model_call *call,

@@ -13,21 +13,20 @@ struct model {
 };
 
 /* Logits x w, labels from the first column. */
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
     struct copse_cross_entropy_params p = m->params;
     copse_tensor *x = rig_x(in), *labels, *logits;
     const uint32_t rows = copse_tensor_shape(x).dims[0];
     const uint32_t start[2] = { 0, 0 }, size[2] = { rows, 1 };
-    COPSE_TRY(copse_slice(g, x, start, size, &labels));
-    COPSE_TRY(copse_reshape(g, labels, COPSE_SHAPE(rows), &labels));
-    COPSE_TRY(copse_cast(g, labels, COPSE_I32, &labels));
-    COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(m->w), false, false, &logits));
+    labels = copse_slice(g, x, start, size);
+    labels = copse_reshape(g, labels, COPSE_SHAPE(rows));
+    labels = copse_cast(g, labels, COPSE_I32);
+    logits = copse_matmul(g, x, copse_variable_tensor(m->w), false, false);
     if (m->class_weights)
-        COPSE_TRY(
-            copse_constant(g, COPSE_F32, COPSE_SHAPE(CLASSES), m->class_weights, &p.class_weights));
-    return copse_cross_entropy(g, logits, labels, &p, loss);
+        p.class_weights = copse_constant(g, COPSE_F32, COPSE_SHAPE(CLASSES), m->class_weights);
+    return copse_cross_entropy(g, logits, labels, &p);
 }
 
 static double step_of(size_t replicas, const struct model *like, size_t rows, float *after)

@@ -20,34 +20,34 @@ struct model {
 };
 
 /* |x w + b - y|^2, as a mean or a sum; reports of every kind. */
-static copse_status losses(copse_graph *g, const copse_batch *in, struct model *m,
-                           copse_tensor **loss)
+static copse_tensor *losses(copse_graph *g, const copse_batch *in, struct model *m)
 {
-    copse_tensor *p, *three, *peak, *mean, *variance;
-    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false, &p));
-    COPSE_TRY(copse_add(g, p, copse_variable_tensor(m->b), &p));
-    COPSE_TRY(copse_sub(g, p, rig_y(in), &p));
-    COPSE_TRY(copse_square(g, p, &p));
-    COPSE_TRY(copse_max(g, p, NULL, 0, false, &peak));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 3, &three));
-    COPSE_TRY(copse_sync_moments(g, rig_x(in), NULL, 0, &mean, &variance));
-    COPSE_TRY(copse_reshape(g, mean, COPSE_SCALAR, &mean));
-    COPSE_TRY(copse_reshape(g, variance, COPSE_SCALAR, &variance));
-    COPSE_TRY(m->is_sum ? copse_sum(g, p, NULL, 0, false, loss)
-                        : copse_mean(g, p, NULL, 0, false, loss));
-    COPSE_TRY(copse_report(g, "peak", peak));
-    COPSE_TRY(copse_report(g, "three", three));
-    COPSE_TRY(copse_report(g, "mean", mean));
-    COPSE_TRY(copse_report(g, "variance", variance));
-    COPSE_TRY(copse_all_reduce(g, *loss, COPSE_SUM, &p));
-    COPSE_TRY(copse_report(g, "all", p));
-    COPSE_TRY(copse_all_reduce(g, peak, COPSE_MEAN, &p));
-    return copse_report(g, "all peaks", p);
+    copse_tensor *variance;
+    copse_tensor *p = copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false);
+    p = copse_add(g, p, copse_variable_tensor(m->b));
+    p = copse_sub(g, p, rig_y(in));
+    p = copse_square(g, p);
+    copse_tensor *peak = copse_max(g, p, NULL, 0, false);
+    copse_tensor *three = copse_fill(g, COPSE_F32, COPSE_SCALAR, 3);
+    copse_tensor *mean = copse_sync_moments(g, rig_x(in), NULL, 0, &variance);
+    mean = copse_reshape(g, mean, COPSE_SCALAR);
+    variance = copse_reshape(g, variance, COPSE_SCALAR);
+    copse_tensor *loss =
+        m->is_sum ? copse_sum(g, p, NULL, 0, false) : copse_mean(g, p, NULL, 0, false);
+    copse_report(g, "peak", peak);
+    copse_report(g, "three", three);
+    copse_report(g, "mean", mean);
+    copse_report(g, "variance", variance);
+    p = copse_all_reduce(g, loss, COPSE_SUM);
+    copse_report(g, "all", p);
+    p = copse_all_reduce(g, peak, COPSE_MEAN);
+    copse_report(g, "all peaks", p);
+    return loss;
 }
 
-static copse_status loss_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
 {
-    return losses(g, in, user, loss);
+    return losses(g, in, user);
 }
 
 static copse_status make_model(copse_strategy *st, bool is_sum, struct model *m)
@@ -186,17 +186,15 @@ static copse_status gathering_numbers(copse_strategy *st, struct numbers *n)
     return train_both(st, n, true);
 }
 
-static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
-                              struct copse_losses *list)
+static void losses_of(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *list)
 {
     list->names[0] = "distance";
     list->count = 1;
     struct model *m = user;
-    copse_tensor *p;
-    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false, &p));
-    COPSE_TRY(copse_sub(g, p, rig_y(in), &p));
-    COPSE_TRY(copse_square(g, p, &p));
-    return copse_mean(g, p, NULL, 0, false, &list->at[0]);
+    copse_tensor *p = copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false);
+    p = copse_sub(g, p, rig_y(in));
+    p = copse_square(g, p);
+    list->at[0] = copse_mean(g, p, NULL, 0, false);
 }
 
 static copse_status train_step_numbers(copse_strategy *st, struct numbers *n)

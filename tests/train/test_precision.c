@@ -38,16 +38,14 @@ static void make_whole(void)
 }
 
 /* The sum over examples of x w. */
-static copse_status product_loss(copse_graph *g, const copse_batch *in, void *user,
-                                 copse_tensor **loss)
+static copse_tensor *product_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct model *m = user;
-    copse_tensor *w, *x, *y;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_concat(g, m->w, TRAINED, 0, &w));
-    COPSE_TRY(copse_reshape(g, w, COPSE_SHAPE(ALL, 1), &w));
-    COPSE_TRY(copse_matmul(g, x, w, false, false, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *w = copse_concat(g, m->w, TRAINED, 0);
+    w = copse_reshape(g, w, COPSE_SHAPE(ALL, 1));
+    copse_tensor *y = copse_matmul(g, x, w, false, false);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 static void start(const struct setup *s, copse_type precision, copse_strategy **st, struct model *m,
@@ -186,19 +184,18 @@ struct net {
     bool is_f32_outside; /* the second layer is not in 16 bits */
 };
 
-static copse_status net_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *n = user;
-    copse_tensor *x, *y, *h;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_dense(g, x, copse_variable_tensor(n->w[0]), copse_variable_tensor(n->b[0]),
-                          COPSE_RELU, &h));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *h = copse_dense(g, x, copse_variable_tensor(n->w[0]),
+                                  copse_variable_tensor(n->b[0]), COPSE_RELU);
     if (n->is_f32_outside)
-        COPSE_TRY(copse_set_precision(g, COPSE_F32));
-    COPSE_TRY(copse_dense(g, h, copse_variable_tensor(n->w[1]), copse_variable_tensor(n->b[1]),
-                          COPSE_LINEAR, &h));
-    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
+        copse_set_precision(g, COPSE_F32);
+    h = copse_dense(g, h, copse_variable_tensor(n->w[1]), copse_variable_tensor(n->b[1]),
+                    COPSE_LINEAR);
+    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN);
 }
 
 static void net_create(struct net *n, copse_strategy *st)

@@ -62,16 +62,16 @@ static struct copse_host_batch labelled(const struct fixture *f, size_t count)
     return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, f->x, f->y), .count = count });
 }
 
-static copse_status logits(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *logits(copse_graph *g, const copse_batch *in, void *user)
 {
     struct fixture *f = user;
     f->calls++;
-    COPSE_TRY(copse_input(in, "x", y));
+    copse_tensor *y = copse_input(in, "x");
     for (int i = 0; i < 3; i++) {
-        COPSE_TRY(copse_dense(g, *y, f->m.w[i], f->m.b[i], i < 2 ? COPSE_RELU : COPSE_LINEAR, y));
-        COPSE_TRY(copse_dropout(g, *y, 0.5f, in->is_training, y)); /* nothing outside of training */
+        y = copse_dense(g, y, f->m.w[i], f->m.b[i], i < 2 ? COPSE_RELU : COPSE_LINEAR);
+        y = copse_dropout(g, y, 0.5f, in->is_training); /* nothing outside of training */
     }
-    return COPSE_OK;
+    return y;
 }
 
 /* The same in double precision, from the variables of replica 0. */
@@ -238,23 +238,23 @@ static void prediction_changes_no_bit_of_the_training(void **state)
 
 /* ---- other results ---- */
 
-static copse_status classes(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *classes(copse_graph *g, const copse_batch *in, void *user)
 {
-    COPSE_TRY(logits(g, in, user, y));
-    return copse_argmax(g, *y, 1, y);
+    copse_tensor *y = logits(g, in, user);
+    return copse_argmax(g, y, 1);
 }
 
-static copse_status itself(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *itself(copse_graph *g, const copse_batch *in, void *user)
 {
     (void)g, (void)user;
-    return copse_input(in, "x", y);
+    return copse_input(in, "x");
 }
 
-static copse_status dropped(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *dropped(copse_graph *g, const copse_batch *in, void *user)
 {
     (void)user;
-    COPSE_TRY(copse_input(in, "x", y));
-    return copse_dropout(g, *y, 0.5f, true, y);
+    copse_tensor *y = copse_input(in, "x");
+    return copse_dropout(g, y, 0.5f, true);
 }
 
 /* Ops that read the words of a training step compute: dropout keeps half of the numbers, times
@@ -296,37 +296,39 @@ static void integers_and_inputs_are_results_too(void **state)
 
 /* ---- what is refused ---- */
 
-static copse_status total(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *total(copse_graph *g, const copse_batch *in, void *user)
 {
-    COPSE_TRY(logits(g, in, user, y));
-    return copse_mean(g, *y, NULL, 0, false, y);
+    copse_tensor *y = logits(g, in, user);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
-static copse_status summed(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *summed(copse_graph *g, const copse_batch *in, void *user)
 {
-    COPSE_TRY(logits(g, in, user, y));
-    return copse_all_reduce(g, *y, COPSE_SUM, y);
+    copse_tensor *y = logits(g, in, user);
+    return copse_all_reduce(g, y, COPSE_SUM);
 }
 
-static copse_status labels(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *labels(copse_graph *g, const copse_batch *in, void *user)
 {
     (void)g, (void)user;
-    return copse_input(in, "y", y);
+    return copse_input(in, "y");
 }
 
-static copse_status no_result(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *no_result(copse_graph *g, const copse_batch *in, void *user)
 {
+    copse_tensor *y = NULL;
     (void)g, (void)in, (void)user, (void)y;
-    return COPSE_OK;
+    return y;
 }
 
-static copse_status nested(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+static copse_tensor *nested(copse_graph *g, const copse_batch *in, void *user)
 {
     struct fixture *f = user;
     float values[MODEL_CLASSES];
     const struct copse_host_batch batch = rows_of(f, 0, 1);
-    (void)g, (void)in, (void)y;
-    return copse_trainer_predict(f->t, logits, f, &batch, values, sizeof values);
+    (void)in;
+    COPSE_GRAPH_TRY(g, copse_trainer_predict(f->t, logits, f, &batch, values, sizeof values));
+    return copse_input(in, "x");
 }
 
 static void wrong_use_is_refused_and_changes_nothing(void **state)

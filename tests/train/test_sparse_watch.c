@@ -30,16 +30,14 @@ static void make_batches(uint32_t rows)
         }
 }
 
-static copse_status table_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *table_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct table_job *j = user;
-    copse_tensor *i, *x, *y;
-    COPSE_TRY(copse_input(in, "ids", &i));
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_gather(g, copse_variable_tensor(j->table), i, &y));
-    COPSE_TRY(copse_mul(g, y, x, &y));
-    return copse_mean(g, y, NULL, 0, false, loss);
+    copse_tensor *i = copse_input(in, "ids");
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_gather(g, copse_variable_tensor(j->table), i);
+    y = copse_mul(g, y, x);
+    return copse_mean(g, y, NULL, 0, false);
 }
 
 /* `devices`: a digit for each replica. */

@@ -18,11 +18,11 @@
 static float data_x[ROWS * WIDTH];
 static int32_t data_y[ROWS];
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_tensor *x = rig_x(in), *y = rig_y(in);
-    COPSE_TRY(copse_layer_apply(user, g, in, x, &x));
-    return copse_sparse_cross_entropy(g, x, y, COPSE_MEAN, out);
+    x = copse_layer_apply(user, g, in, x);
+    return copse_sparse_cross_entropy(g, x, y, COPSE_MEAN);
 }
 
 static struct copse_host_batch batch_of(size_t count)

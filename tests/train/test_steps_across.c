@@ -13,17 +13,16 @@ struct single {
 };
 
 /* The mean of x, and 0 w. */
-static copse_status constant_loss(copse_graph *g, const copse_batch *in, void *user,
-                                  copse_tensor **loss)
+static copse_tensor *constant_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct single *u = user;
-    copse_tensor *three, *zero;
-    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
-    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(u->w), 0, &zero));
-    COPSE_TRY(copse_add(g, *loss, zero, loss));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 3, &three));
-    COPSE_TRY(copse_report(g, "constant", three));
-    return copse_report(g, "value", *loss);
+    copse_tensor *loss = copse_mean(g, rig_x(in), NULL, 0, false);
+    copse_tensor *zero = copse_multiply_by(g, copse_variable_tensor(u->w), 0);
+    loss = copse_add(g, loss, zero);
+    copse_tensor *three = copse_fill(g, COPSE_F32, COPSE_SCALAR, 3);
+    copse_report(g, "constant", three);
+    copse_report(g, "value", loss);
+    return loss;
 }
 
 static copse_status constant_make(void *user, copse_trainer **out)

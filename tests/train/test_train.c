@@ -69,19 +69,17 @@ static void empty_and_unequal_shares_are_right(void **state)
 
 /* C relu(B relu(A x)) with the weights on the left, so that a weight's gradient comes before the
    node that hands the derivative on and reads the weight once more. */
-static copse_status left_loss(copse_graph *g, const copse_batch *in, void *user,
-                              copse_tensor **loss)
+static copse_tensor *left_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_tensor *const *w = user;
-    copse_tensor *h;
-    COPSE_TRY(copse_transpose(g, rig_x(in), (const uint32_t[]){ 1, 0 }, &h));
+    copse_tensor *h = copse_transpose(g, rig_x(in), (const uint32_t[]){ 1, 0 });
     for (int i = 0; i < 3; i++) {
-        COPSE_TRY(copse_matmul(g, w[i], h, false, false, &h));
+        h = copse_matmul(g, w[i], h, false, false);
         if (i < 2)
-            COPSE_TRY(copse_relu(g, h, &h));
+            h = copse_relu(g, h);
     }
-    COPSE_TRY(copse_transpose(g, h, (const uint32_t[]){ 1, 0 }, &h));
-    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
+    h = copse_transpose(g, h, (const uint32_t[]){ 1, 0 });
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN);
 }
 
 /* Train with C made before B: B's bucket is then ready after C's, though it comes first. */

@@ -4,6 +4,7 @@
 #include "copse/loop/feed.h"
 #include "copse/train/update.h"
 
+#include "tests/rig/graph_rig.h"
 #include "tests/rig/step_rig.h"
 
 #include "copse/distribute/accelerator.h"
@@ -24,41 +25,41 @@ struct averages {
 /* moving = 0.75 moving + 0.25 now */
 static copse_status move(copse_graph *g, copse_variable *moving, copse_tensor *now)
 {
-    copse_tensor *old, *sum;
-    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(moving), 0.75f, &old));
-    COPSE_TRY(copse_multiply_by(g, now, 0.25f, &sum));
-    COPSE_TRY(copse_add(g, old, sum, &sum));
-    return copse_update(g, moving, sum);
+    copse_tensor *old = copse_multiply_by(g, copse_variable_tensor(moving), 0.75f);
+    copse_tensor *sum = copse_multiply_by(g, now, 0.25f);
+    sum = copse_add(g, old, sum);
+    copse_update(g, moving, sum);
+    return copse_graph_status(g);
 }
 
 static copse_status add(copse_graph *g, copse_variable *v, double amount)
 {
-    copse_tensor *x;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), amount, &x));
-    COPSE_TRY(copse_add(g, copse_variable_tensor(v), x, &x));
-    return copse_update(g, v, x);
+    copse_tensor *x = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), amount);
+    x = copse_add(g, copse_variable_tensor(v), x);
+    copse_update(g, v, x);
+    return copse_graph_status(g);
 }
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     static const uint32_t axis = 0;
     const struct averages *a = user;
-    copse_tensor *x, *mean, *variance, *h, *y;
+    copse_tensor *mean, *variance;
     const struct copse_batch_norm norm = { .mean = &mean, .variance = &variance };
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_sync_batch_norm(g, x, &axis, 1, &norm, &h));
-    COPSE_TRY(move(g, a->mean, mean));
-    COPSE_TRY(move(g, a->variance, variance));
-    COPSE_TRY(add(g, a->count, 1.0));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *h = copse_sync_batch_norm(g, x, &axis, 1, &norm);
+    COPSE_GRAPH_TRY(g, move(g, a->mean, mean));
+    COPSE_GRAPH_TRY(g, move(g, a->variance, variance));
+    COPSE_GRAPH_TRY(g, add(g, a->count, 1.0));
     if (a->has_seen)
-        COPSE_TRY(add(g, a->seen, copse_tensor_shape(x).dims[0]));
+        COPSE_GRAPH_TRY(g, add(g, a->seen, copse_tensor_shape(x).dims[0]));
     /* before the update */
-    COPSE_TRY(copse_sum(g, copse_variable_tensor(a->count), NULL, 0, false, &y));
-    COPSE_TRY(copse_report(g, "count", y));
-    COPSE_TRY(copse_add(g, h, copse_variable_tensor(a->mean), &h));
-    COPSE_TRY(copse_sub(g, h, copse_variable_tensor(a->w), &h));
-    COPSE_TRY(copse_square(g, h, &h));
-    return copse_mean(g, h, NULL, 0, false, out);
+    copse_tensor *y = copse_sum(g, copse_variable_tensor(a->count), NULL, 0, false);
+    copse_report(g, "count", y);
+    h = copse_add(g, h, copse_variable_tensor(a->mean));
+    h = copse_sub(g, h, copse_variable_tensor(a->w));
+    h = copse_square(g, h);
+    return copse_mean(g, h, NULL, 0, false);
 }
 
 static copse_variable *frozen(copse_strategy *st, const char *name, copse_shape shape,
@@ -294,31 +295,29 @@ struct faulty {
     enum fault fault;
 };
 
-static copse_status faulty_loss(copse_graph *g, const copse_batch *in, void *user,
-                                copse_tensor **out)
+static copse_tensor *faulty_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct faulty *m = user;
-    copse_tensor *x, *one, *two, *whole;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(2), 1.0, &two));
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SHAPE(1), 1.0, &whole));
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0);
+    copse_tensor *two = copse_fill(g, COPSE_F32, COPSE_SHAPE(2), 1.0);
+    copse_tensor *whole = copse_fill(g, COPSE_I32, COPSE_SHAPE(1), 1.0);
     if (m->fault == TRAINED)
-        COPSE_TRY(copse_update(g, m->w, one));
+        copse_update(g, m->w, one);
     if (m->fault == TWICE || (m->fault == BY_SIZE && copse_tensor_shape(x).dims[0] == 1))
-        COPSE_TRY(copse_update(g, m->v, one));
+        copse_update(g, m->v, one);
     if (m->fault == TWICE)
-        COPSE_TRY(copse_update(g, m->v, one));
+        copse_update(g, m->v, one);
     if (m->fault == NO_AGGREGATION)
-        COPSE_TRY(copse_update(g, m->plain, one));
+        copse_update(g, m->plain, one);
     if (m->fault == OTHER_SHAPE)
-        COPSE_TRY(copse_update(g, m->v, two));
+        copse_update(g, m->v, two);
     if (m->fault == OTHER_TYPE)
-        COPSE_TRY(copse_update(g, m->v, whole));
+        copse_update(g, m->v, whole);
     if (m->fault == WHOLE_NUMBERS)
-        COPSE_TRY(copse_update(g, m->whole, whole));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->w), &x));
-    return copse_mean(g, x, NULL, 0, false, out);
+        copse_update(g, m->whole, whole);
+    x = copse_mul(g, x, copse_variable_tensor(m->w));
+    return copse_mean(g, x, NULL, 0, false);
 }
 
 static void rules_are_enforced(void **state)
@@ -361,13 +360,14 @@ static void rules_are_enforced(void **state)
         copse_strategy_release(&st);
     }
     copse_graph *g;
-    copse_tensor *x;
     copse_strategy *st = rig_strategy(1, NULL);
     copse_variable *v = frozen(st, "v", COPSE_SHAPE(1), COPSE_AGGREGATION_MEAN, COPSE_SYNC_AUTO);
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1), &x));
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_update(g, v, x), "only a trainer's step");
-    FAILS(COPSE_ERR_ARGUMENT, copse_update(g, NULL, x), "NULL");
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1));
+    copse_update(g, v, x);
+    FAILS(COPSE_ERR_UNSUPPORTED, copse__graph_take_failure(g), "only a trainer's step");
+    copse_update(g, NULL, x);
+    FAILS(COPSE_ERR_ARGUMENT, copse__graph_take_failure(g), "NULL");
     copse_graph_release(&g);
     copse_strategy_release(&st);
 }

@@ -11,19 +11,17 @@
 static float points[ROWS][2];
 static int32_t labels[ROWS];
 
-static copse_status logits(copse_graph *g, const copse_batch *in, void *layer, copse_tensor **y)
+static copse_tensor *logits(copse_graph *g, const copse_batch *in, void *layer)
 {
-    copse_tensor *x;
-    COPSE_TRY(copse_input(in, "x", &x));
-    return copse_layer_apply(layer, g, in, x, y);
+    copse_tensor *x = copse_input(in, "x");
+    return copse_layer_apply(layer, g, in, x);
 }
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *layer, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *layer)
 {
-    copse_tensor *y, *wanted;
-    COPSE_TRY(logits(g, in, layer, &y));
-    COPSE_TRY(copse_input(in, "y", &wanted));
-    return copse_sparse_cross_entropy(g, y, wanted, COPSE_MEAN, out);
+    copse_tensor *y = logits(g, in, layer);
+    copse_tensor *wanted = copse_input(in, "y");
+    return copse_sparse_cross_entropy(g, y, wanted, COPSE_MEAN);
 }
 
 static copse_status train(copse_trainer *t, copse_batches *batches, uint32_t epochs)

@@ -12,7 +12,7 @@ prefix=$work/prefix
 cmake --install "$build" --prefix "$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 library=$(dirname "$(find "$prefix" -name libcopse.so)")
 for name in libcopse libcopse-conformance; do
-    [ -e "$library/$name.so.0.1" ] || { echo "no soname $name.so.0.1"; exit 1; }
+    [ -e "$library/$name.so.0.2" ] || { echo "no soname $name.so.0.2"; exit 1; }
 done
 [ -x "$prefix/bin/copse" ] && "$prefix/bin/copse" devices >/dev/null
 
@@ -38,7 +38,7 @@ cp "$judge" "$work/project/judge.c"
 cat >"$work/project/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(outside LANGUAGES C)
-find_package(copse 0.1 REQUIRED COMPONENTS conformance)
+find_package(copse 0.2 REQUIRED COMPONENTS conformance)
 add_executable(program program.c)
 target_link_libraries(program PRIVATE copse::copse)
 add_executable(judge judge.c)
@@ -56,7 +56,7 @@ done
 rm "$library"/libcopse-conformance.so* "$library"/cmake/copse/copse-conformance-targets*
 "$work/project/build/program"
 for component in '' 'COMPONENTS conformance'; do
-    sed -i "s/^find_package.*/find_package(copse 0.1 REQUIRED $component)/; /judge/d" "$work/project/CMakeLists.txt"
+    sed -i "s/^find_package.*/find_package(copse 0.2 REQUIRED $component)/; /judge/d" "$work/project/CMakeLists.txt"
     rm -rf "$work/project/build"
     cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
         >"$work/log" 2>&1 && code=0 || code=1

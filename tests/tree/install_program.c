@@ -10,15 +10,14 @@ struct line {
     copse_variable *a, *b;
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct line *m = user;
-    copse_tensor *x, *y, *guess;
-    COPSE_TRY(copse_input(in, "x", &x));
-    COPSE_TRY(copse_input(in, "y", &y));
-    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->a), &guess));
-    COPSE_TRY(copse_add(g, guess, copse_variable_tensor(m->b), &guess));
-    return copse_mean_squared_error(g, guess, y, out);
+    copse_tensor *x = copse_input(in, "x");
+    copse_tensor *y = copse_input(in, "y");
+    copse_tensor *guess = copse_mul(g, x, copse_variable_tensor(m->a));
+    guess = copse_add(g, guess, copse_variable_tensor(m->b));
+    return copse_mean_squared_error(g, guess, y);
 }
 
 static copse_status fit(copse_context *ctx, float *a, float *b)

@@ -183,14 +183,15 @@ static copse_status multiply(copse_device *dev, const char *kernels, unsigned la
 {
     const bool at = (layout & 1u) != 0, bt = (layout & 2u) != 0;
     static const float x[] = { 2.0f, 3.0f }, y[] = { 5.0f, 7.0f };
-    copse_tensor *a, *b, *c;
     copse_graph *g;
     copse_function *f;
     *out = 0.0f;
     OK(copse_graph_create(dev->ctx, &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
-    OK(copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
-    OK(copse_matmul(g, a, b, at, bt, &c));
+    copse_tensor *a =
+        copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2));
+    copse_tensor *b =
+        copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1));
+    copse_tensor *c = copse_matmul(g, a, b, at, bt);
     const struct copse_function_params p = {
         .graph = g, .outputs = &c, .output_count = 1, .kernels = kernels
     };
@@ -289,13 +290,12 @@ static void library_product_that_is_wrong_is_found(void **state)
 /* A product of [size, size] matrices is made, and not run. */
 static copse_status make_square(copse_device *dev, uint32_t size)
 {
-    copse_tensor *a, *b, *c;
     copse_graph *g;
     copse_function *f;
     OK(copse_graph_create(dev->ctx, &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size), &a));
-    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
-    OK(copse_matmul(g, a, b, false, false, &c));
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size));
+    copse_tensor *b = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size));
+    copse_tensor *c = copse_matmul(g, a, b, false, false);
     const copse_status s = copse_function_create(
         dev,
         &(struct copse_function_params){

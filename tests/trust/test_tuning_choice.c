@@ -13,14 +13,13 @@ static void multiply(copse_context *ctx, copse_device *dev, uint32_t side)
 {
     const size_t n = (size_t)side * side;
     float *values = malloc(n * sizeof *values);
-    copse_tensor *a, *b, *y;
     copse_graph *g;
     copse_function *f;
     assert_non_null(values);
     OK(copse_graph_create(ctx, &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side), &a));
-    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side), &b));
-    OK(copse_matmul(g, a, b, false, false, &y));
+    copse_tensor *a = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side));
+    copse_tensor *b = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side));
+    copse_tensor *y = copse_matmul(g, a, b, false, false);
     OK(copse_function_create(
         dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1 }, &f));
     for (size_t i = 0; i < n; i++)

@@ -15,14 +15,12 @@ struct towers {
     struct numbers *n;
 };
 
-static copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user,
-                               copse_tensor **loss)
+static copse_tensor *tower_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct towers *u = user;
-    copse_tensor *p;
-    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(u->w), false, false, &p));
-    COPSE_TRY(copse_square(g, p, &p));
-    return copse_mean(g, p, NULL, 0, false, loss);
+    copse_tensor *p = copse_matmul(g, rig_x(in), copse_variable_tensor(u->w), false, false);
+    p = copse_square(g, p);
+    return copse_mean(g, p, NULL, 0, false);
 }
 
 static copse_status tower_model(copse_replica_context *rc, const struct copse_model_call *call,

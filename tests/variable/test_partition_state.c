@@ -26,7 +26,7 @@ struct linear {
     copse_variable *one;
 };
 
-static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct linear *m = user;
     copse_tensor *w = m->one ? copse_variable_tensor(m->one) : NULL, *list[ROWS], *y;
@@ -36,10 +36,10 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
         copse_partitioned_parts(m->parts, &parts, &count);
         for (size_t i = 0; i < count; i++)
             list[i] = copse_variable_tensor(parts[i]);
-        COPSE_TRY(copse_concat(g, list, count, 0, &w));
+        w = copse_concat(g, list, count, 0);
     }
-    COPSE_TRY(copse_matmul(g, rig_x(in), w, false, false, &y));
-    return copse_mean_squared_error(g, y, rig_y(in), out);
+    y = copse_matmul(g, rig_x(in), w, false, false);
+    return copse_mean_squared_error(g, y, rig_y(in));
 }
 
 static void make(copse_strategy *st, uint32_t parts, struct linear *m, copse_trainer **t)

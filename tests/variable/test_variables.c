@@ -330,14 +330,13 @@ struct fitted {
 };
 
 /* Sum of (w x - local)^2: every replica has an aim of its own. */
-static copse_status misses(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+static copse_tensor *misses(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct fitted *f = user;
-    copse_tensor *y;
-    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(f->w), &y));
-    COPSE_TRY(copse_sub(g, y, copse_variable_tensor(f->local), &y));
-    COPSE_TRY(copse_square(g, y, &y));
-    return copse_sum(g, y, NULL, 0, false, loss);
+    copse_tensor *y = copse_mul(g, rig_x(in), copse_variable_tensor(f->w));
+    y = copse_sub(g, y, copse_variable_tensor(f->local));
+    y = copse_square(g, y);
+    return copse_sum(g, y, NULL, 0, false);
 }
 
 /* VAR-8: a step reads replica-local components, leaves them as they are, and trains the rest. */

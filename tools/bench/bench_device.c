@@ -24,7 +24,6 @@ static copse_status run_product(void *user, unsigned count)
 static copse_status make_product(const struct bench *b, copse_device *dev, uint32_t n,
                                  copse_graph *g, copse_function **out)
 {
-    copse_tensor *x, *y, *product;
     float *values = malloc((size_t)n * n * sizeof *values);
     copse_status s =
         values ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
@@ -32,9 +31,9 @@ static copse_status make_product(const struct bench *b, copse_device *dev, uint3
         return s;
     for (size_t i = 0; i < (size_t)n * n; i++)
         values[i] = (float)(i % 17) - 8.0f;
-    COPSE_TRY_OR(done, s, copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(n, n), &x));
-    COPSE_TRY_OR(done, s, copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(n, n), &y));
-    COPSE_TRY_OR(done, s, copse_matmul(g, x, y, false, false, &product));
+    copse_tensor *x = copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(n, n));
+    copse_tensor *y = copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(n, n));
+    copse_tensor *product = copse_matmul(g, x, y, false, false);
     COPSE_TRY_OR(done, s,
                  copse_function_create(dev,
                                        &(struct copse_function_params){

@@ -15,52 +15,51 @@ struct operands {
     copse_tensor *x, *dy, *labels, *scale, *offset;
 };
 
-typedef copse_status build_fn(copse_graph *g, const struct operands *in, copse_tensor **y);
+typedef copse_tensor *build_fn(copse_graph *g, const struct operands *in);
 
-static copse_status build_softmax(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_softmax(copse_graph *g, const struct operands *in)
 {
-    return copse_softmax(g, in->x, y);
+    return copse_softmax(g, in->x);
 }
 
-static copse_status build_cross_entropy(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_cross_entropy(copse_graph *g, const struct operands *in)
 {
-    return copse_sparse_cross_entropy(g, in->x, in->labels, COPSE_MEAN, y);
+    return copse_sparse_cross_entropy(g, in->x, in->labels, COPSE_MEAN);
 }
 
-static copse_status build_layer_norm(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_layer_norm(copse_graph *g, const struct operands *in)
 {
-    return copse_layer_norm(g, in->x, in->scale, in->offset, 1e-5f, y);
+    return copse_layer_norm(g, in->x, in->scale, in->offset, 1e-5f);
 }
 
-static copse_status build_rms_norm(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_rms_norm(copse_graph *g, const struct operands *in)
 {
-    return copse_rms_norm(g, in->x, in->scale, 1e-5f, y);
+    return copse_rms_norm(g, in->x, in->scale, 1e-5f);
 }
 
-static copse_status build_gelu(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_gelu(copse_graph *g, const struct operands *in)
 {
-    return copse_gelu(g, in->x, y);
+    return copse_gelu(g, in->x);
 }
 
-static copse_status build_silu(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_silu(copse_graph *g, const struct operands *in)
 {
-    return copse_silu(g, in->x, y);
+    return copse_silu(g, in->x);
 }
 
 /* The matrix is one example whose rows are its places: statistics of columns, as those of a batch
    norm. */
-static copse_status build_instance_norm(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_instance_norm(copse_graph *g, const struct operands *in)
 {
     const copse_shape shape = copse_tensor_shape(in->x);
-    copse_tensor *x;
-    COPSE_TRY(copse_reshape(g, in->x, COPSE_SHAPE(1, shape.dims[0], shape.dims[1]), &x));
-    COPSE_TRY(copse_instance_norm(g, x, in->scale, in->offset, 1e-5f, &x));
-    return copse_reshape(g, x, shape, y);
+    copse_tensor *x = copse_reshape(g, in->x, COPSE_SHAPE(1, shape.dims[0], shape.dims[1]));
+    x = copse_instance_norm(g, x, in->scale, in->offset, 1e-5f);
+    return copse_reshape(g, x, shape);
 }
 
-static copse_status build_dropout(copse_graph *g, const struct operands *in, copse_tensor **y)
+static copse_tensor *build_dropout(copse_graph *g, const struct operands *in)
 {
-    return copse_dropout(g, in->x, 0.25f, true, y);
+    return copse_dropout(g, in->x, 0.25f, true);
 }
 
 /* `matrices` that must be read and written, each once. */
@@ -117,33 +116,31 @@ static copse_status write_all(copse_function *f, const struct operands *in, uint
     return s;
 }
 
-static copse_status make(copse_graph *g, const struct row *row, uint32_t height, uint32_t width,
-                         struct operands *in, copse_tensor **out)
+static copse_tensor *make(copse_graph *g, const struct row *row, uint32_t height, uint32_t width,
+                          struct operands *in)
 {
-    copse_tensor *y;
-    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(height, width), &in->x));
-    COPSE_TRY(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(height, width), &in->dy));
-    COPSE_TRY(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(height), &in->labels));
-    COPSE_TRY(copse_graph_input(g, "scale", COPSE_F32, COPSE_SHAPE(width), &in->scale));
-    COPSE_TRY(copse_graph_input(g, "offset", COPSE_F32, COPSE_SHAPE(width), &in->offset));
-    COPSE_TRY(row->build(g, in, &y));
-    if (!row->is_gradient) {
-        *out = y;
-        return COPSE_OK;
-    }
-    return copse_gradients(g, y, row->has_scalar ? NULL : in->dy, &in->x, 1, out);
+    in->x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(height, width));
+    in->dy = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(height, width));
+    in->labels = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(height));
+    in->scale = copse_graph_input(g, "scale", COPSE_F32, COPSE_SHAPE(width));
+    in->offset = copse_graph_input(g, "offset", COPSE_F32, COPSE_SHAPE(width));
+    copse_tensor *dx, *y = row->build(g, in);
+    if (!row->is_gradient)
+        return y;
+    copse_gradients(g, y, row->has_scalar ? NULL : in->dy, &in->x, 1, &dx);
+    return dx;
 }
 
 static copse_status time_row(const struct bench *b, copse_device *dev, const struct row *row,
                              uint32_t height, uint32_t width, struct timing *t)
 {
     struct operands in;
-    copse_tensor *y;
     copse_graph *g = NULL;
     copse_function *f = NULL;
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(b->ctx, &g));
-    COPSE_TRY_OR(done, s, make(g, row, height, width, &in, &y));
+    copse_tensor *y = make(g, row, height, width, &in);
+    COPSE_TRY_OR(done, s, copse_graph_status(g));
     const struct copse_function_params p = {
         .graph = g, .outputs = &y, .output_count = 1, .kernels = b->settings.kernels
     };

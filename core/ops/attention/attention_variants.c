@@ -123,17 +123,14 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct copse_attention_params params = { .is_causal = true, .scale = 0.01f };
-    copse_tensor *y;
-    COPSE_TRY(copse_attention(g, in[0], in[1], in[2], &params, &y));
+    copse_tensor *y = copse_attention(g, in[0], in[1], in[2], &params);
     if (((const struct copse_attention_work *)j->work)->kind == COPSE_ATTENTION_FORWARD) {
-        *out = y;
-        return COPSE_OK;
+        return y;
     }
-    return COPSE_NODE(g, &op_grad, y->attr, out, y, in[0], in[0], in[1], in[2]);
+    return COPSE_NODE(g, &op_grad, y->attr, y, in[0], in[0], in[1], in[2]);
 }
 
 const struct copse_family copse_family_attention = {
@@ -205,34 +202,34 @@ static const struct copse_op op_grad = {
     .takes_stored = true,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct copse_attention_attr *a = y->attr;
     copse_tensor *all, *in[7] = { (copse_tensor *)y, dy };
     uint32_t start = 0;
-    if (a->has_mask && y->in[a->is_packed ? 1 : 3]->needs_gradient)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s: the mask has no derivative: it must not depend on variables",
-                          y->op->name);
+    if (a->has_mask && y->in[a->is_packed ? 1 : 3]->needs_gradient) {
+        (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                            "%s: the mask has no derivative: it must not depend on variables",
+                            y->op->name);
+        return;
+    }
     /* The products around keep a copy of y in their precision. */
     if (copse__type_is_half(y->in[0]->type))
-        COPSE_TRY(copse__cast_once(g, in[0], y->in[0]->type, &in[0]));
+        in[0] = copse__cast_once(g, in[0], y->in[0]->type);
     memcpy(in + 2, y->in, y->in_count * sizeof *in);
-    COPSE_TRY(copse__node(g, &op_grad, a, in, 2 + y->in_count, &all));
+    all = copse__node(g, &op_grad, a, in, 2 + y->in_count);
     if (a->is_packed) {
         dx[0] = all;
-        return COPSE_OK;
+        return;
     }
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t count = (uint32_t)copse__elements(y->in[i]->shape);
         if (y->in[i]->needs_gradient) {
-            COPSE_TRY(copse_slice(g, all, &start, &count, &dx[i]));
-            COPSE_TRY(copse_reshape(g, dx[i], y->in[i]->shape, &dx[i]));
+            dx[i] = copse_slice(g, all, &start, &count);
+            dx[i] = copse_reshape(g, dx[i], y->in[i]->shape);
         }
         start += count;
     }
-    return COPSE_OK;
 }
 
 /* ---- the ops ---- */
@@ -342,17 +339,16 @@ static const struct copse_op op_attention = OP("attention")
 
 /* Adds the node of the `count` operands in[0 ...], with room for mask and lengths; `width` of a
    head for the scale. */
-static copse_status add(copse_graph *g, const struct copse_op *op,
-                        const struct copse_attention_params *params, uint32_t width,
-                        struct copse_attention_attr *a, copse_tensor **in, uint32_t count,
-                        copse_tensor **y)
+static copse_tensor *add(copse_graph *g, const struct copse_op *op,
+                         const struct copse_attention_params *params, uint32_t width,
+                         struct copse_attention_attr *a, copse_tensor **in, uint32_t count)
 {
     static const struct copse_attention_params defaults;
     const struct copse_attention_params *p = params ? params : &defaults;
-    COPSE_TRY(copse_no_reserved(copse_attention_params, p));
+    COPSE_LATCH(g, copse_no_reserved(copse_attention_params, p));
     if (!isfinite(p->scale))
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: scale %g is not finite", op->name,
-                          (double)p->scale);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: scale %g is not finite", op->name,
+                             (double)p->scale);
     a->window = p->window ? p->window : UINT32_MAX;
     a->is_causal = p->is_causal;
     a->scale = p->scale != 0 ? p->scale : (float)(1 / sqrt((double)COPSE_MAX(width, 1u)));
@@ -362,41 +358,41 @@ static copse_status add(copse_graph *g, const struct copse_op *op,
                                 : COPSE_ATTENTION_OF_KEYS;
     for (uint32_t i = 0; i < count && copse__type_is_half(g->precision); i++)
         if (in[i]->type == COPSE_F32)
-            COPSE_TRY(copse_note(copse__cast_once(g, in[i], g->precision, &in[i]),
-                                 "while adding %s", op->name));
+            in[i] = copse__noted(g, copse__cast_once(g, in[i], g->precision), "while adding %s",
+                                 op->name);
     if (p->mask) {
         in[count] = p->mask;
         if (copse__type_is_half(p->mask->type))
-            COPSE_TRY(copse_note(copse__cast_once(g, p->mask, COPSE_F32, &in[count]),
-                                 "while adding %s", op->name));
+            in[count] = copse__noted(g, copse__cast_once(g, p->mask, COPSE_F32), "while adding %s",
+                                     op->name);
         count++;
     }
     if (p->lengths)
         in[count++] = p->lengths;
-    return copse__node(g, op, a, in, count, y);
+    return copse__node(g, op, a, in, count);
 }
 
-copse_status copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, copse_tensor *v,
-                             const struct copse_attention_params *params, copse_tensor **y)
+copse_tensor *copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, copse_tensor *v,
+                              const struct copse_attention_params *params)
 {
     struct copse_attention_attr a = { 0 };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("attention", g, y, q, k, v));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("attention", g, q, k, v));
     return add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a,
-               (copse_tensor *[5]){ q, k, v }, 3, y);
+               (copse_tensor *[5]){ q, k, v }, 3);
 }
 
-copse_status copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads,
-                                  uint32_t kv_heads, const struct copse_attention_params *params,
-                                  copse_tensor **y)
+copse_tensor *copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads,
+                                   uint32_t kv_heads, const struct copse_attention_params *params)
 {
     struct copse_attention_attr a = { .heads = heads, .kv_heads = kv_heads, .is_packed = true };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("self_attention", g, y, qkv));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("self_attention", g, qkv));
     if (heads == 0 || kv_heads == 0 || heads % kv_heads)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "self_attention: %u heads and %u key heads: kv_heads must divide heads",
-                          (unsigned)heads, (unsigned)kv_heads);
+        return copse__refuse(
+            g, COPSE_ERR_ARGUMENT,
+            "self_attention: %u heads and %u key heads: kv_heads must divide heads",
+            (unsigned)heads, (unsigned)kv_heads);
     const uint64_t parts = heads + 2 * (uint64_t)kv_heads;
     return add(g, &op_self_attention, params,
                qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
-               (copse_tensor *[3]){ qkv }, 1, y);
+               (copse_tensor *[3]){ qkv }, 1);
 }

@@ -90,11 +90,10 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(JOB_ROWS, w.width);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse_rotary_by(g, in[0], in[1], NULL, out);
+    return copse_rotary_by(g, in[0], in[1], NULL);
 }
 
 const struct copse_family copse_family_rotary = {
@@ -162,8 +161,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_variant(l, &copse_family_rotary, &w);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx);
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
 
 static const struct copse_op op_rotary = {
     .name = "rotary",
@@ -177,8 +175,7 @@ static const struct copse_op op_rotary = {
 
 /* The elements that turn, and the sum over their heads and both numbers of each pair: [.., length,
    pairs]. */
-static copse_status sum_of_pairs(copse_graph *g, copse_tensor *t, const struct rotary_attr *a,
-                                 copse_tensor **out)
+static copse_tensor *sum_of_pairs(copse_graph *g, copse_tensor *t, const struct rotary_attr *a)
 {
     copse_shape s = t->shape;
     const uint32_t start[COPSE_MAX_RANK] = { 0 }, summed[] = { 1, a->is_interleaved ? 3 : 2 };
@@ -189,45 +186,44 @@ static copse_status sum_of_pairs(copse_graph *g, copse_tensor *t, const struct r
     s.dims[s.rank - 1] = 2 * a->pairs;
     const copse_shape split = a->is_interleaved ? COPSE_SHAPE(rows, a->heads, a->pairs, 2)
                                                 : COPSE_SHAPE(rows, a->heads, 2, a->pairs);
-    COPSE_TRY(copse_slice(g, t, start, s.dims, &t));
-    COPSE_TRY(copse_reshape(g, t, split, &t));
-    return copse_sum(g, t, summed, 2, false, out);
+    t = copse_slice(g, t, start, s.dims);
+    t = copse_reshape(g, t, split);
+    return copse_sum(g, t, summed, 2, false);
 }
 
 /* With y = x c + quarter(x) s, where quarter turns each pair by a right angle. */
-static copse_status gradient_of_turns(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                      copse_tensor **out)
+static copse_tensor *gradient_of_turns(copse_graph *g, const copse_tensor *y, copse_tensor *dy)
 {
     const struct rotary_attr *a = y->attr;
     copse_tensor *x = y->in[0], *turns = y->in[1], *parts[2], *quarter;
     copse_shape s = turns->shape;
     s.dims[s.rank - 1] = a->pairs;
-    COPSE_TRY(copse_fill(g, COPSE_F32, s, 0, &parts[0]));
-    COPSE_TRY(copse_fill(g, COPSE_F32, s, 1, &parts[1]));
-    COPSE_TRY(copse_concat(g, parts, 2, s.rank - 1, &quarter));
-    COPSE_TRY(COPSE_NODE(g, &op_rotary, a, &quarter, x, quarter));
-    COPSE_TRY(copse_mul(g, x, dy, &parts[0]));
-    COPSE_TRY(copse_mul(g, quarter, dy, &parts[1]));
+    parts[0] = copse_fill(g, COPSE_F32, s, 0);
+    parts[1] = copse_fill(g, COPSE_F32, s, 1);
+    quarter = copse_concat(g, parts, 2, s.rank - 1);
+    quarter = COPSE_NODE(g, &op_rotary, a, x, quarter);
+    parts[0] = copse_mul(g, x, dy);
+    parts[1] = copse_mul(g, quarter, dy);
     copse_shape each = y->shape;
     each.rank--;
     each.dims[each.rank - 1] = a->pairs;
     for (int i = 0; i < 2; i++) {
-        COPSE_TRY(sum_of_pairs(g, parts[i], a, &parts[i]));
-        COPSE_TRY(copse_reshape(g, parts[i], each, &parts[i]));
-        COPSE_TRY(copse__sum_to(g, parts[i], s, &parts[i]));
+        parts[i] = sum_of_pairs(g, parts[i], a);
+        parts[i] = copse_reshape(g, parts[i], each);
+        parts[i] = copse__sum_to(g, parts[i], s);
     }
-    return copse_concat(g, parts, 2, s.rank - 1, out);
+    return copse_concat(g, parts, 2, s.rank - 1);
 }
 
 /* The inverse rotation is the transpose. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     struct rotary_attr back = *(const struct rotary_attr *)y->attr;
     back.factor = -back.factor;
     if (y->in[0]->needs_gradient)
-        COPSE_TRY(COPSE_NODE(g, &op_rotary, &back, &dx[0], dy, y->in[1]));
-    return y->in[1]->needs_gradient ? gradient_of_turns(g, y, dy, &dx[1]) : COPSE_OK;
+        dx[0] = COPSE_NODE(g, &op_rotary, &back, dy, y->in[1]);
+    if (y->in[1]->needs_gradient)
+        dx[1] = gradient_of_turns(g, y, dy);
 }
 
 /* ---- calls ---- */
@@ -269,16 +265,15 @@ static copse_tensor *find_table(const copse_graph *g, const struct rotary_attr *
     return NULL;
 }
 
-static copse_status make_table(copse_graph *g, const struct rotary_attr *a, uint32_t length,
-                               copse_tensor **out)
+static copse_tensor *make_table(copse_graph *g, const struct rotary_attr *a, uint32_t length)
 {
     const size_t pairs = a->pairs;
     if ((uint64_t)length * pairs * 2 > INT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "rotary: %u positions of %zu pairs are too many",
-                          (unsigned)length, pairs);
+        return copse__refuse(g, COPSE_ERR_SHAPE, "rotary: %u positions of %zu pairs are too many",
+                             (unsigned)length, pairs);
     float *table =
         copse__alloc(&g->ctx->base.mem, COPSE_MAX((size_t)length * pairs * 2, 1u), sizeof *table);
-    COPSE_TRY(copse_need_memory(table, "rotary"));
+    COPSE_LATCH(g, copse_need_memory(table, "rotary"));
     for (size_t k = 0; k < pairs; k++) {
         const double speed = pow((double)a->base, -(double)k / (double)pairs);
         for (size_t t = 0; t < length; t++) {
@@ -287,43 +282,42 @@ static copse_status make_table(copse_graph *g, const struct rotary_attr *a, uint
             table[t * 2 * pairs + pairs + k] = (float)sin(angle);
         }
     }
-    const copse_status s =
-        copse_constant(g, COPSE_F32, COPSE_SHAPE(length, 2 * a->pairs), table, out);
+    copse_tensor *turns = copse_constant(g, COPSE_F32, COPSE_SHAPE(length, 2 * a->pairs), table);
     copse__free(&g->ctx->base.mem, table);
-    return copse_note(s, "while adding rotary");
+    return copse__noted(g, turns, "while adding rotary");
 }
 
-copse_status copse_rotary(copse_graph *g, copse_tensor *x, const struct copse_rotary_params *params,
-                          copse_tensor **y)
+copse_tensor *copse_rotary(copse_graph *g, copse_tensor *x,
+                           const struct copse_rotary_params *params)
 {
     static const struct copse_rotary_params defaults;
     const struct copse_rotary_params *p = params ? params : &defaults;
     struct rotary_attr a;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("rotary", g, y, x));
-    COPSE_TRY(copse_no_reserved(copse_rotary_params, p));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("rotary", g, x));
+    COPSE_LATCH(g, copse_no_reserved(copse_rotary_params, p));
     if (!isfinite(p->base) || p->base < 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "rotary: base %g is not a finite number above 0",
-                          (double)p->base);
-    COPSE_TRY(check("rotary", x, p, &a));
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "rotary: base %g is not a finite number above 0", (double)p->base);
+    COPSE_LATCH(g, check("rotary", x, p, &a));
     a.base = p->base > 0 ? p->base : BASE;
     a.offset = p->offset;
     const uint32_t length = last_three(&x->shape)[0];
     copse_tensor *table = find_table(g, &a, length);
     if (!table)
-        COPSE_TRY(make_table(g, &a, length, &table));
-    return COPSE_NODE(g, &op_rotary, &a, y, x, table);
+        table = make_table(g, &a, length);
+    return COPSE_NODE(g, &op_rotary, &a, x, table);
 }
 
-copse_status copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turns,
-                             const struct copse_rotary_params *params, copse_tensor **y)
+copse_tensor *copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *turns,
+                              const struct copse_rotary_params *params)
 {
     static const struct copse_rotary_params defaults;
     const struct copse_rotary_params *p = params ? params : &defaults;
     struct rotary_attr a;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("rotary_by", g, y, x, turns));
-    COPSE_TRY(copse_no_reserved(copse_rotary_params, p));
-    COPSE_TRY(check("rotary_by", x, p, &a));
-    return COPSE_NODE(g, &op_rotary, &a, y, x, turns);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("rotary_by", g, x, turns));
+    COPSE_LATCH(g, copse_no_reserved(copse_rotary_params, p));
+    COPSE_LATCH(g, check("rotary_by", x, p, &a));
+    return COPSE_NODE(g, &op_rotary, &a, x, turns);
 }
 
 /* ---- reference ---- */

@@ -132,12 +132,11 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(3, 3, c.of.in_channels, c.of.out_channels);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
     return copse_conv(g, in[0], in[1], NULL,
-                      &(struct copse_conv_params){ .padding = COPSE_PADDING_SAME }, out);
+                      &(struct copse_conv_params){ .padding = COPSE_PADDING_SAME });
 }
 
 const struct copse_family copse_family_conv = {
@@ -297,9 +296,8 @@ static struct copse_conv_axis adjoint_axis(struct copse_conv_axis a)
     return (struct copse_conv_axis){ a.out, a.in, a.taps, a.gap, a.stride, -a.step, -a.first };
 }
 
-static copse_status input_gradient(copse_graph *g, const struct copse_conv_geometry *of,
-                                   const copse_tensor *x, copse_tensor *w, copse_tensor *dz,
-                                   copse_tensor **dx)
+static copse_tensor *input_gradient(copse_graph *g, const struct copse_conv_geometry *of,
+                                    const copse_tensor *x, copse_tensor *w, copse_tensor *dz)
 {
     const uint32_t in = of->in_channels / of->groups, out = of->out_channels / of->groups;
     const uint32_t swapped[] = { 0, 3, 2, 1 };
@@ -308,31 +306,27 @@ static copse_status input_gradient(copse_graph *g, const struct copse_conv_geome
                 adjoint_axis(of->w) },
         .shape = x->shape,
     };
-    COPSE_TRY(copse_reshape(g, w, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out), &w));
-    COPSE_TRY(copse_transpose(g, w, swapped, &w));
-    return COPSE_NODE(g, &op_gradient, &a, dx, dz, w);
+    w = copse_reshape(g, w, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out));
+    w = copse_transpose(g, w, swapped);
+    return COPSE_NODE(g, &op_gradient, &a, dz, w);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct conv_attr *a = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *rows;
     struct copse_conv_geometry of;
-    COPSE_TRY(geometry(y, &of));
-    COPSE_TRY(copse__activation_gradient(g, a->activation, g->nodes.at[y->id], dy, &dz));
-    narrow = dz;
-    COPSE_TRY(copse__narrow_slope(g, y, &narrow));
+    COPSE_LATCH_VOID(g, geometry(y, &of));
+    dz = copse__activation_gradient(g, a->activation, g->nodes.at[y->id], dy);
+    narrow = copse__narrow_slope(g, y, dz);
     if (x->needs_gradient)
-        COPSE_TRY(input_gradient(g, &of, x, w, narrow, &dx[0]));
+        dx[0] = input_gradient(g, &of, x, w, narrow);
     if (w->needs_gradient)
-        COPSE_TRY(copse__conv_weight(g, &of, w->shape, x, narrow, &dx[1]));
+        dx[1] = copse__conv_weight(g, &of, w->shape, x, narrow);
     if (y->in_count == 3 && y->in[2]->needs_gradient) {
-        COPSE_TRY(copse_reshape(g, dz, COPSE_SHAPE(of.batch * of.h.out * of.w.out, of.out_channels),
-                                &rows));
-        COPSE_TRY(copse__column_sum(g, rows, &dx[2]));
+        rows = copse_reshape(g, dz, COPSE_SHAPE(of.batch * of.h.out * of.w.out, of.out_channels));
+        dx[2] = copse__column_sum(g, rows);
     }
-    return COPSE_OK;
 }
 
 /* ---- the ops ---- */
@@ -401,36 +395,33 @@ static copse_status settle(const char *op, const struct copse_conv_params *param
     return check_padding(op, p, a);
 }
 
-static copse_status add(copse_graph *g, const struct copse_op *op, copse_tensor *x, copse_tensor *w,
-                        copse_tensor *bias, const struct copse_conv_params *params,
-                        copse_tensor **y)
+static copse_tensor *add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
+                         copse_tensor *w, copse_tensor *bias,
+                         const struct copse_conv_params *params)
 {
     struct conv_attr a;
-    copse_tensor *z;
-    COPSE_TRY(copse__product_operands(g, &x, &w));
+    copse__product_operands(g, &x, &w);
     if (bias)
-        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_TRY(settle(op->name, params, op == &op_transposed, &a));
-    COPSE_TRY(bias ? COPSE_NODE(g, op, &a, &z, x, w, bias) : COPSE_NODE(g, op, &a, &z, x, w));
+        COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
+    COPSE_LATCH(g, settle(op->name, params, op == &op_transposed, &a));
+    copse_tensor *z = bias ? COPSE_NODE(g, op, &a, x, w, bias) : COPSE_NODE(g, op, &a, x, w);
     if (params && params->activation == COPSE_GELU)
-        return copse_gelu(g, z, y);
+        return copse_gelu(g, z);
     if (params && params->activation == COPSE_SILU)
-        return copse_silu(g, z, y);
-    *y = z;
-    return COPSE_OK;
+        return copse_silu(g, z);
+    return z;
 }
 
-copse_status copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
-                        const struct copse_conv_params *params, copse_tensor **y)
+copse_tensor *copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
+                         const struct copse_conv_params *params)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("conv", g, y, x, w));
-    return add(g, &op_conv, x, w, bias, params, y);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("conv", g, x, w));
+    return add(g, &op_conv, x, w, bias, params);
 }
 
-copse_status copse_conv_transposed(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                   copse_tensor *bias, const struct copse_conv_params *params,
-                                   copse_tensor **y)
+copse_tensor *copse_conv_transposed(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                    copse_tensor *bias, const struct copse_conv_params *params)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("conv_transposed", g, y, x, w));
-    return add(g, &op_transposed, x, w, bias, params, y);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("conv_transposed", g, x, w));
+    return add(g, &op_transposed, x, w, bias, params);
 }

@@ -138,12 +138,11 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)j->work)->of;
     return copse__conv_weight(g, of, COPSE_SHAPE(3, 3, of->in_channels, of->out_channels), in[0],
-                              in[1], out);
+                              in[1]);
 }
 
 const struct copse_family copse_family_conv_weight = {
@@ -190,10 +189,9 @@ static const struct copse_op op_conv_weight = {
     .takes_stored = true,
 };
 
-copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
-                                copse_shape shape, copse_tensor *x, copse_tensor *dy,
-                                copse_tensor **dw)
+copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
+                                 copse_shape shape, copse_tensor *x, copse_tensor *dy)
 {
     const struct weight_attr a = { *of, shape };
-    return COPSE_NODE(g, &op_conv_weight, &a, dw, x, dy);
+    return COPSE_NODE(g, &op_conv_weight, &a, x, dy);
 }

@@ -80,13 +80,12 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(8, 7, 7, at->of[0]);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct copse_window two = { 2, 2, 1, 0, 0, false };
     (void)j;
     return copse__pool_gradient(g, &(struct copse_pool_attr){ two, two, COPSE_POOL_LARGEST, false },
-                                in[0], in[1], out);
+                                in[0], in[1]);
 }
 
 const struct copse_family copse_family_pool_grad = {
@@ -132,10 +131,10 @@ static const struct copse_op op_pool_gradient = {
     .lower = lower,
 };
 
-copse_status copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of, copse_tensor *x,
-                                  copse_tensor *dy, copse_tensor **dx)
+copse_tensor *copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of,
+                                   copse_tensor *x, copse_tensor *dy)
 {
     const struct gradient_attr a = { *of, x->shape };
-    return of->kind == COPSE_POOL_LARGEST ? COPSE_NODE(g, &op_pool_gradient, &a, dx, dy, x)
-                                          : COPSE_NODE(g, &op_pool_gradient, &a, dx, dy);
+    return of->kind == COPSE_POOL_LARGEST ? COPSE_NODE(g, &op_pool_gradient, &a, dy, x)
+                                          : COPSE_NODE(g, &op_pool_gradient, &a, dy);
 }

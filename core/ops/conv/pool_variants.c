@@ -42,11 +42,10 @@ static const struct copse_variant variants[] = {
       .lower = lower_wide },
 };
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse_max_pool(g, in[0], &(struct copse_pool_params){ .window = { 2, 2 } }, out);
+    return copse_max_pool(g, in[0], &(struct copse_pool_params){ .window = { 2, 2 } });
 }
 
 const struct copse_family copse_family_pool = {
@@ -100,10 +99,9 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_variant(l, &copse_family_pool, &work);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return copse__pool_gradient(g, y->attr, y->in[0], dy, &dx[0]);
+    dx[0] = copse__pool_gradient(g, y->attr, y->in[0], dy);
 }
 
 /* ---- the ops ---- */
@@ -165,31 +163,31 @@ static struct copse_window window(const struct copse_pool_params *p, uint32_t i)
                                   p->padding == COPSE_PADDING_SAME };
 }
 
-static copse_status add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
-                        const struct copse_pool_params *p, copse_tensor **y)
+static copse_tensor *add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
+                         const struct copse_pool_params *p)
 {
     const bool is_sequence = x->shape.rank == 3;
     const struct copse_window one = { 1, 1, 1, 0, 0, false };
-    COPSE_TRY(copse_need(op->name, p));
-    COPSE_TRY(copse_no_reserved(copse_pool_params, p));
-    COPSE_TRY(check(op->name, p, is_sequence ? 1 : 2));
+    COPSE_LATCH(g, copse_need(op->name, p));
+    COPSE_LATCH(g, copse_no_reserved(copse_pool_params, p));
+    COPSE_LATCH(g, check(op->name, p, is_sequence ? 1 : 2));
     const struct copse_pool_attr a = { is_sequence ? one : window(p, 0),
                                        window(p, is_sequence ? 0 : 1),
                                        op == &op_max_pool ? COPSE_POOL_LARGEST : COPSE_POOL_MEAN,
                                        p->counts_padding };
-    return COPSE_NODE(g, op, &a, y, x);
+    return COPSE_NODE(g, op, &a, x);
 }
 
-copse_status copse_max_pool(copse_graph *g, copse_tensor *x, const struct copse_pool_params *params,
-                            copse_tensor **y)
+copse_tensor *copse_max_pool(copse_graph *g, copse_tensor *x,
+                             const struct copse_pool_params *params)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("max_pool", g, y, x));
-    return add(g, &op_max_pool, x, params, y);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("max_pool", g, x));
+    return add(g, &op_max_pool, x, params);
 }
 
-copse_status copse_average_pool(copse_graph *g, copse_tensor *x,
-                                const struct copse_pool_params *params, copse_tensor **y)
+copse_tensor *copse_average_pool(copse_graph *g, copse_tensor *x,
+                                 const struct copse_pool_params *params)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("average_pool", g, y, x));
-    return add(g, &op_average_pool, x, params, y);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("average_pool", g, x));
+    return add(g, &op_average_pool, x, params);
 }

@@ -65,8 +65,7 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
                         copse__of(dx->in[0]), copse__of(dx));
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx);
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
 
 /* dx of dy. Linear in dy: its derivative is a resize. */
 static const struct copse_op op_resize_gradient = {
@@ -84,10 +83,9 @@ static const struct copse_op op_resize = {
     .lower = lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return COPSE_NODE(g, &op_resize_gradient, y->attr, &dx[0], dy);
+    dx[0] = COPSE_NODE(g, &op_resize_gradient, y->attr, dy);
 }
 
 /* ---- the ops ---- */
@@ -100,34 +98,32 @@ static copse_status check_size(const char *what, uint32_t size)
                       (unsigned)size, MAX_SIZE);
 }
 
-static copse_status resize_axis(copse_graph *g, copse_tensor *x, uint32_t axis, uint32_t to,
-                                copse_resize_kind kind, copse_tensor **y)
+static copse_tensor *resize_axis(copse_graph *g, copse_tensor *x, uint32_t axis, uint32_t to,
+                                 copse_resize_kind kind)
 {
     const struct resize_attr a = { axis, x->shape.dims[axis], to, (int32_t)kind };
-    COPSE_TRY(check_size("an axis of x", a.from));
-    COPSE_TRY(check_size("an axis of the result", to));
-    *y = x;
-    return a.from == to ? COPSE_OK : COPSE_NODE(g, &op_resize, &a, y, x);
+    COPSE_LATCH(g, check_size("an axis of x", a.from));
+    COPSE_LATCH(g, check_size("an axis of the result", to));
+    return a.from == to ? x : COPSE_NODE(g, &op_resize, &a, x);
 }
 
-copse_status copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2],
-                          copse_resize_kind kind, copse_tensor **y)
+copse_tensor *copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[2],
+                           copse_resize_kind kind)
 {
-    copse_tensor *inner;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("resize", g, y, x));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
-    COPSE_TRY(copse_need("resize", size));
-    COPSE_TRY(copse_need_known("resize", "kind", kind, COPSE_RESIZE_AREA));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("resize", g, x));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    COPSE_LATCH(g, copse_need("resize", size));
+    COPSE_LATCH(g, copse_need_known("resize", "kind", kind, COPSE_RESIZE_AREA));
     if (x->type != COPSE_F32 || (x->shape.rank != 3 && x->shape.rank != 4))
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "resize: operand %s%s: expected f32 [n, h, w, c] or [n, w, c]",
-                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
+        return copse__refuse(g, COPSE_ERR_SHAPE,
+                             "resize: operand %s%s: expected f32 [n, h, w, c] or [n, w, c]",
+                             copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
     if (x->shape.rank == 3)
-        return resize_axis(g, x, 1, size[0], kind, y);
-    COPSE_TRY(check_size("an axis of the result", size[0])); /* before a node is made */
-    COPSE_TRY(check_size("an axis of x", x->shape.dims[1]));
-    COPSE_TRY(resize_axis(g, x, 2, size[1], kind, &inner));
-    return resize_axis(g, inner, 1, size[0], kind, y);
+        return resize_axis(g, x, 1, size[0], kind);
+    COPSE_LATCH(g, check_size("an axis of the result", size[0])); /* before a node is made */
+    COPSE_LATCH(g, check_size("an axis of x", x->shape.dims[1]));
+    copse_tensor *inner = resize_axis(g, x, 2, size[1], kind);
+    return resize_axis(g, inner, 1, size[0], kind);
 }
 
 static copse_status check_shuffle(const char *op, const copse_tensor *x, uint32_t r,
@@ -145,30 +141,30 @@ static copse_status check_shuffle(const char *op, const copse_tensor *x, uint32_
                       divides_places ? "[n, h r, w r, c]" : "[n, h, w, c r r]");
 }
 
-copse_status copse_pixel_shuffle(copse_graph *g, copse_tensor *x, uint32_t r, copse_tensor **y)
+copse_tensor *copse_pixel_shuffle(copse_graph *g, copse_tensor *x, uint32_t r)
 {
     static const uint32_t order[] = { 0, 1, 4, 2, 5, 3 };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_shuffle", g, y, x));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
-    COPSE_TRY(check_shuffle("pixel_shuffle", x, r, false));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("pixel_shuffle", g, x));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    COPSE_LATCH(g, check_shuffle("pixel_shuffle", x, r, false));
     const uint32_t n = x->shape.dims[0], h = x->shape.dims[1], w = x->shape.dims[2],
                    c = x->shape.dims[3] / (r * r);
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, w, c, r, r), y));
-    COPSE_TRY(copse_transpose(g, *y, order, y));
-    return copse_reshape(g, *y, COPSE_SHAPE(n, h * r, w * r, c), y);
+    copse_tensor *y = copse_reshape(g, x, COPSE_SHAPE(n, h, w, c, r, r));
+    y = copse_transpose(g, y, order);
+    return copse_reshape(g, y, COPSE_SHAPE(n, h * r, w * r, c));
 }
 
-copse_status copse_pixel_unshuffle(copse_graph *g, copse_tensor *x, uint32_t r, copse_tensor **y)
+copse_tensor *copse_pixel_unshuffle(copse_graph *g, copse_tensor *x, uint32_t r)
 {
     static const uint32_t order[] = { 0, 1, 3, 5, 2, 4 };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("pixel_unshuffle", g, y, x));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
-    COPSE_TRY(check_shuffle("pixel_unshuffle", x, r, true));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("pixel_unshuffle", g, x));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    COPSE_LATCH(g, check_shuffle("pixel_unshuffle", x, r, true));
     const uint32_t n = x->shape.dims[0], h = x->shape.dims[1] / r, w = x->shape.dims[2] / r,
                    c = x->shape.dims[3];
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(n, h, r, w, r, c), y));
-    COPSE_TRY(copse_transpose(g, *y, order, y));
-    return copse_reshape(g, *y, COPSE_SHAPE(n, h, w, c * r * r), y);
+    copse_tensor *y = copse_reshape(g, x, COPSE_SHAPE(n, h, r, w, r, c));
+    y = copse_transpose(g, y, order);
+    return copse_reshape(g, y, COPSE_SHAPE(n, h, w, c * r * r));
 }
 
 /* ---- references ---- */

@@ -26,7 +26,7 @@ static const struct copse_op op_add_in_place = {
     .lower = lower,
 };
 
-copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse__add_in_place(copse_graph *g, copse_tensor *x)
 {
-    return COPSE_NODE(g, &op_add_in_place, NULL, out, x);
+    return COPSE_NODE(g, &op_add_in_place, NULL, x);
 }

@@ -120,8 +120,8 @@ static const char *const slopes[][2] = {
 #undef COMPARE
 };
 
-static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     for (int32_t side = 0; side < 2; side++) {
         if (!y->in[side]->needs_gradient)
@@ -130,33 +130,30 @@ static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse
         const char *slope = slopes[a.id][side];
         copse_tensor *d = dy;
         if (strcmp(slope, "-dy") == 0)
-            COPSE_TRY(copse_neg(g, dy, &d));
+            d = copse_neg(g, dy);
         else if (strcmp(slope, "dy") != 0)
-            COPSE_TRY(COPSE_NODE(g, &op_binary_grad, &a, &d, y->in[0], y->in[1], dy));
-        COPSE_TRY(copse__sum_to(g, d, y->in[side]->shape, &dx[side]));
+            d = COPSE_NODE(g, &op_binary_grad, &a, y->in[0], y->in[1], dy);
+        dx[side] = copse__sum_to(g, d, y->in[side]->shape);
     }
-    return COPSE_OK;
 }
 
-static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                copse_tensor **dx)
+static void no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     (void)g, (void)y, (void)dy, (void)dx; /* constant almost everywhere */
-    return COPSE_OK;
 }
 
-#define ROW(op, number, rule, derivative)                                                         \
-    static const struct copse_op op_##op = {                                                      \
-        .name = #op,                                                                              \
-        .attr_size = sizeof(struct binary_attr),                                                  \
-        .infer = rule,                                                                            \
-        .gradient = derivative,                                                                   \
-        .lower = binary_lower,                                                                    \
-    };                                                                                            \
-    copse_status copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out) \
-    {                                                                                             \
-        const struct binary_attr attr = { number, 0 };                                            \
-        return COPSE_NODE(g, &op_##op, &attr, out, a, b);                                         \
+#define ROW(op, number, rule, derivative)                                      \
+    static const struct copse_op op_##op = {                                   \
+        .name = #op,                                                           \
+        .attr_size = sizeof(struct binary_attr),                               \
+        .infer = rule,                                                         \
+        .gradient = derivative,                                                \
+        .lower = binary_lower,                                                 \
+    };                                                                         \
+    copse_tensor *copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b) \
+    {                                                                          \
+        const struct binary_attr attr = { number, 0 };                         \
+        return COPSE_NODE(g, &op_##op, &attr, a, b);                           \
     }
 #define BINARY(op, number, ...) ROW(op, number, binary_infer, binary_gradient)
 #define COMPARE(op, number, f)  ROW(op, number, compare_infer, no_gradient)
@@ -164,13 +161,12 @@ static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_ten
 #undef BINARY
 #undef COMPARE
 
-copse_status copse_logical_not(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse_logical_not(copse_graph *g, copse_tensor *x)
 {
-    copse_tensor *zero;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("logical_not", g, out, x));
-    COPSE_TRY(
-        copse_note(copse_fill(g, x->type, COPSE_SCALAR, 0, &zero), "while adding logical_not"));
-    return copse_note(copse_equal(g, x, zero, out), "while adding logical_not");
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("logical_not", g, x));
+    copse_tensor *zero =
+        copse__noted(g, copse_fill(g, x->type, COPSE_SCALAR, 0), "while adding logical_not");
+    return copse__noted(g, copse_equal(g, x, zero), "while adding logical_not");
 }
 
 /* ---- references ---- */

@@ -9,10 +9,10 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                   copse_tensor **dx)
+static void unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                           copse_tensor **dx)
 {
-    return copse__unary_grad(g, y->attr, y->in[0], dy, &dx[0]);
+    dx[0] = copse__unary_grad(g, y->attr, y->in[0], dy);
 }
 
 #define UNARY(op, ...)                                \
@@ -28,66 +28,65 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
 #undef UNARY
 #undef SCALED
 
-#define UNARY(op, number, ...)                                                   \
-    copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out) \
-    {                                                                            \
-        const struct copse_unary_attr a = { number, 0.0f, 0.0f };                \
-        return COPSE_NODE(g, &op_##op, &a, out, x);                              \
+#define UNARY(op, number, ...)                                    \
+    copse_tensor *copse_##op(copse_graph *g, copse_tensor *x)     \
+    {                                                             \
+        const struct copse_unary_attr a = { number, 0.0f, 0.0f }; \
+        return COPSE_NODE(g, &op_##op, &a, x);                    \
     }
-#define SCALED(op, number, ...)                                                               \
-    static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta, \
-                                    copse_tensor **out)                                       \
-    {                                                                                         \
-        const struct copse_unary_attr a = { number, alpha, beta };                            \
-        COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                      \
-        if (isnan(alpha) || isnan(beta))                                                      \
-            return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                  \
-        return COPSE_NODE(g, &op_##op, &a, out, x);                                           \
+#define SCALED(op, number, ...)                                                                \
+    static copse_tensor *scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta) \
+    {                                                                                          \
+        const struct copse_unary_attr a = { number, alpha, beta };                             \
+        COPSE_LATCH(g, COPSE_CHECK_OPERANDS(#op, g, x));                                       \
+        if (isnan(alpha) || isnan(beta))                                                       \
+            return copse__refuse(g, COPSE_ERR_ARGUMENT, #op ": a setting is NaN");             \
+        return COPSE_NODE(g, &op_##op, &a, x);                                                 \
     }
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
-copse_status copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope, copse_tensor **out)
+copse_tensor *copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope)
 {
-    return scaled_leaky_relu(g, x, slope, 0.0f, out);
+    return scaled_leaky_relu(g, x, slope, 0.0f);
 }
 
-copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **out)
+copse_tensor *copse_elu(copse_graph *g, copse_tensor *x, float alpha)
 {
-    return scaled_elu(g, x, alpha, 0.0f, out);
+    return scaled_elu(g, x, alpha, 0.0f);
 }
 
-copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent, copse_tensor **out)
+copse_tensor *copse_pow(copse_graph *g, copse_tensor *x, float exponent)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("pow", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("pow", g, x));
     if (!isfinite(exponent))
-        return copse_fail(COPSE_ERR_ARGUMENT, "pow: the exponent must be finite");
-    return scaled_pow(g, x, exponent, 0.0f, out);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "pow: the exponent must be finite");
+    return scaled_pow(g, x, exponent, 0.0f);
 }
 
-copse_status copse_clip(copse_graph *g, copse_tensor *x, float low, float high, copse_tensor **out)
+copse_tensor *copse_clip(copse_graph *g, copse_tensor *x, float low, float high)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("clip", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("clip", g, x));
     if (low > high)
-        return copse_fail(COPSE_ERR_ARGUMENT, "clip: low %g is above high %g", (double)low,
-                          (double)high);
-    return scaled_clip(g, x, low, high, out);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "clip: low %g is above high %g", (double)low,
+                             (double)high);
+    return scaled_clip(g, x, low, high);
 }
 
-copse_status copse_multiply_by(copse_graph *g, copse_tensor *x, float factor, copse_tensor **out)
+copse_tensor *copse_multiply_by(copse_graph *g, copse_tensor *x, float factor)
 {
-    return scaled_multiply_by(g, x, factor, 0.0f, out);
+    return scaled_multiply_by(g, x, factor, 0.0f);
 }
 
-copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out)
+copse_tensor *copse__divide_by(copse_graph *g, copse_tensor *x, float divisor)
 {
-    return scaled_divide_by(g, x, divisor, 0.0f, out);
+    return scaled_divide_by(g, x, divisor, 0.0f);
 }
 
-copse_status copse__huber(copse_graph *g, copse_tensor *x, float delta, copse_tensor **out)
+copse_tensor *copse__huber(copse_graph *g, copse_tensor *x, float delta)
 {
-    return scaled_huber(g, x, delta, 0.0f, out);
+    return scaled_huber(g, x, delta, 0.0f);
 }
 
 /* ---- references ---- */

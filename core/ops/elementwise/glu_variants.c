@@ -130,13 +130,12 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct glu_attr a = { UNARY_silu };
     if (((const struct glu *)j->work)->kind == FORWARD)
-        return copse_glu(g, in[0], NULL, COPSE_SILU, out);
-    return COPSE_NODE(g, &op_grad, &a, out, in[1], in[0]);
+        return copse_glu(g, in[0], NULL, COPSE_SILU);
+    return COPSE_NODE(g, &op_grad, &a, in[1], in[0]);
 }
 
 const struct copse_family copse_family_glu = {
@@ -199,21 +198,19 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    copse_tensor *both;
-    if (y->in_count == 1)
-        return COPSE_NODE(g, &op_grad, y->attr, &dx[0], dy, y->in[0]);
+    if (y->in_count == 1) {
+        dx[0] = COPSE_NODE(g, &op_grad, y->attr, dy, y->in[0]);
+        return;
+    }
     const uint32_t count = (uint32_t)copse__elements(y->shape);
-    COPSE_TRY(COPSE_NODE(g, &op_grad, y->attr, &both, dy, y->in[0], y->in[1]));
+    copse_tensor *both = COPSE_NODE(g, &op_grad, y->attr, dy, y->in[0], y->in[1]);
     for (uint32_t i = 0; i < 2; i++)
         if (y->in[i]->needs_gradient) {
-            COPSE_TRY(
-                copse_slice(g, both, COPSE_SHAPE(i, 0).dims, COPSE_SHAPE(1, count).dims, &dx[i]));
-            COPSE_TRY(copse_reshape(g, dx[i], y->shape, &dx[i]));
+            dx[i] = copse_slice(g, both, COPSE_SHAPE(i, 0).dims, COPSE_SHAPE(1, count).dims);
+            dx[i] = copse_reshape(g, dx[i], y->shape);
         }
-    return COPSE_OK;
 }
 
 /* ---- the op ---- */
@@ -250,16 +247,16 @@ static const struct copse_op op_glu = {
     .lower = lower,
 };
 
-copse_status copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value,
-                       copse_activation activation, copse_tensor **y)
+copse_tensor *copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value,
+                        copse_activation activation)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("glu", g, y, gate));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("glu", g, gate));
     if (value)
-        COPSE_TRY(COPSE_CHECK_OPERANDS("glu", g, y, value));
+        COPSE_LATCH(g, COPSE_CHECK_OPERANDS("glu", g, value));
     if ((int)activation < 0 || (size_t)activation >= COPSE_COUNT(functions))
-        return copse_fail(COPSE_ERR_ARGUMENT, "glu: %d is no activation", (int)activation);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "glu: %d is no activation", (int)activation);
     const struct glu_attr a = { functions[activation] };
-    return value ? COPSE_NODE(g, &op_glu, &a, y, gate, value) : COPSE_NODE(g, &op_glu, &a, y, gate);
+    return value ? COPSE_NODE(g, &op_glu, &a, gate, value) : COPSE_NODE(g, &op_glu, &a, gate);
 }
 
 /* ---- reference ---- */

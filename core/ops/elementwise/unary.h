@@ -37,7 +37,7 @@ void copse__unary_job(const struct copse_size *at, const char *what, struct cops
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
 /* dy times the derivative at x. */
-copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
-                               copse_tensor *dy, copse_tensor **out);
+copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
+                                copse_tensor *dy);
 
 #endif

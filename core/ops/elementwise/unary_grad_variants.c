@@ -36,10 +36,9 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = j->in[0];
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
-    return copse__unary_grad(g, &((const struct copse_unary_work *)j->work)->of, in[0], in[1], out);
+    return copse__unary_grad(g, &((const struct copse_unary_work *)j->work)->of, in[0], in[1]);
 }
 
 const struct copse_family copse_family_unary_grad = {
@@ -68,8 +67,8 @@ static const struct copse_op op_unary_grad = {
     .lower = lower,
 };
 
-copse_status copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
-                               copse_tensor *dy, copse_tensor **out)
+copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
+                                copse_tensor *dy)
 {
-    return COPSE_NODE(g, &op_unary_grad, a, out, x, dy);
+    return COPSE_NODE(g, &op_unary_grad, a, x, dy);
 }

@@ -36,10 +36,9 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     copse__unary_job(at, "gelu", j);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
-    return COPSE_NODE(g, &op_job, &((const struct copse_unary_work *)j->work)->of, out, in[0]);
+    return COPSE_NODE(g, &op_job, &((const struct copse_unary_work *)j->work)->of, in[0]);
 }
 
 const struct copse_family copse_family_unary = {

@@ -55,20 +55,18 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_where;
 
 /* dy where the operand was chosen, else 0, whatever dy is there. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    copse_tensor *zero, *t;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
+    copse_tensor *t;
+    copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
     if (y->in[1]->needs_gradient) {
-        COPSE_TRY(COPSE_NODE(g, &op_where, NULL, &t, y->in[0], dy, zero));
-        COPSE_TRY(copse__sum_to(g, t, y->in[1]->shape, &dx[1]));
+        t = COPSE_NODE(g, &op_where, NULL, y->in[0], dy, zero);
+        dx[1] = copse__sum_to(g, t, y->in[1]->shape);
     }
     if (y->in[2]->needs_gradient) {
-        COPSE_TRY(COPSE_NODE(g, &op_where, NULL, &t, y->in[0], zero, dy));
-        COPSE_TRY(copse__sum_to(g, t, y->in[2]->shape, &dx[2]));
+        t = COPSE_NODE(g, &op_where, NULL, y->in[0], zero, dy);
+        dx[2] = copse__sum_to(g, t, y->in[2]->shape);
     }
-    return COPSE_OK;
 }
 
 static const struct copse_op op_where = {
@@ -87,23 +85,22 @@ static copse_status repeat(copse_graph *g, copse_tensor **in)
         return COPSE_OK; /* the node refuses them */
     for (uint32_t i = 0; i < 3; i++)
         if (copse__elements(in[i]->shape) > 0 && period_of(in[i]->shape, shape) == 0)
-            COPSE_TRY(copse_broadcast_to(g, in[i], shape, &in[i]));
+            in[i] = copse_broadcast_to(g, in[i], shape);
     return COPSE_OK;
 }
 
-copse_status copse_where(copse_graph *g, copse_tensor *condition, copse_tensor *a, copse_tensor *b,
-                         copse_tensor **out)
+copse_tensor *copse_where(copse_graph *g, copse_tensor *condition, copse_tensor *a, copse_tensor *b)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("where", g, out, condition, a, b));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("where", g, condition, a, b));
     copse_tensor *in[] = { condition, a, b }, *zero;
     if (condition->type == COPSE_I32) { /* b where the condition is 0 */
-        COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SCALAR, 0, &zero));
-        COPSE_TRY(copse_note(copse_equal(g, condition, zero, &in[0]), "while adding where"));
+        zero = copse_fill(g, COPSE_I32, COPSE_SCALAR, 0);
+        in[0] = copse__noted(g, copse_equal(g, condition, zero), "while adding where");
         in[1] = b;
         in[2] = a;
     }
-    COPSE_TRY(copse_note(repeat(g, in), "while adding where"));
-    return COPSE_NODE(g, &op_where, NULL, out, in[0], in[1], in[2]);
+    COPSE_LATCH(g, copse_note(repeat(g, in), "while adding where"));
+    return COPSE_NODE(g, &op_where, NULL, in[0], in[1], in[2]);
 }
 
 /* ---- references ---- */

@@ -92,16 +92,15 @@ static const struct copse_op op_gradient = {
     .lower = gradient_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    copse_tensor *mean;
-    if (y->in[3]->needs_gradient)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "cross_entropy: there is no derivative with respect to class_weights");
-    COPSE_TRY(copse_mean(g, y->in[3], NULL, 0, false, &mean));
-    return COPSE_NODE(g, &op_gradient, y->attr, &dx[0], y->in[0], y->in[1], y->in[2], y->in[3],
-                      mean, dy);
+    if (y->in[3]->needs_gradient) {
+        (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                            "cross_entropy: there is no derivative with respect to class_weights");
+        return;
+    }
+    copse_tensor *mean = copse_mean(g, y->in[3], NULL, 0, false);
+    dx[0] = COPSE_NODE(g, &op_gradient, y->attr, y->in[0], y->in[1], y->in[2], y->in[3], mean, dy);
 }
 
 /* Losses of rows, of logits, labels, statistics and weights. */
@@ -117,32 +116,27 @@ static const struct copse_op op_class_loss = {
 
 /* The weight of each example: that of its label, 0 if it is ignored, NaN for another label out of
    range. */
-static copse_status weights_of_rows(copse_graph *g, copse_tensor *labels, copse_tensor *weights,
-                                    const struct class_attr *a, copse_tensor **out)
+static copse_tensor *weights_of_rows(copse_graph *g, copse_tensor *labels, copse_tensor *weights,
+                                     const struct class_attr *a)
 {
-    copse_tensor *ignored, *zero;
-    COPSE_TRY(copse_gather(g, weights, labels, out));
+    copse_tensor *ignored, *zero, *of_rows = copse_gather(g, weights, labels);
     if (!a->has_ignored)
-        return COPSE_OK;
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)a->ignored, &ignored));
-    COPSE_TRY(copse_equal(g, labels, ignored, &ignored));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
-    return copse_where(g, ignored, zero, *out, out);
+        return of_rows;
+    ignored = copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)a->ignored);
+    ignored = copse_equal(g, labels, ignored);
+    zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    return copse_where(g, ignored, zero, of_rows);
 }
 
-static copse_status mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
-                                      copse_tensor *weights, const struct class_attr *a,
-                                      copse_tensor **out)
+static copse_tensor *mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
+                                       copse_tensor *weights, const struct class_attr *a)
 {
-    copse_tensor *of_rows;
-    COPSE_TRY(weights_of_rows(g, labels, weights, a, &of_rows));
-    return copse__weighted_mean(g, losses, of_rows, out);
+    return copse__weighted_mean(g, losses, weights_of_rows(g, labels, weights, a));
 }
 
 static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
                           const struct copse_cross_entropy_params *p)
 {
-    copse_tensor *unused;
     COPSE_TRY(copse__check_averaging("cross_entropy", p->averaging));
     if (!(p->label_smoothing >= 0.0f && p->label_smoothing <= 1.0f))
         return copse_fail(COPSE_ERR_ARGUMENT, "cross_entropy: label_smoothing %g is not 0 to 1",
@@ -158,7 +152,7 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
                           copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
     if (!p->class_weights)
         return COPSE_OK;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, &unused, p->class_weights));
+    COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, p->class_weights));
     if (p->class_weights->type != COPSE_F32 || p->class_weights->shape.rank != 1 ||
         p->class_weights->shape.dims[0] != logits->shape.dims[1])
         return copse_fail(
@@ -169,35 +163,34 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
     return COPSE_OK;
 }
 
-static copse_status add(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                        const struct copse_cross_entropy_params *p, copse_tensor **out)
+static copse_tensor *add(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                         const struct copse_cross_entropy_params *p)
 {
     const struct class_attr a = { p->ignores, p->ignored_label, p->label_smoothing };
     copse_tensor *stats, *weights = p->class_weights, *losses;
     if (!weights)
-        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(logits->shape.dims[1]), 1, &weights));
-    COPSE_TRY(copse__row_stats(g, logits, &stats));
-    COPSE_TRY(COPSE_NODE(g, &op_class_loss, &a, &losses, logits, labels, stats, weights));
+        weights = copse_fill(g, COPSE_F32, COPSE_SHAPE(logits->shape.dims[1]), 1);
+    stats = copse__row_stats(g, logits);
+    losses = COPSE_NODE(g, &op_class_loss, &a, logits, labels, stats, weights);
     return p->averaging == COPSE_MEAN && (p->class_weights || p->ignores)
-               ? mean_over_weights(g, losses, labels, weights, &a, out)
-               : copse__average(g, losses, p->averaging, out);
+               ? mean_over_weights(g, losses, labels, weights, &a)
+               : copse__average(g, losses, p->averaging);
 }
 
-copse_status copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                                 const struct copse_cross_entropy_params *params,
-                                 copse_tensor **out)
+copse_tensor *copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                  const struct copse_cross_entropy_params *params)
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, out, logits, labels));
-    COPSE_TRY(copse_no_reserved(copse_cross_entropy_params, params));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits));
-    COPSE_TRY(check(g, logits, labels, p));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("cross_entropy", g, logits, labels));
+    COPSE_LATCH(g, copse_no_reserved(copse_cross_entropy_params, params));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &logits));
+    COPSE_LATCH(g, check(g, logits, labels, p));
     const bool is_plain = !p->class_weights && !p->ignores && p->averaging != COPSE_EACH &&
                           !(p->label_smoothing > 0.0f);
-    return copse_note(is_plain ? copse_sparse_cross_entropy(g, logits, labels, p->averaging, out)
-                               : add(g, logits, labels, p, out),
-                      "while adding cross_entropy");
+    copse_tensor *y = is_plain ? copse_sparse_cross_entropy(g, logits, labels, p->averaging)
+                               : add(g, logits, labels, p);
+    return copse__noted(g, y, "while adding cross_entropy");
 }
 
 /* ---- references ---- */

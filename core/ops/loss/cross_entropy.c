@@ -34,11 +34,10 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                copse__of(y));
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct loss_attr *a = y->attr;
-    return copse__cross_entropy_grad(g, y->in[0], y->in[1], y->in[2], dy, a->is_mean, &dx[0]);
+    dx[0] = copse__cross_entropy_grad(g, y->in[0], y->in[1], y->in[2], dy, a->is_mean);
 }
 
 static const struct copse_op op_loss = {
@@ -49,28 +48,27 @@ static const struct copse_op op_loss = {
     .lower = lower,
 };
 
-copse_status copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                                        copse_averaging reduction, copse_tensor **out)
+copse_tensor *copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                         copse_averaging reduction)
 {
     const struct loss_attr a = { reduction == COPSE_MEAN };
-    copse_tensor *stats;
     char x[96], y[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sparse_cross_entropy", g, out, logits, labels));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("sparse_cross_entropy", g, logits, labels));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &logits));
     if (reduction != COPSE_MEAN && reduction != COPSE_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "sparse_cross_entropy: unknown reduction %d",
-                          (int)reduction);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "sparse_cross_entropy: unknown reduction %d",
+                             (int)reduction);
     if (logits->type != COPSE_F32 || logits->shape.rank != 2 || logits->shape.dims[1] == 0 ||
         labels->type != COPSE_I32 || labels->shape.rank != 1 ||
         labels->shape.dims[0] != logits->shape.dims[0])
-        return copse_fail(
-            COPSE_ERR_SHAPE,
+        return copse__refuse(
+            g, COPSE_ERR_SHAPE,
             "sparse_cross_entropy: operands %s%s and %s%s: expected f32 logits "
             "[examples, classes] and i32 labels [examples]",
             logits->type == COPSE_F32 ? "f32" : "i32", copse__shape_text(logits->shape, x),
             labels->type == COPSE_F32 ? "f32" : "i32", copse__shape_text(labels->shape, y));
-    COPSE_TRY(copse__row_stats(g, logits, &stats));
-    return COPSE_NODE(g, &op_loss, &a, out, logits, labels, stats);
+    copse_tensor *stats = copse__row_stats(g, logits);
+    return COPSE_NODE(g, &op_loss, &a, logits, labels, stats);
 }
 
 /* ---- references ---- */

@@ -52,14 +52,12 @@ static const struct copse_variant variants[] = {
 };
 
 /* All rows have the class 0. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
-    copse_tensor *labels, *dy, *stats;
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SHAPE(j->in[0].dims[0]), 0, &labels));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &dy));
-    COPSE_TRY(copse__row_stats(g, in[0], &stats));
-    return copse__cross_entropy_grad(g, in[0], labels, stats, dy, true, out);
+    copse_tensor *labels = copse_fill(g, COPSE_I32, COPSE_SHAPE(j->in[0].dims[0]), 0);
+    copse_tensor *dy = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    copse_tensor *stats = copse__row_stats(g, in[0]);
+    return copse__cross_entropy_grad(g, in[0], labels, stats, dy, true);
 }
 
 const struct copse_family copse_family_cross_entropy_grad = {
@@ -103,12 +101,11 @@ static const struct copse_op op_grad = {
     .lower = lower,
 };
 
-copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                                       copse_tensor *stats, copse_tensor *dy, bool is_mean,
-                                       copse_tensor **out)
+copse_tensor *copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                        copse_tensor *stats, copse_tensor *dy, bool is_mean)
 {
     const struct grad_attr a = { is_mean };
-    return COPSE_NODE(g, &op_grad, &a, out, logits, labels, stats, dy);
+    return COPSE_NODE(g, &op_grad, &a, logits, labels, stats, dy);
 }
 
 /* ---- references ---- */

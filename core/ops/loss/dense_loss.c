@@ -45,22 +45,21 @@ struct chunk {
     copse_tensor *x, *w, *logits; /* logits [n, cols] */
 };
 
-static copse_status compute(copse_graph *g, const struct layer *a, uint32_t i, struct chunk *c)
+static void compute(copse_graph *g, const struct layer *a, uint32_t i, struct chunk *c)
 {
     copse_tensor *bias = a->bias;
     *c = (struct chunk){ .first = i * a->chunk, .x = a->x, .w = a->w };
     c->cols = COPSE_MIN(a->chunk, a->classes - c->first);
     if (c->cols < a->classes) {
-        COPSE_TRY(copse_slice(g, a->w, (uint32_t[]){ 0, c->first },
-                              (uint32_t[]){ a->width, c->cols }, &c->w));
+        c->w = copse_slice(g, a->w, (uint32_t[]){ 0, c->first }, (uint32_t[]){ a->width, c->cols });
         if (bias)
-            COPSE_TRY(copse_slice(g, bias, &c->first, &c->cols, &bias));
+            bias = copse_slice(g, bias, &c->first, &c->cols);
     }
     if (copse__type_is_half(a->type)) {
-        COPSE_TRY(copse__cast_once(g, a->x, a->type, &c->x));
-        COPSE_TRY(copse_cast(g, c->w, a->type, &c->w));
+        c->x = copse__cast_once(g, a->x, a->type);
+        c->w = copse_cast(g, c->w, a->type);
     }
-    return copse_dense(g, c->x, c->w, bias, COPSE_LINEAR, &c->logits);
+    c->logits = copse_dense(g, c->x, c->w, bias, COPSE_LINEAR);
 }
 
 /* ---- nodes of a chunk ---- */
@@ -176,27 +175,25 @@ struct slopes {
     copse_tensor *x, **w, **bias;
 };
 
-static copse_status add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                               const struct layer *a, uint32_t i, struct slopes *to)
+static void add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                       const struct layer *a, uint32_t i, struct slopes *to)
 {
     const struct loss_attr *of = y->attr;
     struct chunk_attr attr = { 0, a->classes, of->has_ignored, of->ignored };
     struct chunk c;
-    copse_tensor *slope, *narrow, *dx;
-    COPSE_TRY(compute(g, a, i, &c));
+    compute(g, a, i, &c);
     attr.first = c.first;
-    COPSE_TRY(COPSE_NODE(g, &op_slope, &attr, &slope, c.logits, y->in[LABELS], y->in[STATS], dy));
-    narrow = slope;
-    if (copse__type_is_half(a->type))
-        COPSE_TRY(copse_cast(g, slope, a->type, &narrow));
+    copse_tensor *slope =
+        COPSE_NODE(g, &op_slope, &attr, c.logits, y->in[LABELS], y->in[STATS], dy);
+    copse_tensor *narrow = copse__type_is_half(a->type) ? copse_cast(g, slope, a->type) : slope;
     if (y->in[X]->needs_gradient) {
-        COPSE_TRY(copse_matmul(g, narrow, c.w, false, true, &dx));
-        COPSE_TRY(to->x ? copse_add(g, to->x, dx, &to->x) : (to->x = dx, COPSE_OK));
+        copse_tensor *dx = copse_matmul(g, narrow, c.w, false, true);
+        to->x = to->x ? copse_add(g, to->x, dx) : dx;
     }
     if (y->in[W]->needs_gradient)
-        COPSE_TRY(copse_matmul(g, c.x, narrow, true, false, &to->w[i]));
-    return a->bias && a->bias->needs_gradient ? copse__column_sum(g, slope, &to->bias[i])
-                                              : COPSE_OK;
+        to->w[i] = copse_matmul(g, c.x, narrow, true, false);
+    if (a->bias && a->bias->needs_gradient)
+        to->bias[i] = copse__column_sum(g, slope);
 }
 
 static struct layer layer_of(const copse_tensor *y)
@@ -208,25 +205,22 @@ static struct layer layer_of(const copse_tensor *y)
                            w.dims[1], of->chunk };
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct layer a = layer_of(y);
     const uint32_t chunks = chunks_of(&a);
     struct copse_mem *mem = &g->ctx->base.mem;
     struct slopes to = { .w = copse__alloc(mem, 2 * (size_t)chunks, sizeof(copse_tensor *)) };
-    COPSE_TRY(copse_need_memory(to.w, "dense_cross_entropy"));
+    COPSE_LATCH_VOID(g, copse_need_memory(to.w, "dense_cross_entropy"));
     to.bias = to.w + chunks;
-    copse_status s = COPSE_OK;
-    for (uint32_t i = 0; s == COPSE_OK && i < chunks; i++)
-        s = add_slopes(g, y, dy, &a, i, &to);
+    for (uint32_t i = 0; i < chunks; i++)
+        add_slopes(g, y, dy, &a, i, &to);
     dx[X] = to.x;
-    if (s == COPSE_OK && to.w[0])
-        s = copse_concat(g, to.w, chunks, 1, &dx[W]);
-    if (s == COPSE_OK && to.bias[0])
-        s = copse_concat(g, to.bias, chunks, 0, &dx[BIAS]);
+    if (to.w[0])
+        dx[W] = copse_concat(g, to.w, chunks, 1);
+    if (to.bias[0])
+        dx[BIAS] = copse_concat(g, to.bias, chunks, 0);
     copse__free(mem, to.w);
-    return s;
 }
 
 /* Of the labels' logits, zeros, statistics, labels, x, w and a bias, if any. The derivative goes to
@@ -271,94 +265,84 @@ static copse_status check(const copse_tensor *x, const copse_tensor *w, const co
 }
 
 /* The statistics of the rows, and the logits of the labels. */
-static copse_status survey(copse_graph *g, const struct layer *a, copse_tensor *labels,
-                           copse_tensor **stats, copse_tensor **picked)
+static copse_tensor *survey(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                            copse_tensor **picked)
 {
     const uint32_t chunks = chunks_of(a);
-    copse_tensor **parts = copse__alloc(&g->ctx->base.mem, chunks, sizeof(copse_tensor *)), *joined;
-    COPSE_TRY(copse_need_memory(parts, "dense_cross_entropy"));
-    copse_status s = copse_fill(g, COPSE_F32, COPSE_SHAPE(a->rows), 0, picked);
-    for (uint32_t i = 0; s == COPSE_OK && i < chunks; i++) {
+    copse_tensor **parts = copse__alloc(&g->ctx->base.mem, chunks, sizeof(copse_tensor *));
+    COPSE_LATCH(g, copse_need_memory(parts, "dense_cross_entropy"));
+    *picked = copse_fill(g, COPSE_F32, COPSE_SHAPE(a->rows), 0);
+    for (uint32_t i = 0; i < chunks; i++) {
         struct chunk c;
-        s = compute(g, a, i, &c);
-        if (s == COPSE_OK)
-            s = copse__row_stats(g, c.logits, &parts[i]);
-        if (s == COPSE_OK)
-            s = COPSE_NODE(g, &op_label, &((struct chunk_attr){ .first = c.first }), picked,
-                           c.logits, labels, *picked);
+        compute(g, a, i, &c);
+        parts[i] = copse__row_stats(g, c.logits);
+        *picked = COPSE_NODE(g, &op_label, &((struct chunk_attr){ .first = c.first }), c.logits,
+                             labels, *picked);
     }
-    *stats = parts[0];
-    if (s == COPSE_OK && chunks > 1)
-        s = copse_stack(g, parts, chunks, 1, &joined);
-    if (s == COPSE_OK && chunks > 1)
-        s = COPSE_NODE(g, &op_join, NULL, stats, joined);
+    copse_tensor *stats = parts[0];
+    if (chunks > 1) {
+        copse_tensor *joined = copse_stack(g, parts, chunks, 1);
+        stats = COPSE_NODE(g, &op_join, NULL, joined);
+    }
     copse__free(&g->ctx->base.mem, parts);
-    return s;
+    return stats;
 }
 
 /* 1 where the label has the largest logit, else 0. */
-static copse_status add_hits(copse_graph *g, copse_tensor *stats, copse_tensor *picked,
-                             copse_tensor **out)
+static copse_tensor *add_hits(copse_graph *g, copse_tensor *stats, copse_tensor *picked)
 {
     const uint32_t rows = stats->shape.dims[0];
-    copse_tensor *largest;
-    COPSE_TRY(copse_slice(g, stats, (uint32_t[]){ 0, 0 }, (uint32_t[]){ rows, 1 }, &largest));
-    COPSE_TRY(copse_reshape(g, largest, COPSE_SHAPE(rows), &largest));
-    return copse_equal(g, picked, largest, out);
+    copse_tensor *largest = copse_slice(g, stats, (uint32_t[]){ 0, 0 }, (uint32_t[]){ rows, 1 });
+    largest = copse_reshape(g, largest, COPSE_SHAPE(rows));
+    return copse_equal(g, picked, largest);
 }
 
-static copse_status conclude(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
-                             const struct copse_cross_entropy_params *p, copse_tensor **out)
+static copse_tensor *conclude(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
+                              const struct copse_cross_entropy_params *p)
 {
-    copse_tensor *ignored, *zero, *one, *weights;
     if (!p->ignores)
-        return copse__average(g, losses, p->averaging, out);
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)p->ignored_label, &ignored));
-    COPSE_TRY(copse_equal(g, labels, ignored, &ignored));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
-    COPSE_TRY(copse_where(g, ignored, zero, losses, &losses));
+        return copse__average(g, losses, p->averaging);
+    copse_tensor *ignored = copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)p->ignored_label);
+    ignored = copse_equal(g, labels, ignored);
+    copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    losses = copse_where(g, ignored, zero, losses);
     if (p->averaging != COPSE_MEAN)
-        return copse__average(g, losses, p->averaging, out);
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
-    COPSE_TRY(copse_sub(g, one, ignored, &weights));
-    return copse__weighted_mean(g, losses, weights, out);
+        return copse__average(g, losses, p->averaging);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    copse_tensor *weights = copse_sub(g, one, ignored);
+    return copse__weighted_mean(g, losses, weights);
 }
 
-static copse_status add(copse_graph *g, const struct layer *a, copse_tensor *labels,
-                        const struct copse_cross_entropy_params *p, copse_tensor **out,
-                        copse_tensor **hits)
+static copse_tensor *add(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                         const struct copse_cross_entropy_params *p, copse_tensor **hits)
 {
     const struct loss_attr attr = { a->chunk, a->type, p->ignores, p->ignored_label };
-    copse_tensor *in[] = { NULL, NULL, NULL, labels, a->x, a->w, a->bias }, *right = NULL;
-    COPSE_TRY(survey(g, a, labels, &in[STATS], &in[PICKED]));
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SHAPE(a->rows), 0, &in[ZEROS]));
+    copse_tensor *in[] = { NULL, NULL, NULL, labels, a->x, a->w, a->bias };
+    in[STATS] = survey(g, a, labels, &in[PICKED]);
+    if (copse__is_failed(in[STATS]))
+        return in[STATS];
+    in[ZEROS] = copse_fill(g, COPSE_I32, COPSE_SHAPE(a->rows), 0);
     if (hits)
-        COPSE_TRY(add_hits(g, in[STATS], in[PICKED], &right));
-    COPSE_TRY(copse__node(g, &op_loss, &attr, in, a->bias ? BIAS + 1 : BIAS, out));
-    COPSE_TRY(conclude(g, *out, labels, p, out));
-    if (hits)
-        *hits = right;
-    return COPSE_OK;
+        *hits = add_hits(g, in[STATS], in[PICKED]);
+    copse_tensor *losses = copse__node(g, &op_loss, &attr, in, a->bias ? BIAS + 1 : BIAS);
+    return conclude(g, losses, labels, p);
 }
 
-copse_status copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                        copse_tensor *bias, copse_tensor *labels,
-                                        const struct copse_cross_entropy_params *params,
-                                        uint32_t chunk, copse_tensor **out, copse_tensor **hits)
+static copse_tensor *add_checked(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                 copse_tensor *bias, copse_tensor *labels,
+                                 const struct copse_cross_entropy_params *params, uint32_t chunk,
+                                 copse_tensor **hits)
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
-    copse_tensor *unused;
-    if (hits)
-        *hits = NULL;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("dense_cross_entropy", g, out, x, w, labels));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, x, w, labels));
     if (bias)
-        COPSE_TRY(COPSE_CHECK_OPERANDS("dense_cross_entropy", g, &unused, bias));
-    COPSE_TRY(copse_no_reserved(copse_cross_entropy_params, params));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x, &w));
+        COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, bias));
+    COPSE_LATCH(g, copse_no_reserved(copse_cross_entropy_params, params));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x, &w));
     if (bias)
-        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_TRY(check(x, w, bias, labels, p));
+        COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
+    COPSE_LATCH(g, check(x, w, bias, labels, p));
     const struct layer a = { x,
                              w,
                              bias,
@@ -367,19 +351,26 @@ copse_status copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_t
                              w->shape.dims[0],
                              w->shape.dims[1],
                              chunk ? chunk : chunk_of(x->shape.dims[0], w->shape.dims[1]) };
-    const copse_status s =
-        copse_note(add(g, &a, labels, p, out, hits), "while adding dense_cross_entropy");
-    if (s)
-        *out = NULL;
-    return s;
+    return copse__noted(g, add(g, &a, labels, p, hits), "while adding dense_cross_entropy");
 }
 
-copse_status copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                       copse_tensor *bias, copse_tensor *labels,
-                                       const struct copse_cross_entropy_params *params,
-                                       copse_tensor **out, copse_tensor **hits)
+copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                         copse_tensor *bias, copse_tensor *labels,
+                                         const struct copse_cross_entropy_params *params,
+                                         uint32_t chunk, copse_tensor **hits)
 {
-    return copse__dense_cross_entropy(g, x, w, bias, labels, params, 0, out, hits);
+    copse_tensor *y = add_checked(g, x, w, bias, labels, params, chunk, hits);
+    if (hits && copse__is_failed(y))
+        *hits = y;
+    return y;
+}
+
+copse_tensor *copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                        copse_tensor *bias, copse_tensor *labels,
+                                        const struct copse_cross_entropy_params *params,
+                                        copse_tensor **hits)
+{
+    return copse__dense_cross_entropy(g, x, w, bias, labels, params, 0, hits);
 }
 
 /* ---- references ---- */

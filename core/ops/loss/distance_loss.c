@@ -8,43 +8,42 @@
 
 /* ---- Huber's loss and smooth L1 ---- */
 
-copse_status copse_huber_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float delta,
-                              copse_averaging averaging, copse_tensor **out)
+copse_tensor *copse_huber_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float delta,
+                               copse_averaging averaging)
 {
-    copse_tensor *d;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("huber_loss", g, out, a, b));
-    COPSE_TRY(copse__check_averaging("huber_loss", averaging));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("huber_loss", g, a, b));
+    COPSE_LATCH(g, copse__check_averaging("huber_loss", averaging));
     if (!(delta > 0.0f) || !isfinite(delta))
-        return copse_fail(COPSE_ERR_ARGUMENT, "huber_loss: delta %g is not a finite number above 0",
-                          (double)delta);
-    COPSE_TRY(copse_note(copse_sub(g, a, b, &d), "in huber_loss"));
-    COPSE_TRY(copse_note(copse__huber(g, d, delta, &d), "in huber_loss"));
-    return copse_note(copse__average(g, d, averaging, out), "in huber_loss");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "huber_loss: delta %g is not a finite number above 0", (double)delta);
+    copse_tensor *d = copse__noted(g, copse_sub(g, a, b), "in huber_loss");
+    d = copse__noted(g, copse__huber(g, d, delta), "in huber_loss");
+    return copse__noted(g, copse__average(g, d, averaging), "in huber_loss");
 }
 
-static copse_status add_smooth_l1(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
-                                  copse_averaging averaging, copse_tensor **out)
+static copse_tensor *add_smooth_l1(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
+                                   copse_averaging averaging)
 {
-    copse_tensor *d;
-    COPSE_TRY(copse_sub(g, a, b, &d));
+    copse_tensor *d = copse_sub(g, a, b);
     if (beta > 0.0f) {
-        COPSE_TRY(copse__huber(g, d, beta, &d));
-        COPSE_TRY(copse__divide_by(g, d, beta, &d));
+        d = copse__huber(g, d, beta);
+        d = copse__divide_by(g, d, beta);
     } else {
-        COPSE_TRY(copse_abs(g, d, &d));
+        d = copse_abs(g, d);
     }
-    return copse__average(g, d, averaging, out);
+    return copse__average(g, d, averaging);
 }
 
-copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
-                                  copse_averaging averaging, copse_tensor **out)
+copse_tensor *copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, float beta,
+                                   copse_averaging averaging)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("smooth_l1_loss", g, out, a, b));
-    COPSE_TRY(copse__check_averaging("smooth_l1_loss", averaging));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("smooth_l1_loss", g, a, b));
+    COPSE_LATCH(g, copse__check_averaging("smooth_l1_loss", averaging));
     if (!(beta >= 0.0f) || !isfinite(beta))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "smooth_l1_loss: beta %g is not a finite number from 0 on", (double)beta);
-    return copse_note(add_smooth_l1(g, a, b, beta, averaging, out), "in smooth_l1_loss");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "smooth_l1_loss: beta %g is not a finite number from 0 on",
+                             (double)beta);
+    return copse__noted(g, add_smooth_l1(g, a, b, beta, averaging), "in smooth_l1_loss");
 }
 
 /* ---- cosines ---- */
@@ -52,26 +51,24 @@ copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor 
 #define LEAST 1e-16 /* square of the smallest length that counts */
 
 /* sqrt(max(sum of squares, LEAST)): a vector of zeros has a derivative of 0. */
-static copse_status length(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor *least,
-                           copse_tensor **out)
+static copse_tensor *length(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor *least)
 {
-    COPSE_TRY(copse_square(g, x, out));
-    COPSE_TRY(copse_sum(g, *out, &axis, 1, false, out));
-    COPSE_TRY(copse_maximum(g, *out, least, out));
-    return copse_sqrt(g, *out, out);
+    copse_tensor *out = copse_square(g, x);
+    out = copse_sum(g, out, &axis, 1, false);
+    out = copse_maximum(g, out, least);
+    return copse_sqrt(g, out);
 }
 
-static copse_status add_cosine(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)
+static copse_tensor *add_cosine(copse_graph *g, copse_tensor *a, copse_tensor *b)
 {
     const uint32_t axis = a->shape.rank - 1;
-    copse_tensor *least, *t, *size;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, LEAST, &least));
-    COPSE_TRY(copse_mul(g, a, b, &t));
-    COPSE_TRY(copse_sum(g, t, &axis, 1, false, &t));
-    COPSE_TRY(length(g, a, axis, least, &size));
-    COPSE_TRY(copse_div(g, t, size, &t));
-    COPSE_TRY(length(g, b, axis, least, &size));
-    return copse_div(g, t, size, out);
+    copse_tensor *least = copse_fill(g, COPSE_F32, COPSE_SCALAR, LEAST);
+    copse_tensor *t = copse_mul(g, a, b);
+    t = copse_sum(g, t, &axis, 1, false);
+    copse_tensor *size = length(g, a, axis, least);
+    t = copse_div(g, t, size);
+    size = length(g, b, axis, least);
+    return copse_div(g, t, size);
 }
 
 static copse_status check_vectors(const char *op, const copse_tensor *a, const copse_tensor *b)
@@ -86,59 +83,56 @@ static copse_status check_vectors(const char *op, const copse_tensor *a, const c
         COPSE_SHAPE_TEXT(b->shape));
 }
 
-copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tensor *b,
-                                     copse_tensor **out)
+copse_tensor *copse_cosine_similarity(copse_graph *g, copse_tensor *a, copse_tensor *b)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("cosine_similarity", g, out, a, b));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &a, &b));
-    COPSE_TRY(check_vectors("cosine_similarity", a, b));
-    return copse_note(add_cosine(g, a, b, out), "in cosine_similarity");
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("cosine_similarity", g, a, b));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &a, &b));
+    COPSE_LATCH(g, check_vectors("cosine_similarity", a, b));
+    return copse__noted(g, add_cosine(g, a, b), "in cosine_similarity");
 }
 
 /* 1 where the labels are `label`. */
-static copse_status has_label(copse_graph *g, copse_tensor *labels, double label,
-                              copse_tensor **out)
+static copse_tensor *has_label(copse_graph *g, copse_tensor *labels, double label)
 {
-    COPSE_TRY(copse_fill(g, COPSE_I32, COPSE_SCALAR, label, out));
-    return copse_equal(g, labels, *out, out);
+    copse_tensor *out = copse_fill(g, COPSE_I32, COPSE_SCALAR, label);
+    return copse_equal(g, labels, out);
 }
 
-static copse_status add_embedding(copse_graph *g, copse_tensor *a, copse_tensor *b,
-                                  copse_tensor *labels, float margin, copse_averaging averaging,
-                                  copse_tensor **out)
+static copse_tensor *add_embedding(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                   copse_tensor *labels, float margin, copse_averaging averaging)
 {
-    copse_tensor *cosine, *near, *far, *one, *edge, *nothing, *is_near, *is_far;
-    COPSE_TRY(add_cosine(g, a, b, &cosine));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)margin, &edge));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, NAN, &nothing));
-    COPSE_TRY(copse_sub(g, one, cosine, &near));
-    COPSE_TRY(copse_sub(g, cosine, edge, &far));
-    COPSE_TRY(copse_relu(g, far, &far));
-    COPSE_TRY(has_label(g, labels, 1, &is_near));
-    COPSE_TRY(has_label(g, labels, -1, &is_far));
-    COPSE_TRY(copse_where(g, is_far, far, nothing, &far));
-    COPSE_TRY(copse_where(g, is_near, near, far, &near));
-    return copse__average(g, near, averaging, out);
+    copse_tensor *cosine = add_cosine(g, a, b);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    copse_tensor *edge = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)margin);
+    copse_tensor *nothing = copse_fill(g, COPSE_F32, COPSE_SCALAR, NAN);
+    copse_tensor *near = copse_sub(g, one, cosine);
+    copse_tensor *far = copse_sub(g, cosine, edge);
+    far = copse_relu(g, far);
+    copse_tensor *is_near = has_label(g, labels, 1);
+    copse_tensor *is_far = has_label(g, labels, -1);
+    far = copse_where(g, is_far, far, nothing);
+    near = copse_where(g, is_near, near, far);
+    return copse__average(g, near, averaging);
 }
 
-copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_tensor *b,
-                                         copse_tensor *labels, float margin,
-                                         copse_averaging averaging, copse_tensor **out)
+copse_tensor *copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                          copse_tensor *labels, float margin,
+                                          copse_averaging averaging)
 {
     static const char name[] = "cosine_embedding_loss";
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, a, b, labels));
-    COPSE_TRY(copse__check_averaging(name, averaging));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &a, &b));
-    COPSE_TRY(check_vectors(name, a, b));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, a, b, labels));
+    COPSE_LATCH(g, copse__check_averaging(name, averaging));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &a, &b));
+    COPSE_LATCH(g, check_vectors(name, a, b));
     copse_shape rows = a->shape;
     rows.dims[--rows.rank] = 0;
     if (labels->type != COPSE_I32 || !copse__shape_equal(labels->shape, rows))
-        return copse_fail(COPSE_ERR_SHAPE, "%s: labels %s%s: expected i32%s", name,
-                          copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
-                          COPSE_SHAPE_TEXT(rows));
+        return copse__refuse(g, COPSE_ERR_SHAPE, "%s: labels %s%s: expected i32%s", name,
+                             copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
+                             COPSE_SHAPE_TEXT(rows));
     if (!(margin >= -1.0f && margin <= 1.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: margin %g is not -1 to 1", name, (double)margin);
-    return copse_note(add_embedding(g, a, b, labels, margin, averaging, out),
-                      "in cosine_embedding_loss");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: margin %g is not -1 to 1", name,
+                             (double)margin);
+    return copse__noted(g, add_embedding(g, a, b, labels, margin, averaging),
+                        "in cosine_embedding_loss");
 }

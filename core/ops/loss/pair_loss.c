@@ -61,28 +61,27 @@ static const struct copse_op op_gradient = {
 
 /* Targets and weights that depend on variables: with s = softplus(-x), dy ((w - 1) s - x) and dy y
    s. */
-static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *target = y->in[1], *weight = y->in[2], *tail, *t;
     if (x->needs_gradient)
-        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, target, weight, dy));
+        dx[0] = COPSE_NODE(g, &op_gradient, y->attr, x, target, weight, dy);
     if (!target->needs_gradient && !weight->needs_gradient)
-        return COPSE_OK;
-    COPSE_TRY(copse_neg(g, x, &tail));
-    COPSE_TRY(copse_softplus(g, tail, &tail));
+        return;
+    tail = copse_neg(g, x);
+    tail = copse_softplus(g, tail);
     if (target->needs_gradient) {
-        COPSE_TRY(copse_mul(g, tail, weight, &t));
-        COPSE_TRY(copse_sub(g, t, tail, &t));
-        COPSE_TRY(copse_sub(g, t, x, &t));
-        COPSE_TRY(copse_mul(g, t, dy, &dx[1]));
+        t = copse_mul(g, tail, weight);
+        t = copse_sub(g, t, tail);
+        t = copse_sub(g, t, x);
+        dx[1] = copse_mul(g, t, dy);
     }
     if (weight->needs_gradient) {
-        COPSE_TRY(copse_mul(g, target, tail, &t));
-        COPSE_TRY(copse_mul(g, t, dy, &t));
-        COPSE_TRY(copse__sum_to(g, t, weight->shape, &dx[2]));
+        t = copse_mul(g, target, tail);
+        t = copse_mul(g, t, dy);
+        dx[2] = copse__sum_to(g, t, weight->shape);
     }
-    return COPSE_OK;
 }
 
 static const struct copse_op op_binary = {
@@ -115,50 +114,50 @@ static copse_status check_pair(const char *op, const copse_tensor *x, const cops
     return COPSE_OK;
 }
 
-copse_status copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *targets,
-                                        copse_tensor *positive_weight, copse_averaging averaging,
-                                        copse_tensor **out)
+copse_tensor *copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits,
+                                         copse_tensor *targets, copse_tensor *positive_weight,
+                                         copse_averaging averaging)
 {
     static const char name[] = "binary_cross_entropy";
     const struct pair_attr a = { BINARY };
     copse_tensor *weight = positive_weight, *losses;
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, logits, targets));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &logits, &targets));
-    COPSE_TRY(check_pair(name, logits, targets, averaging));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, logits, targets));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &logits, &targets));
+    COPSE_LATCH(g, check_pair(name, logits, targets, averaging));
     if (!weight)
-        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &weight));
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, weight));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &weight));
+        weight = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, weight));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &weight));
     if (weight->type != COPSE_F32 || !repeats(weight->shape, logits->shape))
-        return copse_fail(
-            COPSE_ERR_SHAPE,
+        return copse__refuse(
+            g, COPSE_ERR_SHAPE,
             "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
             "of the last axes",
             name, copse__type_name(weight->type), COPSE_SHAPE_TEXT(weight->shape),
             COPSE_SHAPE_TEXT(logits->shape));
-    COPSE_TRY(COPSE_NODE(g, &op_binary, &a, &losses, logits, targets, weight));
-    return copse_note(copse__average(g, losses, averaging, out),
-                      "while adding binary_cross_entropy");
+    losses = COPSE_NODE(g, &op_binary, &a, logits, targets, weight);
+    return copse__noted(g, copse__average(g, losses, averaging),
+                        "while adding binary_cross_entropy");
 }
 
 /* ---- Kullback-Leibler divergence ---- */
 
 /* A p that depends on variables: dy (log p - log q + 1), 0 where p is 0. */
-static copse_status divergence_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                        copse_tensor **dx)
+static void divergence_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
 {
     copse_tensor *log_q = y->in[0], *p = y->in[1], *one, *zero, *t;
     if (log_q->needs_gradient)
-        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], log_q, p, y->in[2], dy));
+        dx[0] = COPSE_NODE(g, &op_gradient, y->attr, log_q, p, y->in[2], dy);
     if (!p->needs_gradient)
-        return COPSE_OK;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
-    COPSE_TRY(copse_log(g, p, &t));
-    COPSE_TRY(copse_sub(g, t, log_q, &t));
-    COPSE_TRY(copse_add(g, t, one, &t));
-    COPSE_TRY(copse_mul(g, t, dy, &t));
-    return copse_where(g, p, t, zero, &dx[1]);
+        return;
+    one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    t = copse_log(g, p);
+    t = copse_sub(g, t, log_q);
+    t = copse_add(g, t, one);
+    t = copse_mul(g, t, dy);
+    dx[1] = copse_where(g, p, t, zero);
 }
 
 static const struct copse_op op_divergence = {
@@ -169,23 +168,23 @@ static const struct copse_op op_divergence = {
     .lower = lower,
 };
 
-copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p,
-                                 copse_averaging averaging, copse_tensor **out)
+copse_tensor *copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p,
+                                  copse_averaging averaging)
 {
     static const char name[] = "kl_divergence";
     const struct pair_attr a = { DIVERGENCE };
-    copse_tensor *one, *t;
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, log_q, p));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &log_q, &p));
-    COPSE_TRY(check_pair(name, log_q, p, averaging));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, log_q, p));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &log_q, &p));
+    COPSE_LATCH(g, check_pair(name, log_q, p, averaging));
     if (log_q->shape.rank == 0)
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "%s: the operands are scalars: expected rows along the last axis", name);
+        return copse__refuse(g, COPSE_ERR_SHAPE,
+                             "%s: the operands are scalars: expected rows along the last axis",
+                             name);
     const uint32_t last = log_q->shape.rank - 1;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one)); /* not read */
-    COPSE_TRY(COPSE_NODE(g, &op_divergence, &a, &t, log_q, p, one));
-    COPSE_TRY(copse_note(copse_sum(g, t, &last, 1, false, &t), "while adding kl_divergence"));
-    return copse_note(copse__average(g, t, averaging, out), "while adding kl_divergence");
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1); /* not read */
+    copse_tensor *t = COPSE_NODE(g, &op_divergence, &a, log_q, p, one);
+    t = copse__noted(g, copse_sum(g, t, &last, 1, false), "while adding kl_divergence");
+    return copse__noted(g, copse__average(g, t, averaging), "while adding kl_divergence");
 }
 
 /* ---- references ---- */

@@ -21,11 +21,10 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* Derivatives of f16 and bf16 tensors are f32. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     (void)y;
-    return copse__own(g, dy, &dx[0]);
+    dx[0] = copse__own(g, dy);
 }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
@@ -68,32 +67,31 @@ static const struct copse_op op_cast = {
     .takes_stored = true,
 };
 
-copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
+copse_tensor *copse_cast(copse_graph *g, copse_tensor *x, copse_type type)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("cast", g, x));
     if (!copse__type_is_computed(type) && !copse__type_is_half(type))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "cast: to f32, i32, f16 or bf16, not to element type %d (%s)", (int)type,
-                          copse__type_name(type));
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "cast: to f32, i32, f16 or bf16, not to element type %d (%s)",
+                             (int)type, copse__type_name(type));
     /* Nodes convert a stored type to its computed type, f32 to and from i32, and f32 to 16 bits. */
     const copse_type between[] = { copse__type(x->type)->computed, copse__type(type)->computed,
                                    type };
-    COPSE_TRY(copse__own(g, x, &x));
+    x = copse__own(g, x);
     if (x->type != type)
         for (size_t i = 0; i < COPSE_COUNT(between); i++) {
             const struct cast_attr a = { between[i] };
             if (a.type != x->type)
-                COPSE_TRY(COPSE_NODE(g, &op_cast, &a, &x, x));
+                x = COPSE_NODE(g, &op_cast, &a, x);
         }
-    *out = x;
-    return COPSE_OK;
+    return x;
 }
 
 copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (copse__type_is_half((*operands[i])->type))
-            COPSE_TRY(copse__cast_once(g, *operands[i], COPSE_F32, operands[i]));
+            *operands[i] = copse__cast_once(g, *operands[i], COPSE_F32);
     return COPSE_OK;
 }
 

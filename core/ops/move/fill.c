@@ -58,17 +58,19 @@ static const struct copse_op op_fill = {
     .lower = fill_lower,
 };
 
-copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape, double value,
-                        copse_tensor **out)
+copse_tensor *copse_fill(copse_graph *g, copse_type type, copse_shape shape, double value)
 {
     const struct fill_attr a = { type, shape, value };
-    if (out)
-        *out = NULL;
     if ((type != COPSE_F32 && type != COPSE_I32) || shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "fill: needs a known element type and a rank of at most %d",
-                          COPSE_MAX_RANK);
-    return copse__node(g, &op_fill, &a, NULL, 0, out);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "fill: needs a known element type and a rank of at most %d",
+                             COPSE_MAX_RANK);
+    return copse__node(g, &op_fill, &a, NULL, 0);
+}
+
+copse_tensor *copse_scalar(copse_graph *g, double value)
+{
+    return copse_fill(g, COPSE_F32, COPSE_SCALAR, value);
 }
 
 /* ---- step scalar ---- */
@@ -98,10 +100,10 @@ static const struct copse_op op_step_scalar = {
     .lower = step_lower,
 };
 
-copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out)
+copse_tensor *copse__step_scalar(copse_graph *g, enum copse_step_word word)
 {
     const struct step_attr a = { word };
-    return copse__node(g, &op_step_scalar, &a, NULL, 0, out);
+    return copse__node(g, &op_step_scalar, &a, NULL, 0);
 }
 
 /* ---- references ---- */

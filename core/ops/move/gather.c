@@ -74,17 +74,20 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct grad_attr a = { y->in[0]->shape };
-    if (copse__elements(y->in[1]->shape) > COPSE_MAX_SORTED)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "gather: the derivative takes at most %u indices, not %llu",
-                          COPSE_MAX_SORTED, (unsigned long long)copse__elements(y->in[1]->shape));
-    if (g->keeps_rows && y->in[0]->takes_rows)
-        return copse__row_gradient(g, dy, y->in[1], a.table, &dx[0]);
-    return COPSE_NODE(g, &op_grad, &a, &dx[0], dy, y->in[1]);
+    if (copse__elements(y->in[1]->shape) > COPSE_MAX_SORTED) {
+        (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                            "gather: the derivative takes at most %u indices, not %llu",
+                            COPSE_MAX_SORTED, (unsigned long long)copse__elements(y->in[1]->shape));
+        return;
+    }
+    if (g->keeps_rows && y->in[0]->takes_rows) {
+        dx[0] = copse__row_gradient(g, dy, y->in[1], a.table);
+        return;
+    }
+    dx[0] = COPSE_NODE(g, &op_grad, &a, dy, y->in[1]);
 }
 
 static const struct copse_op op_gather = {
@@ -94,11 +97,10 @@ static const struct copse_op op_gather = {
     .lower = lower,
 };
 
-copse_status copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *indices,
-                          copse_tensor **out)
+copse_tensor *copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *indices)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("gather", g, out, table, indices));
-    return COPSE_NODE(g, &op_gather, NULL, out, table, indices);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("gather", g, table, indices));
+    return COPSE_NODE(g, &op_gather, NULL, table, indices);
 }
 
 /* ---- references ---- */

@@ -13,10 +13,9 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return copse_reshape(g, dy, y->in[0]->shape, &dx[0]);
+    dx[0] = copse_reshape(g, dy, y->in[0]->shape);
 }
 
 static const struct copse_op op_reshape = {
@@ -27,13 +26,13 @@ static const struct copse_op op_reshape = {
     .gradient = gradient,
 };
 
-copse_status copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
+copse_tensor *copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("reshape", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("reshape", g, x));
     if (shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reshape: rank %u is above %d", (unsigned)shape.rank,
-                          COPSE_MAX_RANK);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "reshape: rank %u is above %d",
+                             (unsigned)shape.rank, COPSE_MAX_RANK);
     if (copse__shape_equal(x->shape, shape))
-        return copse__own(g, x, out);
-    return COPSE_NODE(g, &op_reshape, &shape, out, x);
+        return copse__own(g, x);
+    return COPSE_NODE(g, &op_reshape, &shape, x);
 }

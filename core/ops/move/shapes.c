@@ -24,10 +24,10 @@ static copse_status gather_lower(struct copse_lowering *l, const copse_tensor *y
     return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, false, y->in[0], y);
 }
 
-static copse_status broadcast_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                       copse_tensor **dx)
+static void broadcast_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               copse_tensor **dx)
 {
-    return copse__sum_to(g, dy, y->in[0]->shape, &dx[0]);
+    dx[0] = copse__sum_to(g, dy, y->in[0]->shape);
 }
 
 static const struct copse_op op_broadcast_to = {
@@ -38,21 +38,21 @@ static const struct copse_op op_broadcast_to = {
     .lower = gather_lower,
 };
 
-copse_status copse_broadcast_to(copse_graph *g, copse_tensor *x, copse_shape shape,
-                                copse_tensor **out)
+copse_tensor *copse_broadcast_to(copse_graph *g, copse_tensor *x, copse_shape shape)
 {
     struct gather_attr a = { .shape = shape, .walk = shape };
     copse_shape both;
     char from[96], to[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS("broadcast_to", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("broadcast_to", g, x));
     if (shape.rank > COPSE_MAX_RANK || !copse__broadcast(x->shape, shape, &both) ||
         !copse__shape_equal(both, shape))
-        return copse_fail(COPSE_ERR_SHAPE, "broadcast_to: operand %s does not broadcast to %s",
-                          copse__shape_text(x->shape, from), copse__shape_text(shape, to));
+        return copse__refuse(g, COPSE_ERR_SHAPE,
+                             "broadcast_to: operand %s does not broadcast to %s",
+                             copse__shape_text(x->shape, from), copse__shape_text(shape, to));
     if (copse__shape_equal(x->shape, shape))
-        return copse__own(g, x, out);
+        return copse__own(g, x);
     copse__broadcast_strides(x->shape, shape, a.strides);
-    return COPSE_NODE(g, &op_broadcast_to, &a, out, x);
+    return COPSE_NODE(g, &op_broadcast_to, &a, x);
 }
 
 /* ---- transpose ---- */
@@ -62,14 +62,14 @@ struct transpose_attr {
     uint32_t order[COPSE_MAX_RANK];
 };
 
-static copse_status transpose_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                       copse_tensor **dx)
+static void transpose_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               copse_tensor **dx)
 {
     const struct transpose_attr *a = y->attr;
     uint32_t back[COPSE_MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < y->shape.rank; i++)
         back[a->order[i]] = i;
-    return copse_transpose(g, dy, back, &dx[0]);
+    dx[0] = copse_transpose(g, dy, back);
 }
 
 static const struct copse_op op_transpose = {
@@ -80,31 +80,31 @@ static const struct copse_op op_transpose = {
     .lower = gather_lower,
 };
 
-copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *order,
-                             copse_tensor **out)
+copse_tensor *copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *order)
 {
     struct transpose_attr a = { .gather.offset = 0 };
     uint32_t own[COPSE_MAX_RANK];
     bool is_used[COPSE_MAX_RANK] = { false };
     char text[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS("transpose", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("transpose", g, x));
     if (!order)
-        return copse_fail(COPSE_ERR_ARGUMENT, "transpose: order is NULL");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "transpose: order is NULL");
     copse__strides(x->shape, own);
     a.gather.shape.rank = x->shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (order[i] >= x->shape.rank || is_used[order[i]])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "transpose: operand %s: order[%u] is %u: expected "
-                              "each axis once",
-                              copse__shape_text(x->shape, text), (unsigned)i, (unsigned)order[i]);
+            return copse__refuse(g, COPSE_ERR_SHAPE,
+                                 "transpose: operand %s: order[%u] is %u: expected "
+                                 "each axis once",
+                                 copse__shape_text(x->shape, text), (unsigned)i,
+                                 (unsigned)order[i]);
         is_used[order[i]] = true;
         a.order[i] = order[i];
         a.gather.shape.dims[i] = x->shape.dims[order[i]];
         a.gather.strides[i] = own[order[i]];
     }
     a.gather.walk = a.gather.shape;
-    return COPSE_NODE(g, &op_transpose, &a, out, x);
+    return COPSE_NODE(g, &op_transpose, &a, x);
 }
 
 /* ---- pad: the transpose of slice ---- */
@@ -121,10 +121,10 @@ static copse_status pad_lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, true, y->in[0], y);
 }
 
-static copse_status slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                   copse_tensor **dx);
-static copse_status pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx);
+static void slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                           copse_tensor **dx);
+static void pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                         copse_tensor **dx);
 
 static const struct copse_op op_pad = {
     .name = "pad",
@@ -141,66 +141,65 @@ static const struct copse_op op_slice = {
     .lower = gather_lower,
 };
 
-static copse_status slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                   copse_tensor **dx)
+static void slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                           copse_tensor **dx)
 {
     struct pad_attr a = { .gather = *(const struct gather_attr *)y->attr };
     a.gather.shape = y->in[0]->shape;
-    return COPSE_NODE(g, &op_pad, &a, &dx[0], dy);
+    dx[0] = COPSE_NODE(g, &op_pad, &a, dy);
 }
 
-static copse_status pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx)
+static void pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     struct gather_attr a = *(const struct gather_attr *)y->attr;
     a.shape = a.walk;
-    return COPSE_NODE(g, &op_slice, &a, &dx[0], dy);
+    dx[0] = COPSE_NODE(g, &op_slice, &a, dy);
 }
 
-copse_status copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
-                         const uint32_t *size, copse_tensor **out)
+copse_tensor *copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
+                          const uint32_t *size)
 {
     struct gather_attr a = { .offset = 0 };
     char text[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS("slice", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("slice", g, x));
     if (x->shape.rank && (!start || !size))
-        return copse_fail(COPSE_ERR_ARGUMENT, "slice: start or size is NULL");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "slice: start or size is NULL");
     a.shape.rank = x->shape.rank;
     copse__strides(x->shape, a.strides);
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (start[i] > x->shape.dims[i] || size[i] > x->shape.dims[i] - start[i])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "slice: operand %s: %u elements from %u on exceed "
-                              "axis %u",
-                              copse__shape_text(x->shape, text), (unsigned)size[i],
-                              (unsigned)start[i], (unsigned)i);
+            return copse__refuse(g, COPSE_ERR_SHAPE,
+                                 "slice: operand %s: %u elements from %u on exceed "
+                                 "axis %u",
+                                 copse__shape_text(x->shape, text), (unsigned)size[i],
+                                 (unsigned)start[i], (unsigned)i);
         a.shape.dims[i] = size[i];
         a.offset += start[i] * a.strides[i];
     }
     a.walk = a.shape;
-    return COPSE_NODE(g, &op_slice, &a, out, x);
+    return COPSE_NODE(g, &op_slice, &a, x);
 }
 
-copse_status copse_pad(copse_graph *g, copse_tensor *x, const uint32_t *before,
-                       const uint32_t *after, double value, copse_tensor **out)
+copse_tensor *copse_pad(copse_graph *g, copse_tensor *x, const uint32_t *before,
+                        const uint32_t *after, double value)
 {
     struct pad_attr a = { .value = value };
     char text[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS("pad", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("pad", g, x));
     if (x->shape.rank && (!before || !after))
-        return copse_fail(COPSE_ERR_ARGUMENT, "pad: before or after is NULL");
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "pad: before or after is NULL");
     a.gather.walk = a.gather.shape = x->shape;
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         const uint64_t length = (uint64_t)before[i] + x->shape.dims[i] + after[i];
         if (length > INT32_MAX)
-            return copse_fail(COPSE_ERR_SHAPE, "pad: operand %s: axis %u becomes too long",
-                              copse__shape_text(x->shape, text), (unsigned)i);
+            return copse__refuse(g, COPSE_ERR_SHAPE, "pad: operand %s: axis %u becomes too long",
+                                 copse__shape_text(x->shape, text), (unsigned)i);
         a.gather.shape.dims[i] = (uint32_t)length;
     }
     copse__strides(a.gather.shape, a.gather.strides);
     for (uint32_t i = 0; i < x->shape.rank; i++)
         a.gather.offset += before[i] * a.gather.strides[i];
-    return COPSE_NODE(g, &op_pad, &a, out, x);
+    return COPSE_NODE(g, &op_pad, &a, x);
 }
 
 /* ---- concat ---- */
@@ -246,17 +245,16 @@ static copse_status concat_lower(struct copse_lowering *l, const copse_tensor *y
     return COPSE_OK;
 }
 
-static copse_status concat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void concat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const uint32_t axis = ((const struct concat_attr *)y->attr)->axis;
     uint32_t start[COPSE_MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < y->in_count; i++) {
         if (y->in[i]->needs_gradient)
-            COPSE_TRY(copse_slice(g, dy, start, y->in[i]->shape.dims, &dx[i]));
+            dx[i] = copse_slice(g, dy, start, y->in[i]->shape.dims);
         start[axis] += y->in[i]->shape.dims[axis];
     }
-    return COPSE_OK;
 }
 
 static const struct copse_op op_concat = {
@@ -267,16 +265,13 @@ static const struct copse_op op_concat = {
     .lower = concat_lower,
 };
 
-copse_status copse_concat(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis,
-                          copse_tensor **out)
+copse_tensor *copse_concat(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis)
 {
     const struct concat_attr a = { axis };
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse_need("concat", g, out));
+    COPSE_LATCH(g, copse_need("concat", g));
     if (count > 0)
-        COPSE_TRY(copse_need("concat", x));
+        COPSE_LATCH(g, copse_need("concat", x));
     if (count == 0 || count > UINT32_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "concat: needs at least one tensor");
-    return copse__node(g, &op_concat, &a, x, (uint32_t)count, out);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "concat: needs at least one tensor");
+    return copse__node(g, &op_concat, &a, x, (uint32_t)count);
 }

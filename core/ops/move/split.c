@@ -26,26 +26,32 @@ static copse_status check_sizes(const copse_tensor *x, uint32_t axis, const uint
     return COPSE_OK;
 }
 
-copse_status copse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
-                         size_t count, copse_tensor **out)
+static void split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
+                  size_t count, copse_tensor **parts)
 {
     uint32_t start[COPSE_MAX_RANK] = { 0 };
-    for (size_t i = 0; out && i < count; i++)
-        out[i] = NULL;
-    COPSE_TRY(copse_need("split", g, x, out));
+    COPSE_LATCH_VOID(g, copse_need("split", g, x));
+    COPSE_LATCH_VOID(g, COPSE_CHECK_OPERANDS("split", g, x));
     if (count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "split: needs at least one part");
-    COPSE_TRY(check_sizes(x, axis, sizes, count));
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT, "split: needs at least one part"));
+    COPSE_LATCH_VOID(g, check_sizes(x, axis, sizes, count));
     copse_shape part = x->shape;
-    copse_status s = COPSE_OK;
-    for (size_t i = 0; i < count && s == COPSE_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         part.dims[axis] = sizes ? sizes[i] : x->shape.dims[axis] / (uint32_t)count;
-        s = copse_slice(g, x, start, part.dims, &out[i]);
+        parts[i] = copse__noted(g, copse_slice(g, x, start, part.dims), "while adding split");
+        if (copse__is_failed(parts[i]))
+            return;
         start[axis] += part.dims[axis];
     }
-    for (size_t i = 0; s != COPSE_OK && i < count; i++)
-        out[i] = NULL;
-    return copse_note(s, "while adding split");
+}
+
+void copse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
+                 size_t count, copse_tensor **parts)
+{
+    COPSE_LATCH_VOID(g, copse_need("split", parts));
+    split(g, x, axis, sizes, count, parts);
+    for (size_t i = 0; (!g || g->status != COPSE_OK) && i < count; i++)
+        parts[i] = copse__failed(g, COPSE_ERR_ARGUMENT);
 }
 
 static copse_status check_stack(copse_tensor *const *x, size_t count, uint32_t axis)
@@ -68,27 +74,22 @@ static copse_status check_stack(copse_tensor *const *x, size_t count, uint32_t a
     return COPSE_OK;
 }
 
-copse_status copse_stack(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis,
-                         copse_tensor **out)
+copse_tensor *copse_stack(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis)
 {
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse_need("stack", g, out));
     if (count == 0 || count > UINT32_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "stack: needs at least one tensor");
-    COPSE_TRY(copse_need("stack", x));
-    COPSE_TRY(check_stack(x, count, axis));
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "stack: needs at least one tensor");
+    COPSE_LATCH(g, copse_need("stack", g, x));
+    COPSE_LATCH(g, copse__check_operands("stack", g, x, count));
+    COPSE_LATCH(g, check_stack(x, count, axis));
     copse_shape shape = { .rank = x[0]->shape.rank + 1 };
     for (uint32_t i = 0; i < shape.rank; i++)
         shape.dims[i] = i == axis ? 1 : x[0]->shape.dims[i - (i > axis)];
     copse_tensor **parts = copse__alloc(&g->ctx->base.mem, count, sizeof(copse_tensor *));
     if (!parts)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "stack: no memory for %zu tensors", count);
-    copse_status s = COPSE_OK;
-    for (size_t i = 0; i < count && s == COPSE_OK; i++)
-        s = copse_reshape(g, x[i], shape, &parts[i]);
-    if (s == COPSE_OK)
-        s = copse_concat(g, parts, count, axis, out);
+        return copse__failed(g, copse_no_memory("stack: %zu tensors", count));
+    for (size_t i = 0; i < count; i++)
+        parts[i] = copse_reshape(g, x[i], shape);
+    copse_tensor *y = copse_concat(g, parts, count, axis);
     copse__free(&g->ctx->base.mem, parts);
-    return copse_note(s, "while adding stack");
+    return copse__noted(g, y, "while adding stack");
 }

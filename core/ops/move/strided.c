@@ -4,14 +4,20 @@
 #include "core/ops/self_tests.h"
 
 copse_status copse__check_operands(const char *op, const copse_graph *g,
-                                   copse_tensor *const *operands, size_t count, copse_tensor **out)
+                                   copse_tensor *const *operands, size_t count)
 {
-    if (!g || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: graph or result pointer is NULL", op);
-    *out = NULL;
-    for (size_t i = 0; i < count; i++)
+    if (!g)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: graph is NULL", op);
+    if (g->status != COPSE_OK)
+        return g->status;
+    for (size_t i = 0; i < count; i++) {
         if (!operands[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %zu is NULL", op, i);
+        if (copse__is_failed(operands[i]))
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "%s: operand %zu is the result of a call that failed, on %s", op, i,
+                              operands[i]->graph ? "another graph" : "no graph: the graph was NULL");
+    }
     return COPSE_OK;
 }
 

@@ -8,34 +8,43 @@
 #include "core/ops/norm/channel_norm.h"
 #include "core/ops/ops.h"
 
-static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                            size_t axis_count, copse_tensor **mean, copse_tensor **centred,
-                            copse_tensor **variance)
+/* Returns the mean. */
+static copse_tensor *moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                             size_t axis_count, copse_tensor **centred, copse_tensor **variance)
 {
     bool has_examples = axis_count == 0;
     if (axis_count > 0)
-        COPSE_TRY(copse_need("sync_moments", axes));
+        COPSE_LATCH(g, copse_need("sync_moments", axes));
     for (size_t i = 0; i < axis_count; i++)
         has_examples |= axes[i] == 0;
     if (!has_examples)
-        return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "
-                                              "the axes");
-    COPSE_TRY(copse_mean(g, x, axes, axis_count, true, mean));
-    COPSE_TRY(copse__mean_over_batch(g, *mean, mean));
-    COPSE_TRY(copse_sub(g, x, *mean, centred));
-    COPSE_TRY(copse_square(g, *centred, variance));
-    COPSE_TRY(copse_mean(g, *variance, axes, axis_count, true, variance));
-    return copse__mean_over_batch(g, *variance, variance);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "sync_moments: axis 0, the examples, must be among the axes");
+    copse_tensor *mean = copse_mean(g, x, axes, axis_count, true);
+    mean = copse__mean_over_batch(g, mean);
+    *centred = copse_sub(g, x, mean);
+    *variance = copse_square(g, *centred);
+    *variance = copse_mean(g, *variance, axes, axis_count, true);
+    *variance = copse__mean_over_batch(g, *variance);
+    return mean;
 }
 
-copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                                size_t axis_count, copse_tensor **mean, copse_tensor **variance)
+static copse_tensor *sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                  size_t axis_count, copse_tensor **variance)
 {
     copse_tensor *centred;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, mean, x));
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, variance, x));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
-    return moments(g, x, axes, axis_count, mean, &centred, variance);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("sync_moments", g, x));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    return moments(g, x, axes, axis_count, &centred, variance);
+}
+
+copse_tensor *copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                 size_t axis_count, copse_tensor **variance)
+{
+    copse_tensor *of_x, *mean = sync_moments(g, x, axes, axis_count, &of_x);
+    if (variance)
+        *variance = copse__is_failed(mean) ? mean : of_x;
+    return mean;
 }
 
 /* ---- batch norm ---- */
@@ -66,9 +75,9 @@ static bool is_of_features(const copse_tensor *x, const uint32_t *axes, size_t a
            copse__channel_norm_fits((uint32_t)(copse__elements(x->shape) / channels), 1);
 }
 
-static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct copse_batch_norm *s,
-                                  float epsilon, copse_tensor **mean, copse_tensor **variance,
-                                  copse_tensor **y)
+static copse_tensor *norm_features(copse_graph *g, copse_tensor *x,
+                                   const struct copse_batch_norm *s, float epsilon,
+                                   copse_tensor **mean, copse_tensor **variance)
 {
     const copse_shape shape = x->shape;
     copse_shape one = shape;
@@ -81,52 +90,54 @@ static copse_status norm_features(copse_graph *g, copse_tensor *x, const struct 
                                     .is_synchronised = true };
     for (uint32_t i = 0; i + 1 < one.rank; i++)
         one.dims[i] = 1;
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(1, places, channels), &n.x));
-    COPSE_TRY(copse__channel_norm(g, &n, mean, variance, y));
-    COPSE_TRY(copse_reshape(g, *mean, one, mean));
-    COPSE_TRY(copse_reshape(g, *variance, one, variance));
-    return copse_reshape(g, *y, shape, y);
+    n.x = copse_reshape(g, x, COPSE_SHAPE(1, places, channels));
+    copse_tensor *y = copse__channel_norm(g, &n, mean, variance);
+    *mean = copse_reshape(g, *mean, one);
+    *variance = copse_reshape(g, *variance, one);
+    return copse_reshape(g, y, shape);
 }
 
-static copse_status compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                            size_t axis_count, const struct copse_batch_norm *s, float epsilon,
-                            copse_tensor **mean, copse_tensor **variance, copse_tensor **y)
+static copse_tensor *compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                             size_t axis_count, const struct copse_batch_norm *s, float epsilon,
+                             copse_tensor **mean, copse_tensor **variance)
 {
-    copse_tensor *centred, *small;
-    COPSE_TRY(moments(g, x, axes, axis_count, mean, &centred, variance));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, &small));
-    COPSE_TRY(copse_add(g, *variance, small, y));
-    COPSE_TRY(copse_rsqrt(g, *y, y));
-    COPSE_TRY(copse_mul(g, centred, *y, y));
+    copse_tensor *centred;
+    *mean = moments(g, x, axes, axis_count, &centred, variance);
+    if (copse__is_failed(*mean))
+        return *mean;
+    copse_tensor *small = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon);
+    copse_tensor *y = copse_add(g, *variance, small);
+    y = copse_rsqrt(g, y);
+    y = copse_mul(g, centred, y);
     if (s->gamma)
-        COPSE_TRY(copse_mul(g, *y, s->gamma, y));
-    return s->beta ? copse_add(g, *y, s->beta, y) : COPSE_OK;
+        y = copse_mul(g, y, s->gamma);
+    return s->beta ? copse_add(g, y, s->beta) : y;
 }
 
-copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                                   size_t axis_count, const struct copse_batch_norm *settings,
-                                   copse_tensor **y)
+copse_tensor *copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                    size_t axis_count, const struct copse_batch_norm *settings)
 {
-    COPSE_TRY(copse_no_reserved(copse_batch_norm, settings));
+    COPSE_LATCH(g, copse_no_reserved(copse_batch_norm, settings));
     static const struct copse_batch_norm defaults = { 0 };
     const struct copse_batch_norm *s = settings ? settings : &defaults;
     const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;
-    copse_tensor *mean, *variance, *out;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
+    copse_tensor *mean, *variance, *y;
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("sync_batch_norm", g, x));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
     if (!(epsilon > 0.0f) || !isfinite(epsilon))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "sync_batch_norm: epsilon is %g: a finite number > 0 "
-                          "is needed",
-                          (double)epsilon);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "sync_batch_norm: epsilon is %g: a finite number > 0 "
+                             "is needed",
+                             (double)epsilon);
     if (axes && is_of_features(x, axes, axis_count, s))
-        COPSE_TRY(norm_features(g, x, s, epsilon, &mean, &variance, &out));
+        y = norm_features(g, x, s, epsilon, &mean, &variance);
     else
-        COPSE_TRY(compose(g, x, axes, axis_count, s, epsilon, &mean, &variance, &out));
+        y = compose(g, x, axes, axis_count, s, epsilon, &mean, &variance);
+    if (copse__is_failed(y))
+        mean = variance = y;
     if (s->mean)
         *s->mean = mean;
     if (s->variance)
         *s->variance = variance;
-    *y = out;
-    return COPSE_OK;
+    return y;
 }

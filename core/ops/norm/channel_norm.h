@@ -18,8 +18,8 @@ struct copse_channel_norm {
 /* Whether the kernels can process so many places in groups of so many channels. */
 bool copse__channel_norm_fits(uint32_t places, uint32_t group);
 /* y, and mean and variance [batches, channels] (NULL: not wanted). */
-copse_status copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
-                                 copse_tensor **mean, copse_tensor **variance, copse_tensor **y);
+copse_tensor *copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
+                                 copse_tensor **mean, copse_tensor **variance);
 
 /* ---- launches ---- */
 

@@ -117,15 +117,14 @@ static const struct copse_op op_job = {
 
 /* 1 / sigma: the first means, because three inputs are the most. Means, rests and factors are whole
    numbers. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const uint32_t channels = ((const struct work *)j->work)->channels;
     copse_tensor *inverse;
-    COPSE_TRY(copse_slice(g, in[1], (const uint32_t[]){ 0, 0, 0 },
-                          (const uint32_t[]){ 1, 2, channels }, &inverse));
-    COPSE_TRY(copse_reshape(g, inverse, COPSE_SHAPE(2, channels), &inverse));
-    return COPSE_NODE(g, &op_job, NULL, out, in[0], in[1], inverse, in[2], in[2]);
+    inverse =
+        copse_slice(g, in[1], (const uint32_t[]){ 0, 0, 0 }, (const uint32_t[]){ 1, 2, channels });
+    inverse = copse_reshape(g, inverse, COPSE_SHAPE(2, channels));
+    return COPSE_NODE(g, &op_job, NULL, in[0], in[1], inverse, in[2], in[2]);
 }
 
 const struct copse_family copse_family_channel_norm = {

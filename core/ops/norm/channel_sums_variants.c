@@ -135,11 +135,10 @@ static const struct copse_op op_job = {
     .lower = lower_job,
 };
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return COPSE_NODE(g, &op_job, NULL, out, in[0]);
+    return COPSE_NODE(g, &op_job, NULL, in[0]);
 }
 
 const struct copse_family copse_family_channel_sums = {

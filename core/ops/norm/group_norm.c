@@ -45,34 +45,34 @@ static copse_status check_sizes(const char *op, const struct copse_channel_norm 
 }
 
 /* `groups` NULL: each channel is one. */
-static copse_status add(const char *op, copse_graph *g, struct copse_channel_norm *n,
-                        const uint32_t *groups, copse_tensor **out)
+static copse_tensor *add(const char *op, copse_graph *g, struct copse_channel_norm *n,
+                         const uint32_t *groups)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS(op, g, out, n->x, n->scale, n->offset));
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &n->x, &n->scale, &n->offset));
-    COPSE_TRY(check_shapes(op, n));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(op, g, n->x, n->scale, n->offset));
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &n->x, &n->scale, &n->offset));
+    COPSE_LATCH(g, check_shapes(op, n));
     const copse_shape shape = n->x->shape;
     const uint32_t channels = shape.dims[shape.rank - 1];
     uint32_t places = 1;
     for (uint32_t i = 1; i + 1 < shape.rank; i++)
         places *= shape.dims[i];
     n->groups = groups ? *groups : COPSE_MAX(channels, 1u);
-    COPSE_TRY(check_sizes(op, n, places, channels));
-    COPSE_TRY(copse_reshape(g, n->x, COPSE_SHAPE(shape.dims[0], places, channels), &n->x));
-    COPSE_TRY(copse__channel_norm(g, n, NULL, NULL, out));
-    return copse_reshape(g, *out, shape, out);
+    COPSE_LATCH(g, check_sizes(op, n, places, channels));
+    n->x = copse_reshape(g, n->x, COPSE_SHAPE(shape.dims[0], places, channels));
+    copse_tensor *y = copse__channel_norm(g, n, NULL, NULL);
+    return copse_reshape(g, y, shape);
 }
 
-copse_status copse_group_norm(copse_graph *g, copse_tensor *x, uint32_t groups, copse_tensor *scale,
-                              copse_tensor *offset, float epsilon, copse_tensor **out)
+copse_tensor *copse_group_norm(copse_graph *g, copse_tensor *x, uint32_t groups,
+                               copse_tensor *scale, copse_tensor *offset, float epsilon)
 {
     struct copse_channel_norm n = { .x = x, .scale = scale, .offset = offset, .epsilon = epsilon };
-    return add("group_norm", g, &n, &groups, out);
+    return add("group_norm", g, &n, &groups);
 }
 
-copse_status copse_instance_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
-                                 copse_tensor *offset, float epsilon, copse_tensor **out)
+copse_tensor *copse_instance_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
+                                  copse_tensor *offset, float epsilon)
 {
     struct copse_channel_norm n = { .x = x, .scale = scale, .offset = offset, .epsilon = epsilon };
-    return add("instance_norm", g, &n, NULL, out);
+    return add("instance_norm", g, &n, NULL);
 }

@@ -97,13 +97,12 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_gradient;
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct layer_norm_attr a = { 1.0f, 1 };
     return ((const struct layer_norm *)j->work)->op == FORWARD
-               ? copse_layer_norm(g, in[0], in[1], in[2], a.epsilon, out)
-               : COPSE_NODE(g, &op_gradient, &a, out, in[0], in[1], in[2]);
+               ? copse_layer_norm(g, in[0], in[1], in[2], a.epsilon)
+               : COPSE_NODE(g, &op_gradient, &a, in[0], in[1], in[2]);
 }
 
 const struct copse_family copse_family_layer_norm = {
@@ -163,10 +162,10 @@ static const struct copse_op op_scale_gradient = {
     .lower = scale_lower,
 };
 
-static copse_status sum_rows(copse_graph *g, copse_tensor *x, copse_tensor **out)
+static copse_tensor *sum_rows(copse_graph *g, copse_tensor *x)
 {
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(rows_of(x->shape), cols_of(x->shape)), &x));
-    return copse__column_sum(g, x, out);
+    x = copse_reshape(g, x, COPSE_SHAPE(rows_of(x->shape), cols_of(x->shape)));
+    return copse__column_sum(g, x);
 }
 
 /* ---- the op ---- */
@@ -189,17 +188,17 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *scale = y->in[1], *t;
     if (x->needs_gradient)
-        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, scale, dy));
+        dx[0] = COPSE_NODE(g, &op_gradient, y->attr, x, scale, dy);
     if (scale->needs_gradient) {
-        COPSE_TRY(COPSE_NODE(g, &op_scale_gradient, y->attr, &t, x, dy));
-        COPSE_TRY(sum_rows(g, t, &dx[1]));
+        t = COPSE_NODE(g, &op_scale_gradient, y->attr, x, dy);
+        dx[1] = sum_rows(g, t);
     }
-    return y->in_count > 2 && y->in[2]->needs_gradient ? sum_rows(g, dy, &dx[2]) : COPSE_OK;
+    if (y->in_count > 2 && y->in[2]->needs_gradient)
+        dx[2] = sum_rows(g, dy);
 }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
@@ -232,22 +231,21 @@ static copse_status check_epsilon(const char *op, float epsilon)
     return COPSE_OK;
 }
 
-copse_status copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
-                              copse_tensor *offset, float epsilon, copse_tensor **out)
+copse_tensor *copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
+                               copse_tensor *offset, float epsilon)
 {
     const struct layer_norm_attr a = { epsilon, 1 };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("layer_norm", g, out, x, scale, offset));
-    COPSE_TRY(check_epsilon("layer_norm", epsilon));
-    return COPSE_NODE(g, &op_layer_norm, &a, out, x, scale, offset);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("layer_norm", g, x, scale, offset));
+    COPSE_LATCH(g, check_epsilon("layer_norm", epsilon));
+    return COPSE_NODE(g, &op_layer_norm, &a, x, scale, offset);
 }
 
-copse_status copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon,
-                            copse_tensor **out)
+copse_tensor *copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon)
 {
     const struct layer_norm_attr a = { epsilon, 0 };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("rms_norm", g, out, x, scale));
-    COPSE_TRY(check_epsilon("rms_norm", epsilon));
-    return COPSE_NODE(g, &op_rms_norm, &a, out, x, scale);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("rms_norm", g, x, scale));
+    COPSE_LATCH(g, check_epsilon("rms_norm", epsilon));
+    return COPSE_NODE(g, &op_rms_norm, &a, x, scale);
 }
 
 /* ---- reference ---- */

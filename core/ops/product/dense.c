@@ -80,50 +80,45 @@ static const struct copse_op op_dense_grad = {
     .lower = dense_grad_lower,
 };
 
-copse_status copse__activation_gradient(copse_graph *g, copse_activation activation,
-                                        copse_tensor *y, copse_tensor *dy, copse_tensor **dz)
+copse_tensor *copse__activation_gradient(copse_graph *g, copse_activation activation,
+                                         copse_tensor *y, copse_tensor *dy)
 {
     const struct dense_attr d = { activation };
-    *dz = dy;
-    return activation == COPSE_LINEAR ? COPSE_OK : COPSE_NODE(g, &op_dense_grad, &d, dz, y, dy);
+    return activation == COPSE_LINEAR ? dy : COPSE_NODE(g, &op_dense_grad, &d, y, dy);
 }
 
 /* ---- the derivative ---- */
 
-static copse_status flatten(copse_graph *g, copse_tensor *x, copse_tensor **out)
+static copse_tensor *flatten(copse_graph *g, copse_tensor *x)
 {
     const uint32_t last = x->shape.rank - 1;
     uint32_t rows = 1;
-    *out = x;
-    if (x->shape.rank == 2)
-        return COPSE_OK;
+    if (copse__is_failed(x) || x->shape.rank == 2)
+        return x;
     for (uint32_t i = 0; i < last; i++)
         rows *= x->shape.dims[i];
-    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[last]), out);
+    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[last]));
 }
 
-static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                   copse_tensor **dx)
+static void dense_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                           copse_tensor **dx)
 {
     const struct dense_attr *d = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *x2, *flat;
-    COPSE_TRY(copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy, &dz));
-    COPSE_TRY(flatten(g, dz, &dz));
-    narrow = dz;
-    COPSE_TRY(copse__narrow_slope(g, y, &narrow));
+    dz = copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy);
+    dz = flatten(g, dz);
+    narrow = copse__narrow_slope(g, y, dz);
     /* The input is not needed after its product, and the derivative by the input is as large. */
     if (w->needs_gradient) {
-        COPSE_TRY(flatten(g, x, &x2));
-        COPSE_TRY(copse_matmul(g, x2, narrow, true, false, &dx[1]));
+        x2 = flatten(g, x);
+        dx[1] = copse_matmul(g, x2, narrow, true, false);
     }
     if (x->needs_gradient) {
-        COPSE_TRY(copse_matmul(g, narrow, w, false, true, &flat));
-        COPSE_TRY(x->shape.rank == 2 ? (dx[0] = flat, COPSE_OK)
-                                     : copse_reshape(g, flat, x->shape, &dx[0]));
+        flat = copse_matmul(g, narrow, w, false, true);
+        dx[0] = x->shape.rank == 2 ? flat : copse_reshape(g, flat, x->shape);
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
-        COPSE_TRY(copse__column_sum(g, dz, &dx[2]));
-    return COPSE_OK;
+        dx[2] = copse__column_sum(g, dz);
 }
 
 static const struct copse_op op_dense = {
@@ -135,25 +130,23 @@ static const struct copse_op op_dense = {
     .takes_stored = true,
 };
 
-copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
-                         copse_activation activation, copse_tensor **y)
+copse_tensor *copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
+                          copse_activation activation)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("dense", g, y, x, w));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense", g, x, w));
     if ((int)activation < COPSE_LINEAR || activation > COPSE_SILU)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dense: %d is no activation", (int)activation);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "dense: %d is no activation", (int)activation);
     const struct dense_attr d = { activation <= COPSE_TANH ? activation : COPSE_LINEAR };
-    copse_tensor *z;
-    COPSE_TRY(copse__product_operands(g, &x, &w));
+    copse__product_operands(g, &x, &w);
     if (bias)
-        COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_TRY(bias ? COPSE_NODE(g, &op_dense, &d, &z, x, w, bias)
-                   : COPSE_NODE(g, &op_dense, &d, &z, x, w));
+        COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
+    copse_tensor *z = bias ? COPSE_NODE(g, &op_dense, &d, x, w, bias)
+                           : COPSE_NODE(g, &op_dense, &d, x, w);
     if (activation == COPSE_GELU)
-        return copse_gelu(g, z, y);
+        return copse_gelu(g, z);
     if (activation == COPSE_SILU)
-        return copse_silu(g, z, y);
-    *y = z;
-    return COPSE_OK;
+        return copse_silu(g, z);
+    return z;
 }
 
 /* ---- reference ---- */

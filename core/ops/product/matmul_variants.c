@@ -410,16 +410,15 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = p.b_transposed ? COPSE_SHAPE(p.n, p.k) : COPSE_SHAPE(p.k, p.n);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     const struct copse_product *p = j->work;
     copse_tensor *a = in[0], *b = in[1];
     if (p->type != COPSE_F32) {
-        COPSE_TRY(copse_cast(g, a, p->type, &a));
-        COPSE_TRY(copse_cast(g, b, p->type, &b));
+        a = copse_cast(g, a, p->type);
+        b = copse_cast(g, b, p->type);
     }
-    return copse_matmul(g, a, b, p->a_transposed, p->b_transposed, out);
+    return copse_matmul(g, a, b, p->a_transposed, p->b_transposed);
 }
 
 /* On CPUs without cooperative matrices the measurements of f32 serve for f16. */
@@ -529,37 +528,35 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 /* ---- the derivatives ---- */
 
 /* x as one matrix of all rows. */
-static copse_status all_rows(copse_graph *g, copse_tensor *x, copse_tensor **out)
+static copse_tensor *all_rows(copse_graph *g, copse_tensor *x)
 {
     uint32_t rows = 1;
+    if (copse__is_failed(x))
+        return x;
     for (uint32_t i = 0; i + 1 < x->shape.rank; i++)
         rows *= x->shape.dims[i];
-    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[x->shape.rank - 1]), out);
+    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[x->shape.rank - 1]));
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
     const bool ta = t->a_transposed, tb = t->b_transposed;
-    COPSE_TRY(copse__narrow_slope(g, y, &dy));
+    dy = copse__narrow_slope(g, y, dy);
     if (a->needs_gradient) { /* dA = dY op(B)^T, or its transpose */
-        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
-                     : copse_matmul(g, dy, b, false, !tb, &dx[0]));
-        COPSE_TRY(copse__sum_to(g, dx[0], a->shape, &dx[0]));
+        dx[0] = ta ? copse_matmul(g, b, dy, tb, true) : copse_matmul(g, dy, b, false, !tb);
+        dx[0] = copse__sum_to(g, dx[0], a->shape);
     }
     if (!b->needs_gradient)
-        return COPSE_OK;
+        return;
     if (shares_b(y)) { /* the product sums over the batch, too */
-        COPSE_TRY(all_rows(g, a, &a));
-        COPSE_TRY(all_rows(g, dy, &dy));
+        a = all_rows(g, a);
+        dy = all_rows(g, dy);
     }
     /* dB = op(A)^T dY, or its transpose */
-    COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
-                 : copse_matmul(g, a, dy, !ta, false, &dx[1]));
-    return shares_b(y) ? copse_reshape(g, dx[1], b->shape, &dx[1])
-                       : copse__sum_to(g, dx[1], b->shape, &dx[1]);
+    dx[1] = tb ? copse_matmul(g, dy, a, true, ta) : copse_matmul(g, a, dy, !ta, false);
+    dx[1] = shares_b(y) ? copse_reshape(g, dx[1], b->shape) : copse__sum_to(g, dx[1], b->shape);
 }
 
 /* ---- the op ---- */
@@ -599,28 +596,29 @@ static const struct copse_op op_matmul = {
 };
 
 /* Copies an operand that no kernel can read in place: one that repeats between axes that do not. */
-static copse_status copy(copse_graph *g, copse_shape lead, copse_tensor **x)
+static copse_tensor *copy(copse_graph *g, copse_shape lead, copse_tensor *x)
 {
     struct copse_product_items items;
-    const copse_shape s = (*x)->shape;
-    if (items_of(lead_of(*x), lead, &items))
-        return COPSE_OK;
+    const copse_shape s = x->shape;
+    if (items_of(lead_of(x), lead, &items))
+        return x;
     lead.dims[lead.rank++] = s.dims[s.rank - 2];
     lead.dims[lead.rank++] = s.dims[s.rank - 1];
-    return copse_note(copse_broadcast_to(g, *x, lead, x), "while adding matmul");
+    return copse__noted(g, copse_broadcast_to(g, x, lead), "while adding matmul");
 }
 
-copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
-                          bool transpose_b, copse_tensor **y)
+copse_tensor *copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
+                           bool transpose_b)
 {
     const struct matmul_attr t = { transpose_a, transpose_b };
     copse_shape lead;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
-    COPSE_TRY(copse__product_operands(g, &a, &b));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("matmul", g, a, b));
+    copse__product_operands(g, &a, &b);
+    COPSE_LATCH(g, g->status);
     if (a->shape.rank >= 2 && b->shape.rank >= 2 &&
         copse__broadcast(lead_of(a), lead_of(b), &lead)) {
-        COPSE_TRY(copy(g, lead, &a));
-        COPSE_TRY(copy(g, lead, &b));
+        a = copy(g, lead, a);
+        b = copy(g, lead, b);
     }
-    return COPSE_NODE(g, &op_matmul, &t, y, a, b);
+    return COPSE_NODE(g, &op_matmul, &t, a, b);
 }

@@ -6,33 +6,30 @@
 #include "core/graph/type.h"
 #include "core/ops/product/precision.h"
 
-copse_status copse_set_precision(copse_graph *g, copse_type type)
+void copse_set_precision(copse_graph *g, copse_type type)
 {
-    COPSE_TRY(copse_need("precision", g));
+    COPSE_LATCH_VOID(g, copse_need("precision", g));
     if (!copse__type_is_known(type) || !copse__type_is_smooth(type))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "precision: f32, f16 or bf16, not element type %d (%s)", (int)type,
-                          copse__type_name(type));
+        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
+                                       "precision: f32, f16 or bf16, not element type %d (%s)",
+                                       (int)type, copse__type_name(type)));
     g->precision = type;
-    return COPSE_OK;
 }
 
-copse_status copse__product_operands(copse_graph *g, copse_tensor **a, copse_tensor **b)
+void copse__product_operands(copse_graph *g, copse_tensor **a, copse_tensor **b)
 {
     if (!copse__type_is_half(g->precision) || (*a)->type == COPSE_I32 || (*b)->type == COPSE_I32)
-        return COPSE_OK;
+        return;
     if ((*a)->type == COPSE_F32)
-        COPSE_TRY(copse__cast_once(g, *a, g->precision, a));
+        *a = copse__cast_once(g, *a, g->precision);
     if ((*b)->type == COPSE_F32)
-        COPSE_TRY(copse__cast_once(g, *b, g->precision, b));
-    return COPSE_OK;
+        *b = copse__cast_once(g, *b, g->precision);
 }
 
-copse_status copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_tensor **dy)
+copse_tensor *copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_tensor *dy)
 {
     const copse_type type = y->in[0]->type;
-    return copse__type_is_half(type) && y->in[1]->type == type ? copse__cast_once(g, *dy, type, dy)
-                                                               : COPSE_OK;
+    return copse__type_is_half(type) && y->in[1]->type == type ? copse__cast_once(g, dy, type) : dy;
 }
 
 copse_status copse__widen(struct copse_lowering *l, struct copse_operand *x)

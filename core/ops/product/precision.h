@@ -7,10 +7,10 @@
 
 /* The operands of a product that is added: f32 ones become those of the graph's precision
    (copse_set_precision). */
-copse_status copse__product_operands(copse_graph *g, copse_tensor **a, copse_tensor **b);
+void copse__product_operands(copse_graph *g, copse_tensor **a, copse_tensor **b);
 /* The derivative of a product y of two f16 or two bf16 operands is rounded to their type, because
    it is an operand of the products that compute the derivatives of y's operands. */
-copse_status copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_tensor **dy);
+copse_tensor *copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_tensor *dy);
 /* A tensor of 16 bits becomes scratch memory of f32 that lives during the node. */
 copse_status copse__widen(struct copse_lowering *l, struct copse_operand *x);
 

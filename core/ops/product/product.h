@@ -29,8 +29,8 @@ struct copse_product {
 double copse__activate(int32_t activation, double z);
 
 /* dz = dy f'(z) from y = f(z), f up to COPSE_TANH; dy itself for COPSE_LINEAR (dense.c). */
-copse_status copse__activation_gradient(copse_graph *g, copse_activation activation,
-                                        copse_tensor *y, copse_tensor *dy, copse_tensor **dz);
+copse_tensor *copse__activation_gradient(copse_graph *g, copse_activation activation,
+                                         copse_tensor *y, copse_tensor *dy);
 
 /* Launch it with a variant of the family matmul. */
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p);

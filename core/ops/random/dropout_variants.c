@@ -41,7 +41,7 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct dropout *w = work;
     struct copse_params_dropout p = { .n = w->n,
                                       .row_elements = w->row_elements,
-                                      .stream = w->of.stream,
+                                      .stream = copse__stream_of(w->of.stream),
                                       .threshold = w->of.threshold,
                                       .scale = w->of.scale };
     copse__divisor(p.row_elements, &p.m, &p.h);
@@ -54,7 +54,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     enum { EACH = 2048 }; /* elements that an invocation computes: a multiple of 16 */
     const struct dropout *w = work;
     const struct copse_params_dropout_wide p = { w->n,         w->row_elements,
-                                                 w->of.stream, w->of.threshold,
+                                                 copse__stream_of(w->of.stream),
+                                                 w->of.threshold,
                                                  w->of.scale,  EACH };
     return COPSE_LAUNCH(l, dropout_wide, NULL, p, ((uint64_t)p.n + EACH - 1) / EACH,
                         copse__of(w->x), copse__step(), copse__of(w->y));
@@ -83,11 +84,10 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 }
 
 /* A rate so low that no element is dropped, whatever the step and the seed are. */
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse_dropout(g, in[0], 0x1p-40f, true, out);
+    return copse_dropout(g, in[0], 0x1p-40f, true);
 }
 
 const struct copse_family copse_family_dropout = {
@@ -114,10 +114,9 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 }
 
 /* Linear with a diagonal matrix, so it is its own transpose. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return COPSE_NODE(g, y->op, y->attr, &dx[0], dy);
+    dx[0] = COPSE_NODE(g, y->op, y->attr, dy);
 }
 
 static const struct copse_op op_dropout = {
@@ -126,22 +125,23 @@ static const struct copse_op op_dropout = {
     .infer = infer,
     .gradient = gradient,
     .lower = lower,
+    .stream_at = 1 + offsetof(struct dropout_attr, stream),
 };
 
-copse_status copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is_training,
-                           copse_tensor **out)
+copse_tensor *copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is_training)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("dropout", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dropout", g, x));
     if (!(rate >= 0.0f && rate < 1.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "dropout: rate %g is not in [0, 1)", (double)rate);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "dropout: rate %g is not in [0, 1)",
+                             (double)rate);
     if (!is_training || rate == 0.0f)
-        return copse__own(g, x, out);
+        return copse__own(g, x);
     const struct dropout_attr a = {
-        .stream = (uint32_t)g->nodes.count,
+        .stream = copse__graph_draw(g),
         .threshold = (uint32_t)((double)rate * 4294967296.0),
         .scale = (float)(1.0 / (1.0 - (double)rate)),
     };
-    return COPSE_NODE(g, &op_dropout, &a, out, x);
+    return COPSE_NODE(g, &op_dropout, &a, x);
 }
 
 /* ---- reference ---- */

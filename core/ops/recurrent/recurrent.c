@@ -72,139 +72,129 @@ static copse_status check_params(copse_graph *g, struct layer *a)
 /* ---- the parts ---- */
 
 /* 1 where a sequence has a step, else 0: [batch, time, 1]. */
-static copse_status mask_of(copse_graph *g, const struct layer *a, copse_tensor **out)
+static copse_tensor *mask_of(copse_graph *g, const struct layer *a)
 {
-    copse_tensor *steps, *ends;
     int32_t *numbers = copse__alloc(&g->ctx->base.mem, COPSE_MAX(a->time, 1u), sizeof *numbers);
-    COPSE_TRY(copse_need_memory(numbers, "%s", a->name));
+    COPSE_LATCH(g, copse_need_memory(numbers, "%s", a->name));
     for (uint32_t i = 0; i < a->time; i++)
         numbers[i] = (int32_t)i;
-    const copse_status s =
-        copse_constant(g, COPSE_I32, COPSE_SHAPE(1, a->time, 1), numbers, &steps);
+    copse_tensor *steps = copse_constant(g, COPSE_I32, COPSE_SHAPE(1, a->time, 1), numbers);
     copse__free(&g->ctx->base.mem, numbers);
-    COPSE_TRY(s);
-    COPSE_TRY(copse_reshape(g, a->params.lengths, COPSE_SHAPE(a->batch, 1, 1), &ends));
-    return copse_less(g, steps, ends, out);
+    copse_tensor *ends = copse_reshape(g, a->params.lengths, COPSE_SHAPE(a->batch, 1, 1));
+    return copse_less(g, steps, ends);
 }
 
 /* x where the mask is, else 0. */
-static copse_status masked(copse_graph *g, copse_tensor *mask, copse_tensor **x)
+static copse_tensor *masked(copse_graph *g, copse_tensor *mask, copse_tensor *x)
 {
-    copse_tensor *zero;
     if (!mask)
-        return COPSE_OK;
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, x));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
-    return copse_where(g, mask, *x, zero, x);
+        return x;
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    return copse_where(g, mask, x, zero);
 }
 
 /* [states, batch, units]: what the parameters have, or zeros. */
-static copse_status first_state(copse_graph *g, const struct layer *a, copse_tensor **out)
+static copse_tensor *first_state(copse_graph *g, const struct layer *a)
 {
     copse_tensor *parts[2] = { a->params.hidden, a->params.cell };
     const uint32_t states = copse__recurrent_states(a->kind);
     const copse_shape shape = COPSE_SHAPE(states, a->batch, a->units);
     if (!parts[0] && !parts[1])
-        return copse_fill(g, COPSE_F32, shape, 0, out);
+        return copse_fill(g, COPSE_F32, shape, 0);
     for (uint32_t i = 0; i < states; i++)
         if (!parts[i])
-            COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(a->batch, a->units), 0, &parts[i]));
-    return states == 1 ? copse_reshape(g, parts[0], shape, out)
-                       : copse_stack(g, parts, states, 0, out);
+            parts[i] = copse_fill(g, COPSE_F32, COPSE_SHAPE(a->batch, a->units), 0);
+    return states == 1 ? copse_reshape(g, parts[0], shape) : copse_stack(g, parts, states, 0);
 }
 
 /* The other of two orders of the axes: sequences first, or steps first. */
-static copse_status turn(copse_graph *g, copse_tensor **x)
+static copse_tensor *turn(copse_graph *g, copse_tensor *x)
 {
     static const uint32_t order[] = { 1, 0, 2 };
-    const copse_shape s = (*x)->shape;
-    if (s.dims[0] == 1 || s.dims[1] == 1)
-        return copse_reshape(g, *x, COPSE_SHAPE(s.dims[1], s.dims[0], s.dims[2]), x);
-    return copse_transpose(g, *x, order, x);
+    const copse_shape s = x->shape;
+    return s.dims[0] == 1 || s.dims[1] == 1
+               ? copse_reshape(g, x, COPSE_SHAPE(s.dims[1], s.dims[0], s.dims[2]))
+               : copse_transpose(g, x, order);
 }
 
 /* Vector `i` of the states from step `from` on, as [count, batch, units]. */
-static copse_status states_of(copse_graph *g, const struct layer *a, copse_tensor *states,
-                              uint32_t i, uint32_t from, uint32_t count, copse_tensor **out)
+static copse_tensor *states_of(copse_graph *g, const struct layer *a, copse_tensor *states,
+                               uint32_t i, uint32_t from, uint32_t count)
 {
-    COPSE_TRY(copse_slice(g, states, COPSE_SHAPE(from, i, 0, 0).dims,
-                          COPSE_SHAPE(count, 1, a->batch, a->units).dims, out));
-    return copse_reshape(g, *out, COPSE_SHAPE(count, a->batch, a->units), out);
+    copse_tensor *part = copse_slice(g, states, COPSE_SHAPE(from, i, 0, 0).dims,
+                                     COPSE_SHAPE(count, 1, a->batch, a->units).dims);
+    return copse_reshape(g, part, COPSE_SHAPE(count, a->batch, a->units));
 }
 
-static copse_status end_state(copse_graph *g, const struct layer *a, copse_tensor *states,
-                              uint32_t i, copse_tensor **out)
+static copse_tensor *end_state(copse_graph *g, const struct layer *a, copse_tensor *states,
+                               uint32_t i)
 {
-    COPSE_TRY(states_of(g, a, states, i, a->time, 1, out));
-    return copse_reshape(g, *out, COPSE_SHAPE(a->batch, a->units), out);
+    copse_tensor *end = states_of(g, a, states, i, a->time, 1);
+    return copse_reshape(g, end, COPSE_SHAPE(a->batch, a->units));
 }
 
-static copse_status add(copse_graph *g, struct layer *a, copse_tensor **y, copse_tensor **last,
-                        copse_tensor **cell)
+static copse_tensor *add(copse_graph *g, struct layer *a, copse_tensor **last, copse_tensor **cell)
 {
-    copse_tensor *mask = NULL, *t, *first, *states;
-    if (a->params.lengths)
-        COPSE_TRY(mask_of(g, a, &mask));
-    COPSE_TRY(masked(g, mask, &a->x));
-    COPSE_TRY(turn(g, &a->x));
-    COPSE_TRY(copse_dense(g, a->x, a->w, a->params.bias, COPSE_LINEAR, &t));
-    COPSE_TRY(first_state(g, a, &first));
-    COPSE_TRY(copse__recurrent_steps(g, a->kind, t, a->r, first, a->params.recurrent_bias,
-                                     a->params.lengths, &states));
+    copse_tensor *mask = a->params.lengths ? mask_of(g, a) : NULL;
+    a->x = masked(g, mask, a->x);
+    a->x = turn(g, a->x);
+    copse_tensor *t = copse_dense(g, a->x, a->w, a->params.bias, COPSE_LINEAR);
+    copse_tensor *first = first_state(g, a);
+    copse_tensor *states = copse__recurrent_steps(g, a->kind, t, a->r, first,
+                                                  a->params.recurrent_bias, a->params.lengths);
     if (last)
-        COPSE_TRY(end_state(g, a, states, 0, last));
+        *last = end_state(g, a, states, 0);
     if (cell)
-        COPSE_TRY(end_state(g, a, states, 1, cell));
-    COPSE_TRY(states_of(g, a, states, 0, 1, a->time, &t));
-    COPSE_TRY(turn(g, &t));
-    COPSE_TRY(masked(g, mask, &t));
-    *y = t;
-    return COPSE_OK;
+        *cell = end_state(g, a, states, 1);
+    t = states_of(g, a, states, 0, 1, a->time);
+    t = turn(g, t);
+    return masked(g, mask, t);
 }
 
 /* ---- the layers ---- */
 
-static copse_status add_layer(copse_graph *g, const char *name, enum copse_recurrent_kind kind,
-                              copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                              const struct copse_recurrent_params *params, copse_tensor **y,
-                              copse_tensor **last, copse_tensor **cell)
+static copse_tensor *add_checked(copse_graph *g, struct layer *a,
+                                 const struct copse_recurrent_params *params, copse_tensor **last,
+                                 copse_tensor **cell)
+{
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(a->name, g, a->x, a->w, a->r));
+    COPSE_LATCH(g, copse_no_reserved(copse_recurrent_params, params));
+    if (params)
+        a->params = *params;
+    COPSE_LATCH(g, check_weights(a));
+    COPSE_LATCH(g, check_params(g, a));
+    return copse__noted(g, add(g, a, last, cell), "while adding %s", a->name);
+}
+
+static copse_tensor *add_layer(copse_graph *g, const char *name, enum copse_recurrent_kind kind,
+                               copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                               const struct copse_recurrent_params *params, copse_tensor **last,
+                               copse_tensor **cell)
 {
     struct layer a = { .name = name, .kind = kind, .x = x, .w = w, .r = r };
-    if (last)
-        *last = NULL;
-    if (cell)
-        *cell = NULL;
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, y, x, w, r));
-    COPSE_TRY(copse_no_reserved(copse_recurrent_params, params));
-    if (params)
-        a.params = *params;
-    COPSE_TRY(check_weights(&a));
-    COPSE_TRY(check_params(g, &a));
-    const copse_status s = copse_note(add(g, &a, y, last, cell), "while adding %s", name);
-    if (s && last)
-        *last = NULL;
-    if (s && cell)
-        *cell = NULL;
-    return s;
+    copse_tensor *y = add_checked(g, &a, params, last, cell);
+    if (last && copse__is_failed(y))
+        *last = y;
+    if (cell && copse__is_failed(y))
+        *cell = y;
+    return y;
 }
 
-copse_status copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **y,
-                       copse_tensor **last)
+copse_tensor *copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                       const struct copse_recurrent_params *params, copse_tensor **last)
 {
-    return add_layer(g, "gru", COPSE_RECURRENT_GRU, x, w, r, params, y, last, NULL);
+    return add_layer(g, "gru", COPSE_RECURRENT_GRU, x, w, r, params, last, NULL);
 }
 
-copse_status copse_lstm(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                        const struct copse_recurrent_params *params, copse_tensor **y,
-                        copse_tensor **last, copse_tensor **cell)
+copse_tensor *copse_lstm(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                        const struct copse_recurrent_params *params, copse_tensor **last, copse_tensor **cell)
 {
-    return add_layer(g, "lstm", COPSE_RECURRENT_LSTM, x, w, r, params, y, last, cell);
+    return add_layer(g, "lstm", COPSE_RECURRENT_LSTM, x, w, r, params, last, cell);
 }
 
-copse_status copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **y,
-                       copse_tensor **last)
+copse_tensor *copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                       const struct copse_recurrent_params *params, copse_tensor **last)
 {
-    return add_layer(g, "rnn", COPSE_RECURRENT_TANH, x, w, r, params, y, last, NULL);
+    return add_layer(g, "rnn", COPSE_RECURRENT_TANH, x, w, r, params, last, NULL);
 }

@@ -222,70 +222,66 @@ static const struct copse_op op_grad = {
 
 /* ---- the derivative ---- */
 
-static copse_status part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size,
-                         copse_shape shape, copse_tensor **out)
+static copse_tensor *part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size,
+                          copse_shape shape)
 {
-    COPSE_TRY(copse_slice(g, x, start.dims, size.dims, out));
-    return copse_reshape(g, *out, shape, out);
+    return copse_reshape(g, copse_slice(g, x, start.dims, size.dims), shape);
 }
 
 /* The derivatives of the products of the input, and those of the hidden state; rows are steps and
    sequences. */
-static copse_status gate_slopes(copse_graph *g, copse_tensor *all, const struct sizes *s,
-                                int32_t kind, copse_tensor **of_input, copse_tensor **of_hidden)
+static copse_tensor *gate_slopes(copse_graph *g, copse_tensor *all, const struct sizes *s,
+                                 int32_t kind, copse_tensor **of_hidden)
 {
     const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind),
                    two = 2 * s->units;
-    copse_tensor *gates, *parts[2];
-    COPSE_TRY(
-        part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width), &gates));
-    *of_input = *of_hidden = gates;
+    copse_tensor *gates, *of_input, *parts[2];
+    gates = part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width));
+    *of_hidden = gates;
     if (kind != COPSE_RECURRENT_GRU)
-        return COPSE_OK;
-    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, 3 * s->units).dims,
-                          of_input));
-    COPSE_TRY(
-        copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, two).dims, &parts[0]));
-    COPSE_TRY(copse_slice(g, gates, COPSE_SHAPE(0, 3 * s->units).dims,
-                          COPSE_SHAPE(rows, s->units).dims, &parts[1]));
-    return copse_concat(g, parts, 2, 1, of_hidden);
+        return gates;
+    of_input = copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, 3 * s->units).dims);
+    parts[0] = copse_slice(g, gates, COPSE_SHAPE(0, 0).dims, COPSE_SHAPE(rows, two).dims);
+    parts[1] =
+        copse_slice(g, gates, COPSE_SHAPE(0, 3 * s->units).dims, COPSE_SHAPE(rows, s->units).dims);
+    *of_hidden = copse_concat(g, parts, 2, 1);
+    return of_input;
 }
 
-static copse_status add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct steps_attr *a = y->attr;
     const struct sizes s = sizes_of(y->in[PRODUCTS]->shape, a->kind);
     const uint32_t rows = s.time * s.batch, order[] = { 1, 0 };
     copse_tensor *states = g->nodes.at[y->id], *bias = a->has_bias ? y->in[OTHERS] : NULL, *before,
                  *again, *turned, *all, *of_input, *of_hidden;
-    COPSE_TRY(part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units),
-                   COPSE_SHAPE(rows, s.units), &before));
-    COPSE_TRY(copse_dense(g, before, y->in[WEIGHTS], bias, COPSE_LINEAR, &again));
-    COPSE_TRY(copse_transpose(g, y->in[WEIGHTS], order, &turned));
+    before = part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units),
+                  COPSE_SHAPE(rows, s.units));
+    again = copse_dense(g, before, y->in[WEIGHTS], bias, COPSE_LINEAR);
+    turned = copse_transpose(g, y->in[WEIGHTS], order);
     copse_tensor *const in[] = { y->in[PRODUCTS], again,
                                  states,          dy,
                                  turned,          a->has_lengths ? y->in[y->in_count - 1] : NULL };
-    COPSE_TRY(copse__node(g, &op_grad, a, in, GRAD_LENGTHS + a->has_lengths, &all));
-    COPSE_TRY(gate_slopes(g, all, &s, a->kind, &of_input, &of_hidden));
-    COPSE_TRY(copse_reshape(g, of_input, y->in[PRODUCTS]->shape, &dx[PRODUCTS]));
+    all = copse__node(g, &op_grad, a, in, GRAD_LENGTHS + a->has_lengths);
+    of_input = gate_slopes(g, all, &s, a->kind, &of_hidden);
+    dx[PRODUCTS] = copse_reshape(g, of_input, y->in[PRODUCTS]->shape);
     if (y->in[WEIGHTS]->needs_gradient)
-        COPSE_TRY(copse_matmul(g, before, of_hidden, true, false, &dx[WEIGHTS]));
+        dx[WEIGHTS] = copse_matmul(g, before, of_hidden, true, false);
     if (y->in[FIRST]->needs_gradient)
-        COPSE_TRY(part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)),
-                       COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape, &dx[FIRST]));
-    return bias && bias->needs_gradient ? copse__column_sum(g, of_hidden, &dx[OTHERS]) : COPSE_OK;
+        dx[FIRST] = part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)),
+                         COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape);
+    if (bias && bias->needs_gradient)
+        dx[OTHERS] = copse__column_sum(g, of_hidden);
 }
 
 /* In f32, as the products of the steps. */
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const copse_type precision = g->precision;
     g->precision = COPSE_F32;
-    const copse_status s = add_derivatives(g, y, dy, dx);
+    add_derivatives(g, y, dy, dx);
     g->precision = precision;
-    return s;
 }
 
 static const struct copse_op op_steps = {
@@ -296,10 +292,9 @@ static const struct copse_op op_steps = {
     .lower = lower,
 };
 
-copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,
-                                    copse_tensor *products, copse_tensor *weights,
-                                    copse_tensor *first, copse_tensor *bias, copse_tensor *lengths,
-                                    copse_tensor **out)
+copse_tensor *copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,
+                                     copse_tensor *products, copse_tensor *weights,
+                                     copse_tensor *first, copse_tensor *bias, copse_tensor *lengths)
 {
     const struct steps_attr a = { (int32_t)kind, bias != NULL, lengths != NULL };
     copse_tensor *in[OTHERS + 2] = { products, weights, first };
@@ -308,5 +303,5 @@ copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind ki
         in[count++] = bias;
     if (lengths)
         in[count++] = lengths;
-    return copse__node(g, &op_steps, &a, in, count, out);
+    return copse__node(g, &op_steps, &a, in, count);
 }

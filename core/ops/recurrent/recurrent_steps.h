@@ -24,9 +24,9 @@ static inline uint32_t copse__recurrent_states(int32_t kind)
    the input [time, batch, gates units], recurrent weights [units, gates units], the first state
    [states, batch, units], a bias [gates units] or NULL, and lengths i32 [batch] or NULL. Shapes are
    those of the caller's checks. */
-copse_status copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,
-                                    copse_tensor *products, copse_tensor *weights,
-                                    copse_tensor *first, copse_tensor *bias, copse_tensor *lengths,
-                                    copse_tensor **out);
+copse_tensor *copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,
+                                     copse_tensor *products, copse_tensor *weights,
+                                     copse_tensor *first, copse_tensor *bias,
+                                     copse_tensor *lengths);
 
 #endif

@@ -13,10 +13,9 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return COPSE_NODE(g, y->op, NULL, &dx[0], dy);
+    dx[0] = COPSE_NODE(g, y->op, NULL, dy);
 }
 
 /* Programs do not call this, and the evaluator in double precision has no other replicas. */
@@ -43,12 +42,11 @@ struct mean_attr {
 };
 
 /* The division computes the derivative of the mean; the sum below it passes it on. */
-static copse_status pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                  copse_tensor **dx)
+static void pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
 {
     (void)g, (void)y;
     dx[0] = dy;
-    return COPSE_OK;
 }
 
 static const struct copse_op op_sum_of_mean = {
@@ -59,11 +57,11 @@ static const struct copse_op op_sum_of_mean = {
     .crosses = true,
 };
 
-static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                  copse_tensor **dx)
+static void mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
 {
     (void)y;
-    return copse_all_reduce(g, dy, COPSE_MEAN, &dx[0]);
+    dx[0] = copse_all_reduce(g, dy, COPSE_MEAN);
 }
 
 /* The kernel that also divides reductions of values: correctly rounded on every device. */
@@ -87,31 +85,29 @@ static const struct copse_op op_mean_over_replicas = {
     .lower = mean_lower,
 };
 
-copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging op,
-                              copse_tensor **out)
+copse_tensor *copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging op)
 {
-    COPSE_TRY(COPSE_CHECK_OPERANDS("all_reduce", g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("all_reduce", g, x));
     if (op != COPSE_SUM && op != COPSE_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "all_reduce: there is no reduction %d", (int)op);
-    COPSE_TRY(COPSE_COMPUTE_IN_F32(g, &x));
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "all_reduce: there is no reduction %d",
+                             (int)op);
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
     if (x->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_SHAPE, "all_reduce: the operand must be f32");
+        return copse__refuse(g, COPSE_ERR_SHAPE, "all_reduce: the operand must be f32");
     if (g->replicas < 2 || copse__elements(x->shape) == 0)
-        return copse__own(g, x, out);
+        return copse__own(g, x);
     if (op == COPSE_SUM)
-        return COPSE_NODE(g, &op_all_reduce, NULL, out, x);
+        return COPSE_NODE(g, &op_all_reduce, NULL, x);
     const struct mean_attr attr = { g->replicas };
-    copse_tensor *sum;
-    COPSE_TRY(COPSE_NODE(g, &op_sum_of_mean, NULL, &sum, x));
-    return COPSE_NODE(g, &op_mean_over_replicas, &attr, out, sum);
+    copse_tensor *sum = COPSE_NODE(g, &op_sum_of_mean, NULL, x);
+    return COPSE_NODE(g, &op_mean_over_replicas, &attr, sum);
 }
 
-copse_status copse__mean_over_batch(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse__mean_over_batch(copse_graph *g, copse_tensor *x)
 {
-    copse_tensor *part;
     if (g->replicas < 2)
-        return copse__own(g, x, out);
-    COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
-    COPSE_TRY(copse_mul(g, x, part, &x));
-    return copse_all_reduce(g, x, COPSE_SUM, out);
+        return copse__own(g, x);
+    copse_tensor *part = copse__step_scalar(g, COPSE_STEP_PART);
+    x = copse_mul(g, x, part);
+    return copse_all_reduce(g, x, COPSE_SUM);
 }

@@ -64,10 +64,10 @@ static const struct copse_op op_argmax = {
     .lower = lower,
 };
 
-copse_status copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor **out)
+copse_tensor *copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis)
 {
     const struct argmax_attr a = { axis };
-    return COPSE_NODE(g, &op_argmax, &a, out, x);
+    return COPSE_NODE(g, &op_argmax, &a, x);
 }
 
 /* ---- reference ---- */

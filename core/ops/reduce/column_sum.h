@@ -6,6 +6,6 @@
 #include "core/graph/graph.h"
 
 /* y[cols] = sums of x [rows, cols], by a variant of the family column_sum. */
-COPSE_PRIVATE copse_status copse__column_sum(copse_graph *g, copse_tensor *x, copse_tensor **out);
+COPSE_PRIVATE copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x);
 
 #endif

@@ -75,11 +75,10 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[0] = COPSE_SHAPE(s.rows, s.cols);
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse__column_sum(g, in[0], out);
+    return copse__column_sum(g, in[0]);
 }
 
 const struct copse_family copse_family_column_sum = {
@@ -113,9 +112,9 @@ static const struct copse_op op_bias_grad = {
     .lower = lower,
 };
 
-copse_status copse__column_sum(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)
 {
-    return COPSE_NODE(g, &op_bias_grad, NULL, out, x);
+    return COPSE_NODE(g, &op_bias_grad, NULL, x);
 }
 
 /* ---- self-test ---- */

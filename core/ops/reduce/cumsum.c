@@ -93,11 +93,10 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                   levels ? starts[0] : s.unread, copse__of(y));
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct cumsum_attr *a = y->attr;
-    return copse_cumsum(g, dy, a->axis, a->is_exclusive, !a->is_reversed, &dx[0]);
+    dx[0] = copse_cumsum(g, dy, a->axis, a->is_exclusive, !a->is_reversed);
 }
 
 static const struct copse_op op_cumsum = {
@@ -108,12 +107,12 @@ static const struct copse_op op_cumsum = {
     .lower = lower,
 };
 
-copse_status copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis, bool is_exclusive,
-                          bool is_reversed, copse_tensor **y)
+copse_tensor *copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis, bool is_exclusive,
+                           bool is_reversed)
 {
     const struct cumsum_attr a = { axis, is_exclusive, is_reversed };
-    COPSE_TRY(COPSE_CHECK_OPERANDS("cumsum", g, y, x));
-    return COPSE_NODE(g, &op_cumsum, &a, y, x);
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("cumsum", g, x));
+    return COPSE_NODE(g, &op_cumsum, &a, x);
 }
 
 /* ---- references ---- */

@@ -2,17 +2,15 @@
 /* Maximum over axes. Equal largest elements share the derivative equally. */
 #include "core/ops/ops.h"
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct copse_reduce_attr *a = y->attr;
-    copse_tensor *largest, *is_largest, *ties, *share;
-    COPSE_TRY(copse__repeat_back(g, y, (copse_tensor *)y, &largest));
-    COPSE_TRY(copse_equal(g, y->in[0], largest, &is_largest));
-    COPSE_TRY(copse__sum_middle(g, is_largest, a->outer, a->count, a->inner, y->shape, &ties));
-    COPSE_TRY(copse_div(g, dy, ties, &share));
-    COPSE_TRY(copse__repeat_back(g, y, share, &share));
-    return copse_mul(g, is_largest, share, &dx[0]);
+    copse_tensor *largest = copse__repeat_back(g, y, (copse_tensor *)y);
+    copse_tensor *is_largest = copse_equal(g, y->in[0], largest);
+    copse_tensor *ties = copse__sum_middle(g, is_largest, a->outer, a->count, a->inner, y->shape);
+    copse_tensor *share = copse_div(g, dy, ties);
+    share = copse__repeat_back(g, y, share);
+    dx[0] = copse_mul(g, is_largest, share);
 }
 
 static const struct copse_op op_max = {
@@ -23,8 +21,8 @@ static const struct copse_op op_max = {
     .lower = copse__reduce_lower,
 };
 
-copse_status copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
-                       bool keep_dims, copse_tensor **out)
+copse_tensor *copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                        bool keep_dims)
 {
-    return copse__reduce(g, &op_max, COPSE_AXIS_MAX, x, axes, axis_count, keep_dims, out);
+    return copse__reduce(g, &op_max, COPSE_AXIS_MAX, x, axes, axis_count, keep_dims);
 }

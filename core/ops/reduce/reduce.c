@@ -62,19 +62,18 @@ static uint32_t product(copse_shape s, uint32_t from, uint32_t to)
     return n;
 }
 
-static copse_status reduce_middle(copse_graph *g, const struct copse_op *op,
-                                  enum copse_reduce_kind kind, copse_tensor *x, uint32_t outer,
-                                  uint32_t count, uint32_t inner, copse_shape shape,
-                                  copse_tensor **out)
+static copse_tensor *reduce_middle(copse_graph *g, const struct copse_op *op,
+                                   enum copse_reduce_kind kind, copse_tensor *x, uint32_t outer,
+                                   uint32_t count, uint32_t inner, copse_shape shape)
 {
     const struct copse_reduce_attr a = { (int32_t)kind, outer, count, inner, shape };
-    return COPSE_NODE(g, op, &a, out, x);
+    return COPSE_NODE(g, op, &a, x);
 }
 
 /* Reduce the flagged axes; they are kept with size 1. */
-static copse_status reduce_flagged(copse_graph *g, const struct copse_op *op,
-                                   enum copse_reduce_kind kind, copse_tensor *x,
-                                   const bool *is_reduced, copse_tensor **out)
+static copse_tensor *reduce_flagged(copse_graph *g, const struct copse_op *op,
+                                    enum copse_reduce_kind kind, copse_tensor *x,
+                                    const bool *is_reduced)
 {
     copse_shape s = x->shape;
     for (uint32_t end = s.rank; end > 0;) {
@@ -89,28 +88,28 @@ static copse_status reduce_flagged(copse_graph *g, const struct copse_op *op,
                        inner = product(s, end, s.rank);
         for (uint32_t i = start; i < end; i++)
             s.dims[i] = 1;
-        COPSE_TRY(reduce_middle(g, op, kind, x, outer, count, inner, s, &x));
+        x = reduce_middle(g, op, kind, x, outer, count, inner, s);
         end = start;
     }
-    *out = x;
-    return COPSE_OK;
+    return x;
 }
 
-copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse_reduce_kind kind,
-                           copse_tensor *x, const uint32_t *axes, size_t axis_count, bool keep_dims,
-                           copse_tensor **out)
+copse_tensor *copse__reduce(copse_graph *g, const struct copse_op *op, enum copse_reduce_kind kind,
+                            copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                            bool keep_dims)
 {
     const char *name = op->name;
     bool is_reduced[COPSE_MAX_RANK] = { false };
     char text[96];
-    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, x));
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, x));
     if (axis_count && !axes)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: axes is NULL", name);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: axes is NULL", name);
     for (size_t i = 0; i < axis_count; i++) {
         if (axes[i] >= x->shape.rank || is_reduced[axes[i]])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "%s: axis %u of operand %s: expected different axes below its rank",
-                              name, (unsigned)axes[i], copse__shape_text(x->shape, text));
+            return copse__refuse(
+                g, COPSE_ERR_SHAPE,
+                "%s: axis %u of operand %s: expected different axes below its rank", name,
+                (unsigned)axes[i], copse__shape_text(x->shape, text));
         is_reduced[axes[i]] = true;
     }
     for (uint32_t i = 0; axis_count == 0 && i < x->shape.rank; i++)
@@ -120,21 +119,20 @@ copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse
     for (uint32_t i = 0; i < x->shape.rank; i++)
         if (keep_dims || !is_reduced[i])
             shape.dims[shape.rank++] = is_reduced[i] ? 1 : x->shape.dims[i];
-    copse_tensor *y;
     if (x->shape.rank == 0) /* also checks the type */
-        return reduce_middle(g, op, kind, x, 1, 1, 1, shape, out);
-    COPSE_TRY(reduce_flagged(g, op, kind, x, is_reduced, &y));
-    return copse_reshape(g, y, shape, out);
+        return reduce_middle(g, op, kind, x, 1, 1, 1, shape);
+    copse_tensor *y = reduce_flagged(g, op, kind, x, is_reduced);
+    return copse_reshape(g, y, shape);
 }
 
 /* ---- sum and repeat, the transpose of each other; mean ---- */
 
 static const struct copse_op op_sum;
 
-copse_status copse__sum_middle(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
-                               uint32_t inner, copse_shape shape, copse_tensor **out)
+copse_tensor *copse__sum_middle(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
+                                uint32_t inner, copse_shape shape)
 {
-    return reduce_middle(g, &op_sum, COPSE_AXIS_SUM, x, outer, count, inner, shape, out);
+    return reduce_middle(g, &op_sum, COPSE_AXIS_SUM, x, outer, count, inner, shape);
 }
 
 static copse_status repeat_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -144,11 +142,11 @@ static copse_status repeat_infer(const copse_tensor *y, copse_shape *shape, cops
     return COPSE_OK;
 }
 
-static copse_status repeat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void repeat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct copse_reduce_attr *a = y->attr;
-    return copse__sum_middle(g, dy, a->outer, a->count, a->inner, y->in[0]->shape, &dx[0]);
+    dx[0] = copse__sum_middle(g, dy, a->outer, a->count, a->inner, y->in[0]->shape);
 }
 
 static copse_status repeat_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -167,26 +165,24 @@ static const struct copse_op op_repeat = {
     .lower = repeat_lower,
 };
 
-copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
-                                copse_tensor **out)
+copse_tensor *copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t)
 {
     struct copse_reduce_attr a = *(const struct copse_reduce_attr *)y->attr;
     a.shape = y->in[0]->shape;
-    return COPSE_NODE(g, &op_repeat, &a, out, t);
+    return COPSE_NODE(g, &op_repeat, &a, t);
 }
 
-static copse_status sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx)
+static void sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
-    return copse__repeat_back(g, y, dy, &dx[0]);
+    dx[0] = copse__repeat_back(g, y, dy);
 }
 
-static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                  copse_tensor **dx)
+static void mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
 {
     const struct copse_reduce_attr *a = y->attr;
-    COPSE_TRY(copse__divide_by(g, dy, (float)a->count, &dy));
-    return copse__repeat_back(g, y, dy, &dx[0]);
+    dy = copse__divide_by(g, dy, (float)a->count);
+    dx[0] = copse__repeat_back(g, y, dy);
 }
 
 static const struct copse_op op_sum = {
@@ -204,26 +200,26 @@ static const struct copse_op op_mean = {
     .lower = copse__reduce_lower,
 };
 
-copse_status copse_sum(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
-                       bool keep_dims, copse_tensor **out)
+copse_tensor *copse_sum(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                        bool keep_dims)
 {
-    return copse__reduce(g, &op_sum, COPSE_AXIS_SUM, x, axes, axis_count, keep_dims, out);
+    return copse__reduce(g, &op_sum, COPSE_AXIS_SUM, x, axes, axis_count, keep_dims);
 }
 
-copse_status copse_mean(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
-                        bool keep_dims, copse_tensor **out)
+copse_tensor *copse_mean(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                         bool keep_dims)
 {
-    return copse__reduce(g, &op_mean, COPSE_AXIS_MEAN, x, axes, axis_count, keep_dims, out);
+    return copse__reduce(g, &op_mean, COPSE_AXIS_MEAN, x, axes, axis_count, keep_dims);
 }
 
-copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
+copse_tensor *copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape)
 {
     bool is_reduced[COPSE_MAX_RANK];
     const uint32_t missing = x->shape.rank - shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++)
         is_reduced[i] = i < missing || shape.dims[i - missing] != x->shape.dims[i];
-    COPSE_TRY(reduce_flagged(g, &op_sum, COPSE_AXIS_SUM, x, is_reduced, &x));
-    return copse_reshape(g, x, shape, out);
+    x = reduce_flagged(g, &op_sum, COPSE_AXIS_SUM, x, is_reduced);
+    return copse_reshape(g, x, shape);
 }
 
 /* ---- reference ---- */

@@ -65,11 +65,10 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse__row_stats(g, in[0], out);
+    return copse__row_stats(g, in[0]);
 }
 
 const struct copse_family copse_family_row_stats = {
@@ -105,9 +104,9 @@ static const struct copse_op op_row_stats = {
     .lower = lower,
 };
 
-copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse__row_stats(copse_graph *g, copse_tensor *x)
 {
-    return COPSE_NODE(g, &op_row_stats, NULL, out, x);
+    return COPSE_NODE(g, &op_row_stats, NULL, x);
 }
 
 /* ---- references ---- */

@@ -50,7 +50,7 @@ static inline uint64_t copse__row_groups(uint32_t rows, uint32_t cols, uint32_t 
 /* ---- what the ops share ---- */
 
 /* For each row of f32 x: (m, t), as [rows, 2]. */
-copse_status copse__row_stats(copse_graph *g, copse_tensor *x, copse_tensor **out);
+copse_tensor *copse__row_stats(copse_graph *g, copse_tensor *x);
 /* The launches of row_stats alone: its kernel for all devices. `are_pairs`: the elements are the
    (m, t) of parts of rows. */
 copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uint32_t cols,
@@ -58,11 +58,10 @@ copse_status copse__lower_row_stats(struct copse_lowering *l, uint32_t rows, uin
                                     struct copse_operand to);
 
 /* The derivative of softmax, or of its logarithm, of rows from y and dy. */
-copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                                 bool is_logarithm, copse_tensor **out);
+copse_tensor *copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                  bool is_logarithm);
 /* The derivative of the cross-entropy from logits, labels, (m, t) and dy. */
-copse_status copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                                       copse_tensor *stats, copse_tensor *dy, bool is_mean,
-                                       copse_tensor **out);
+copse_tensor *copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                        copse_tensor *stats, copse_tensor *dy, bool is_mean);
 
 #endif

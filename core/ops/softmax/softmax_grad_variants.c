@@ -54,11 +54,10 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = j->in[0];
 }
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse__softmax_grad(g, in[0], in[1], false, out);
+    return copse__softmax_grad(g, in[0], in[1], false);
 }
 
 const struct copse_family copse_family_softmax_grad = {
@@ -97,30 +96,29 @@ static const struct copse_op op_softmax_grad = {
 };
 
 /* The same from other ops, for rows that are too long. */
-static copse_status compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm,
-                            copse_tensor **out)
+static copse_tensor *compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm)
 {
     const uint32_t last = y->shape.rank - 1;
     copse_tensor *t = dy;
     if (!is_logarithm)
-        COPSE_TRY(copse_mul(g, y, dy, &t));
-    COPSE_TRY(copse_sum(g, t, &last, 1, true, &t));
+        t = copse_mul(g, y, dy);
+    t = copse_sum(g, t, &last, 1, true);
     if (!is_logarithm) {
-        COPSE_TRY(copse_sub(g, dy, t, &t));
-        return copse_mul(g, y, t, out);
+        t = copse_sub(g, dy, t);
+        return copse_mul(g, y, t);
     }
-    COPSE_TRY(copse_exp(g, y, &y));
-    COPSE_TRY(copse_mul(g, y, t, &t));
-    return copse_sub(g, dy, t, out);
+    y = copse_exp(g, y);
+    t = copse_mul(g, y, t);
+    return copse_sub(g, dy, t);
 }
 
-copse_status copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                                 bool is_logarithm, copse_tensor **out)
+copse_tensor *copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                  bool is_logarithm)
 {
     const struct softmax_grad_attr a = { is_logarithm };
     if (copse__row_cols(y->shape) > MOST_COLS)
-        return compose(g, y, dy, is_logarithm, out);
-    return COPSE_NODE(g, &op_softmax_grad, &a, out, y, dy);
+        return compose(g, y, dy, is_logarithm);
+    return COPSE_NODE(g, &op_softmax_grad, &a, y, dy);
 }
 
 /* ---- reference ---- */

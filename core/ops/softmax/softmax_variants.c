@@ -58,11 +58,10 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
-                          copse_tensor **out)
+static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
 {
     (void)j;
-    return copse_softmax(g, in[0], out);
+    return copse_softmax(g, in[0]);
 }
 
 const struct copse_family copse_family_softmax = {
@@ -103,16 +102,16 @@ static copse_status log_softmax_lower(struct copse_lowering *l, const copse_tens
     return lower_as(l, y, 1);
 }
 
-static copse_status softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                     copse_tensor **dx)
+static void softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
-    return copse__softmax_grad(g, (copse_tensor *)y, dy, false, &dx[0]);
+    dx[0] = copse__softmax_grad(g, (copse_tensor *)y, dy, false);
 }
 
-static copse_status log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                         copse_tensor **dx)
+static void log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
 {
-    return copse__softmax_grad(g, (copse_tensor *)y, dy, true, &dx[0]);
+    dx[0] = copse__softmax_grad(g, (copse_tensor *)y, dy, true);
 }
 
 static const struct copse_op op_softmax = {
@@ -128,14 +127,14 @@ static const struct copse_op op_log_softmax = {
     .lower = log_softmax_lower,
 };
 
-copse_status copse_softmax(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse_softmax(copse_graph *g, copse_tensor *x)
 {
-    return COPSE_NODE(g, &op_softmax, NULL, out, x);
+    return COPSE_NODE(g, &op_softmax, NULL, x);
 }
 
-copse_status copse_log_softmax(copse_graph *g, copse_tensor *x, copse_tensor **out)
+copse_tensor *copse_log_softmax(copse_graph *g, copse_tensor *x)
 {
-    return COPSE_NODE(g, &op_log_softmax, NULL, out, x);
+    return COPSE_NODE(g, &op_log_softmax, NULL, x);
 }
 
 /* ---- references ---- */

@@ -74,7 +74,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                  copse__of(y));
 }
 
-static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out);
+static copse_tensor *join(copse_graph *g, copse_tensor *a, copse_tensor *b);
 
 static const struct copse_op op_gradient = {
     .name = "row_gradient",
@@ -84,41 +84,38 @@ static const struct copse_op op_gradient = {
     .join = join,
 };
 
-copse_status copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
-                                 copse_shape table, copse_tensor **out)
+copse_tensor *copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
+                                  copse_shape table)
 {
     const struct list_attr of_list = { table.dims[0] };
     struct gradient_attr a = { table, (uint32_t)copse__elements(indices->shape),
                                (uint32_t)copse__row_elements(table) };
-    copse_tensor *list;
-    *out = NULL;
     if (a.count == 0)
-        return COPSE_OK;
-    COPSE_TRY(COPSE_NODE(g, &op_list, &of_list, &list, indices));
-    return COPSE_NODE(g, &op_gradient, &a, out, dy, list);
+        return NULL;
+    copse_tensor *list = COPSE_NODE(g, &op_list, &of_list, indices);
+    return COPSE_NODE(g, &op_gradient, &a, dy, list);
 }
 
 /* Both lookups as one: the positions of `a` come first. */
-static copse_status join(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)
+static copse_tensor *join(copse_graph *g, copse_tensor *a, copse_tensor *b)
 {
     copse_tensor *const both[] = { a, b };
     copse_tensor *dy[2], *indices[2], *all_dy, *all_indices;
     uint64_t count = 0;
     for (int i = 0; i < 2; i++) {
         const struct gradient_attr *attr = both[i]->attr;
-        COPSE_TRY(copse_reshape(g, both[i]->in[0], COPSE_SHAPE(attr->count, attr->width), &dy[i]));
-        COPSE_TRY(copse_reshape(g, copse__row_list(both[i])->in[0], COPSE_SHAPE(attr->count),
-                                &indices[i]));
+        dy[i] = copse_reshape(g, both[i]->in[0], COPSE_SHAPE(attr->count, attr->width));
+        indices[i] = copse_reshape(g, copse__row_list(both[i])->in[0], COPSE_SHAPE(attr->count));
         count += attr->count;
     }
     if (count > COPSE_MAX_SORTED)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "gather: the derivative takes at most %u indices, not %llu",
-                          COPSE_MAX_SORTED, (unsigned long long)count);
-    COPSE_TRY(copse_concat(g, dy, 2, 0, &all_dy));
-    COPSE_TRY(copse_concat(g, indices, 2, 0, &all_indices));
+        return copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                             "gather: the derivative takes at most %u indices, not %llu",
+                             COPSE_MAX_SORTED, (unsigned long long)count);
+    all_dy = copse_concat(g, dy, 2, 0);
+    all_indices = copse_concat(g, indices, 2, 0);
     return copse__row_gradient(g, all_dy, all_indices,
-                               ((const struct gradient_attr *)a->attr)->table, out);
+                               ((const struct gradient_attr *)a->attr)->table);
 }
 
 /* ---- reference and self-test of kernel row_heads ---- */

@@ -9,8 +9,8 @@
 
 /* The gradient of a table of this shape, from the derivative `dy` of the rows at `indices`: [n,
    width]. NULL if n is 0. */
-copse_status copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
-                                 copse_shape table, copse_tensor **out);
+copse_tensor *copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
+                                  copse_shape table);
 
 /* The list of a gradient of rows, i32. Its first n numbers are the rows of the table, sorted; an
    index out of range is the number of rows. The first of equal ones has the sum of all of them, in

@@ -118,11 +118,11 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static copse_status values_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+static void values_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct moved_attr a = { y->in[0]->shape };
-    return COPSE_NODE(g, &op_grad, &a, &dx[0], dy, y->in[1]);
+    dx[0] = COPSE_NODE(g, &op_grad, &a, dy, y->in[1]);
 }
 
 static const struct copse_op op_values = {
@@ -133,20 +133,18 @@ static const struct copse_op op_values = {
     .lower = values_lower,
 };
 
-copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **values,
-                         copse_tensor **indices)
+copse_tensor *copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **indices)
 {
     const struct top_k_attr a = { k };
-    copse_tensor *found;
+    copse_tensor *found = copse__check_operands("top_k", g, &x, 1) == COPSE_OK
+                              ? COPSE_NODE(g, &op_top_k, &a, x)
+                              : copse__failed(g, COPSE_ERR_ARGUMENT);
     if (indices)
-        *indices = NULL;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("top_k", g, values, x));
-    COPSE_TRY(copse_need("top_k", indices));
-    COPSE_TRY(COPSE_NODE(g, &op_top_k, &a, &found, x));
+        *indices = found;
+    if (copse__is_failed(found))
+        return found;
     const struct moved_attr moved = { found->shape };
-    COPSE_TRY(COPSE_NODE(g, &op_values, &moved, values, x, found));
-    *indices = found;
-    return COPSE_OK;
+    return COPSE_NODE(g, &op_values, &moved, x, found);
 }
 
 /* ---- references ---- */

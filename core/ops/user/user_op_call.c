@@ -112,8 +112,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__launch(l, id, launch.spec, launch.params, launch.groups, args, y->in_count + 1);
 }
 
-static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                             copse_tensor **dx)
+static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const copse_user_op *op = op_of(y->op);
     copse_shape shapes[COPSE_USER_OPERANDS];
@@ -124,16 +123,19 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
                                           .shape = y->shape,
                                           .operands = y->in,
                                           .result = (copse_tensor *)y };
-    const uint64_t before = copse__failures();
-    COPSE_TRY(copse__returned(op->p.gradient(op->p.user, g, &call, dy, dx), before));
+    op->p.gradient(op->p.user, g, &call, dy, dx);
+    if (g->status != COPSE_OK)
+        return;
     for (uint32_t i = 0; i < y->in_count; i++)
         if (dx[i] && (dx[i]->graph != g || dx[i]->type != COPSE_F32 ||
-                      !copse__shape_equal(dx[i]->shape, y->in[i]->shape)))
-            return copse_fail(
-                COPSE_ERR_SHAPE, "%s: the gradient function gives %s%s for operand %u, f32%s",
-                op->p.name, copse__type_name(dx[i]->type), COPSE_SHAPE_TEXT(dx[i]->shape),
-                (unsigned)i, COPSE_SHAPE_TEXT(y->in[i]->shape));
-    return COPSE_OK;
+                      !copse__shape_equal(dx[i]->shape, y->in[i]->shape))) {
+            (void)copse__refuse(g, COPSE_ERR_SHAPE,
+                                "%s: the gradient function gives %s%s for operand %u, f32%s",
+                                op->p.name, copse__type_name(dx[i]->type),
+                                COPSE_SHAPE_TEXT(dx[i]->shape), (unsigned)i,
+                                COPSE_SHAPE_TEXT(y->in[i]->shape));
+            return;
+        }
 }
 
 void copse__user_op_node(copse_user_op *op)
@@ -150,20 +152,18 @@ const copse_user_op *copse__user_op_of(const copse_tensor *t)
     return t->op->infer == infer ? op_of(t->op) : NULL;
 }
 
-copse_status copse_user_op_add(copse_graph *g, const copse_user_op *op,
-                               copse_tensor *const *operands, uint32_t count, const void *settings,
-                               copse_tensor **out)
+copse_tensor *copse_user_op_add(copse_graph *g, const copse_user_op *op,
+                                copse_tensor *const *operands, uint32_t count, const void *settings)
 {
     static const char zeros[COPSE_USER_SETTINGS];
-    COPSE_TRY(copse_need("user op", g, op, operands, out));
-    COPSE_TRY(
-        copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands), out));
+    COPSE_LATCH(g, copse_need("user op", g, op, operands));
+    COPSE_LATCH(g, copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands)));
     if (count != op->p.operands)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: %u operands were given, it has %u", op->p.name,
-                          (unsigned)count, (unsigned)op->p.operands);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: %u operands were given, it has %u",
+                             op->p.name, (unsigned)count, (unsigned)op->p.operands);
     if (g->ctx != op->ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "%s: the op was registered in another context than that of the graph",
-                          op->p.name);
-    return copse__node(g, &op->op, settings ? settings : zeros, operands, count, out);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "%s: the op was registered in another context than that of the graph",
+                             op->p.name);
+    return copse__node(g, &op->op, settings ? settings : zeros, operands, count);
 }

@@ -110,11 +110,10 @@ void copse__user_self_test(const struct copse_kernel *k, struct copse_self_test 
 
 /* ---- cases ---- */
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct copse_user_case *c = user;
-    return copse_user_op_add(g, c->op, in, c->op->p.operands, c->settings, y);
+    return copse_user_op_add(g, c->op, in, c->op->p.operands, c->settings);
 }
 
 static void put_case(const copse_user_op *op, const struct copse_user_sample *x,

@@ -12,19 +12,17 @@ extern "C" {
 #endif
 
 /** sqrt(sum of squares) of a tensor. */
-COPSE_API COPSE_CHECKED copse_status copse_gradient_norm(copse_graph *g, copse_tensor *gradient,
-                                                         copse_tensor **norm);
+COPSE_API COPSE_CHECKED copse_tensor *copse_gradient_norm(copse_graph *g, copse_tensor *gradient);
 /** Scale each gradient with a larger norm down to the norm `largest` > 0; a NaN norm gives NaN,
     others keep their bits. */
-COPSE_API COPSE_CHECKED copse_status copse_gradients_clip_norms(copse_graph *g,
+COPSE_API void copse_gradients_clip_norms(copse_graph *g,
                                                                 struct copse_gradient *pairs,
                                                                 size_t count, float largest);
 /** Scale all gradients by one factor so that their common norm is at most `largest` > 0.
     @param norm  Their norm before; NULL = not wanted. */
-COPSE_API COPSE_CHECKED copse_status copse_gradients_clip_global_norm(copse_graph *g,
+COPSE_API copse_tensor *copse_gradients_clip_global_norm(copse_graph *g,
                                                                       struct copse_gradient *pairs,
-                                                                      size_t count, float largest,
-                                                                      copse_tensor **norm);
+                                                                      size_t count, float largest);
 
 /** A factor on the gradient of one variable. */
 struct copse_multiplier {
@@ -32,8 +30,7 @@ struct copse_multiplier {
     float factor;
 };
 /** Multiply gradients by factors, in a gradient transform. @retval COPSE_ERR_ARGUMENT  A variable is not trained here. */
-COPSE_API COPSE_CHECKED copse_status
-copse_gradients_multiply(copse_graph *g, struct copse_gradient *pairs, size_t count,
+COPSE_API void copse_gradients_multiply(copse_graph *g, struct copse_gradient *pairs, size_t count,
                          const struct copse_multiplier *factors, size_t factor_count);
 
 /** Magnitudes from 10^-8 on, a factor of 10 per bin. */

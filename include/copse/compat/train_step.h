@@ -30,11 +30,11 @@ struct copse_losses {
 };
 
 /** Builds the losses of one replica's share, as copse_loss_fn does; sets names, at and count. */
-typedef copse_status copse_losses_fn(copse_graph *g, const copse_batch *in, void *user,
+typedef void copse_losses_fn(copse_graph *g, const copse_batch *in, void *user,
                                      struct copse_losses *losses);
 /** Makes the scalar to minimise out of the losses. */
-typedef copse_status copse_total_loss_fn(copse_graph *g, const struct copse_losses *losses,
-                                         void *user, copse_tensor **total);
+typedef copse_tensor *copse_total_loss_fn(copse_graph *g, const struct copse_losses *losses,
+                                          void *user);
 /** Runs on the host before the losses are computed; may read and assign variables, and use the
     strategy, but not this train step or its trainer: see docs/callbacks.md. An error ends the run,
     and nothing is changed. */

@@ -32,8 +32,8 @@ extern "C" {
  *            The quotient is correctly rounded on every device: the bits of copse_strategy_reduce,
  *            for the derivative, too.
  */
-COPSE_API COPSE_CHECKED copse_status copse_all_reduce(copse_graph *g, copse_tensor *x,
-                                                      copse_averaging op, copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_all_reduce(copse_graph *g, copse_tensor *x,
+                                                       copse_averaging op);
 
 /**
  * Mean and variance (biased: divided by the count) over some axes and over all replicas: those of
@@ -45,9 +45,8 @@ COPSE_API COPSE_CHECKED copse_status copse_all_reduce(copse_graph *g, copse_tens
  * @param mean      Receives x's shape with size 1 on those axes.
  * @param variance  The same.
  */
-COPSE_API COPSE_CHECKED copse_status copse_sync_moments(copse_graph *g, copse_tensor *x,
+COPSE_API copse_tensor *copse_sync_moments(copse_graph *g, copse_tensor *x,
                                                         const uint32_t *axes, size_t axis_count,
-                                                        copse_tensor **mean,
                                                         copse_tensor **variance);
 
 /** Settings of a batch normalisation. A zeroed struct, or NULL, means the defaults in brackets. */
@@ -63,10 +62,9 @@ struct copse_batch_norm {
  * (x - mean) / sqrt(variance + epsilon) gamma + beta with the moments of copse_sync_moments (Ioffe
  * and Szegedy, "Batch normalization", 2015, algorithm 1, over all replicas).
  */
-COPSE_API COPSE_CHECKED copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x,
-                                                           const uint32_t *axes, size_t axis_count,
-                                                           const struct copse_batch_norm *settings,
-                                                           copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *
+copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                      const struct copse_batch_norm *settings);
 
 #if defined(__cplusplus)
 }

@@ -45,10 +45,9 @@ struct copse_attention_params {
  * @retval COPSE_ERR_SHAPE  Also: width is not 1 to 128, or there are more than 16,384 keys, or
  *                          queries times heads / kv_heads.
  */
-COPSE_API COPSE_CHECKED copse_status copse_attention(copse_graph *g, copse_tensor *q,
-                                                     copse_tensor *k, copse_tensor *v,
-                                                     const struct copse_attention_params *params,
-                                                     copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_attention(copse_graph *g, copse_tensor *q,
+                                                      copse_tensor *k, copse_tensor *v,
+                                                      const struct copse_attention_params *params);
 
 /**
  * The same of one tensor, the result of one product: each row has the query heads, the key heads
@@ -57,9 +56,9 @@ COPSE_API COPSE_CHECKED copse_status copse_attention(copse_graph *g, copse_tenso
  * @param qkv  [n, length, (heads + 2 kv_heads) width].
  * @param y    f32 [n, length, heads width].
  */
-COPSE_API COPSE_CHECKED copse_status
+COPSE_API COPSE_CHECKED copse_tensor *
 copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads, uint32_t kv_heads,
-                     const struct copse_attention_params *params, copse_tensor **y);
+                     const struct copse_attention_params *params);
 
 #if defined(__cplusplus)
 }

@@ -55,10 +55,9 @@ struct copse_conv_params {
  * error is at most n u / (1 - n u) sum |x| |w| with u = 2^-24 and n = min(k, 256) + k / 64, and 1
  * for a bias; see copse_matmul.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                                copse_tensor *bias,
-                                                const struct copse_conv_params *params,
-                                                copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                                 copse_tensor *bias,
+                                                 const struct copse_conv_params *params);
 
 /**
  * Transposed convolution: the gradient of copse_conv with respect to its x, as a function of dy;
@@ -71,10 +70,9 @@ COPSE_API COPSE_CHECKED copse_status copse_conv(copse_graph *g, copse_tensor *x,
  *
  * Otherwise as copse_conv.
  */
-COPSE_API COPSE_CHECKED copse_status copse_conv_transposed(copse_graph *g, copse_tensor *x,
-                                                           copse_tensor *w, copse_tensor *bias,
-                                                           const struct copse_conv_params *params,
-                                                           copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_conv_transposed(copse_graph *g, copse_tensor *x,
+                                                            copse_tensor *w, copse_tensor *bias,
+                                                            const struct copse_conv_params *params);
 
 #if defined(__cplusplus)
 }

@@ -23,9 +23,8 @@ extern "C" {
  * @param activation  f; COPSE_LINEAR: none.
  * @param y           f32 [..]; or [.., n].
  */
-COPSE_API COPSE_CHECKED copse_status copse_glu(copse_graph *g, copse_tensor *gate,
-                                               copse_tensor *value, copse_activation activation,
-                                               copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_glu(copse_graph *g, copse_tensor *gate,
+                                                copse_tensor *value, copse_activation activation);
 
 #if defined(__cplusplus)
 }

@@ -46,9 +46,9 @@ struct copse_cross_entropy_params {
  *
  * A class with q_c = 0 adds nothing, also where its logit is infinite.
  */
-COPSE_API COPSE_CHECKED copse_status
+COPSE_API COPSE_CHECKED copse_tensor *
 copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                    const struct copse_cross_entropy_params *params, copse_tensor **out);
+                    const struct copse_cross_entropy_params *params);
 
 /**
  * copse_cross_entropy of the logits x w + bias, which are not kept: they are computed for a chunk
@@ -65,9 +65,9 @@ copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
  * @param hits    f32 [examples], without a derivative: 1 where the label has the largest logit,
  *                else 0. NULL: not wanted.
  */
-COPSE_API COPSE_CHECKED copse_status copse_dense_cross_entropy(
+COPSE_API copse_tensor *copse_dense_cross_entropy(
     copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias, copse_tensor *labels,
-    const struct copse_cross_entropy_params *params, copse_tensor **out, copse_tensor **hits);
+    const struct copse_cross_entropy_params *params, copse_tensor **hits);
 
 /**
  * Binary cross-entropy of sigmoid(logits): -w y log sigmoid(x) - (1 - y) log sigmoid(-x), for each
@@ -79,24 +79,22 @@ COPSE_API COPSE_CHECKED copse_status copse_dense_cross_entropy(
  * @param positive_weight  w: f32, one number or of the shape of the last axes; NULL = 1.
  * @param averaging        The mean is over all elements.
  */
-COPSE_API COPSE_CHECKED copse_status copse_binary_cross_entropy(
-    copse_graph *g, copse_tensor *logits, copse_tensor *targets, copse_tensor *positive_weight,
-    copse_averaging averaging, copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *
+copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *targets,
+                           copse_tensor *positive_weight, copse_averaging averaging);
 
 /** Huber's loss (1964) of d = a - b, with broadcasting: d^2 / 2 where |d| <= delta, else delta (|d|
     - delta / 2).
     @param delta  Finite, above 0. */
-COPSE_API COPSE_CHECKED copse_status copse_huber_loss(copse_graph *g, copse_tensor *a,
-                                                      copse_tensor *b, float delta,
-                                                      copse_averaging averaging,
-                                                      copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_huber_loss(copse_graph *g, copse_tensor *a,
+                                                       copse_tensor *b, float delta,
+                                                       copse_averaging averaging);
 /** Smooth L1 loss (Girshick, "Fast R-CNN", 2015): Huber's loss with delta = beta, divided by beta.
     With beta 0: |a - b|.
     @param beta  Finite, 0 or more. */
-COPSE_API COPSE_CHECKED copse_status copse_smooth_l1_loss(copse_graph *g, copse_tensor *a,
-                                                          copse_tensor *b, float beta,
-                                                          copse_averaging averaging,
-                                                          copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_smooth_l1_loss(copse_graph *g, copse_tensor *a,
+                                                           copse_tensor *b, float beta,
+                                                           copse_averaging averaging);
 
 /**
  * Kullback-Leibler divergence: the sum over the last axis of p (log p - log q), 0 where p is 0.
@@ -106,23 +104,21 @@ COPSE_API COPSE_CHECKED copse_status copse_smooth_l1_loss(copse_graph *g, copse_
  * @param p          f32 of the same shape. A negative number gives NaN.
  * @param averaging  Over the rows: torch's "batchmean" is COPSE_MEAN.
  */
-COPSE_API COPSE_CHECKED copse_status copse_kl_divergence(copse_graph *g, copse_tensor *log_q,
-                                                         copse_tensor *p, copse_averaging averaging,
-                                                         copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_kl_divergence(copse_graph *g, copse_tensor *log_q,
+                                                          copse_tensor *p,
+                                                          copse_averaging averaging);
 
 /** Cosine of the angle between vectors along the last axis: a.b / (max(|a|, 1e-8) max(|b|, 1e-8)).
     Lengths must be below
     1e19. @param a, b  f32 of one shape, rank 1 or more. @param out  Their shape without the last axis. */
-COPSE_API COPSE_CHECKED copse_status copse_cosine_similarity(copse_graph *g, copse_tensor *a,
-                                                             copse_tensor *b, copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_cosine_similarity(copse_graph *g, copse_tensor *a,
+                                                              copse_tensor *b);
 /** 1 - cosine where the label is 1, max(0, cosine - margin) where it is -1, else NaN.
     @param labels  i32, of the shape of the result of copse_cosine_similarity.
     @param margin  -1 to 1. */
-COPSE_API COPSE_CHECKED copse_status copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a,
-                                                                 copse_tensor *b,
-                                                                 copse_tensor *labels, float margin,
-                                                                 copse_averaging averaging,
-                                                                 copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *
+copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor *labels,
+                            float margin, copse_averaging averaging);
 
 #if defined(__cplusplus)
 }

@@ -23,15 +23,14 @@ extern "C" {
  * @param scale, offset  f32 [channels].
  * @param epsilon        Finite, at least 1.18e-38.
  */
-COPSE_API COPSE_CHECKED copse_status copse_group_norm(copse_graph *g, copse_tensor *x,
-                                                      uint32_t groups, copse_tensor *scale,
-                                                      copse_tensor *offset, float epsilon,
-                                                      copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_group_norm(copse_graph *g, copse_tensor *x,
+                                                       uint32_t groups, copse_tensor *scale,
+                                                       copse_tensor *offset, float epsilon);
 /** Instance norm (Ulyanov, Vedaldi and Lempitsky, 2016): group norm with a group for each
     channel. */
-COPSE_API COPSE_CHECKED copse_status copse_instance_norm(copse_graph *g, copse_tensor *x,
-                                                         copse_tensor *scale, copse_tensor *offset,
-                                                         float epsilon, copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_instance_norm(copse_graph *g, copse_tensor *x,
+                                                          copse_tensor *scale, copse_tensor *offset,
+                                                          float epsilon);
 
 #if defined(__cplusplus)
 }

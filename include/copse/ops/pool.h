@@ -40,15 +40,13 @@ struct copse_pool_params {
  * The derivative goes to the first of equal largest elements. COPSE_ERR_SHAPE if windows overlap so
  * much that the gradient of an element takes more than 60,000 comparisons.
  */
-COPSE_API COPSE_CHECKED copse_status copse_max_pool(copse_graph *g, copse_tensor *x,
-                                                    const struct copse_pool_params *params,
-                                                    copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_max_pool(copse_graph *g, copse_tensor *x,
+                                                     const struct copse_pool_params *params);
 
 /** Mean of the elements of each window, as copse_max_pool. A window without elements of x gives
     0. */
-COPSE_API COPSE_CHECKED copse_status copse_average_pool(copse_graph *g, copse_tensor *x,
-                                                        const struct copse_pool_params *params,
-                                                        copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_average_pool(copse_graph *g, copse_tensor *x,
+                                                         const struct copse_pool_params *params);
 
 #if defined(__cplusplus)
 }

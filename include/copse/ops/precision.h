@@ -19,7 +19,7 @@ extern "C" {
  * @param type  COPSE_F16, COPSE_BF16, or COPSE_F32: operands are used as they are.
  * @retval COPSE_ERR_ARGUMENT  `g` is NULL, or another type.
  */
-COPSE_API COPSE_CHECKED copse_status copse_set_precision(copse_graph *g, copse_type type);
+COPSE_API void copse_set_precision(copse_graph *g, copse_type type);
 
 #if defined(__cplusplus)
 }

@@ -21,10 +21,10 @@ extern "C" {
 
 /** Begin a segment: ops that are added from now on belong to it. COPSE_ERR_ARGUMENT within a
     segment. */
-COPSE_API COPSE_CHECKED copse_status copse_recompute_begin(copse_graph *g);
+COPSE_API void copse_recompute_begin(copse_graph *g);
 
 /** End it. COPSE_ERR_ARGUMENT outside of a segment. */
-COPSE_API COPSE_CHECKED copse_status copse_recompute_end(copse_graph *g);
+COPSE_API void copse_recompute_end(copse_graph *g);
 
 #if defined(__cplusplus)
 }

@@ -32,9 +32,8 @@ typedef enum copse_resize_kind {
  * @param y     [n, size[0], size[1], c] or [n, size[0], c]. An element with weight 0 adds nothing,
  *              also where it is NaN.
  */
-COPSE_API COPSE_CHECKED copse_status copse_resize(copse_graph *g, copse_tensor *x,
-                                                  const uint32_t size[2], copse_resize_kind kind,
-                                                  copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_resize(copse_graph *g, copse_tensor *x,
+                                                   const uint32_t size[2], copse_resize_kind kind);
 
 /**
  * Channels become places: y[n, h r + i, w r + j, c] = x[n, h, w, c r r + i r + j], as
@@ -44,11 +43,11 @@ COPSE_API COPSE_CHECKED copse_status copse_resize(copse_graph *g, copse_tensor *
  * @param r  1 or more.
  * @param y  [n, h r, w r, c].
  */
-COPSE_API COPSE_CHECKED copse_status copse_pixel_shuffle(copse_graph *g, copse_tensor *x,
-                                                         uint32_t r, copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_pixel_shuffle(copse_graph *g, copse_tensor *x,
+                                                          uint32_t r);
 /** The inverse: places become channels. @param x  f32 or i32 [n, h r, w r, c]. @param y  [n, h, w, c r r]. */
-COPSE_API COPSE_CHECKED copse_status copse_pixel_unshuffle(copse_graph *g, copse_tensor *x,
-                                                           uint32_t r, copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_pixel_unshuffle(copse_graph *g, copse_tensor *x,
+                                                            uint32_t r);
 
 #if defined(__cplusplus)
 }

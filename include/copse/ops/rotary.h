@@ -33,9 +33,8 @@ struct copse_rotary_params {
  * @param params  NULL for defaults.
  * @param y       The shape of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_rotary(copse_graph *g, copse_tensor *x,
-                                                  const struct copse_rotary_params *params,
-                                                  copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_rotary(copse_graph *g, copse_tensor *x,
+                                                   const struct copse_rotary_params *params);
 
 /**
  * The same with given cosines and sines, such as those of scaled positions. params->base and
@@ -44,10 +43,9 @@ COPSE_API COPSE_CHECKED copse_status copse_rotary(copse_graph *g, copse_tensor *
  * @param turns  f32 [.., length, R]: R / 2 cosines, then R / 2 sines; its axes but the last are the
  *               last axes of [.., length] of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_rotary_by(copse_graph *g, copse_tensor *x,
-                                                     copse_tensor *turns,
-                                                     const struct copse_rotary_params *params,
-                                                     copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_rotary_by(copse_graph *g, copse_tensor *x,
+                                                      copse_tensor *turns,
+                                                      const struct copse_rotary_params *params);
 
 #if defined(__cplusplus)
 }

@@ -22,9 +22,8 @@ extern "C" {
  * @param is_reversed   Sums run from the last element to the first.
  * @param y             The shape of x.
  */
-COPSE_API COPSE_CHECKED copse_status copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis,
-                                                  bool is_exclusive, bool is_reversed,
-                                                  copse_tensor **y);
+COPSE_API COPSE_CHECKED copse_tensor *copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                                   bool is_exclusive, bool is_reversed);
 
 /**
  * The k largest elements along the last axis, from the largest, as torch.topk and ONNX TopK. NaN
@@ -37,8 +36,8 @@ COPSE_API COPSE_CHECKED copse_status copse_cumsum(copse_graph *g, copse_tensor *
  *                 is 0.
  * @param indices  i32 [..., k], of `values` along the axis.
  */
-COPSE_API COPSE_CHECKED copse_status copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k,
-                                                 copse_tensor **values, copse_tensor **indices);
+COPSE_API copse_tensor *copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k,
+                                                 copse_tensor **indices);
 
 #if defined(__cplusplus)
 }

@@ -71,9 +71,8 @@ typedef copse_status copse_user_launch_fn(void *user, const struct copse_user_ca
 /** Add the nodes of the derivatives to g, with ops of the library or of the application: dx[i] is
     the derivative with respect to operand i, of its shape. NULL stays where it is zero, and for i32
     operands. */
-typedef copse_status copse_user_gradient_fn(void *user, copse_graph *g,
-                                            const struct copse_user_call *call, copse_tensor *dy,
-                                            copse_tensor **dx);
+typedef void copse_user_gradient_fn(void *user, copse_graph *g, const struct copse_user_call *call,
+                                    copse_tensor *dy, copse_tensor **dx);
 
 /** Operands for the self-test and for conformance. */
 struct copse_user_sample {
@@ -156,10 +155,9 @@ COPSE_API COPSE_CHECKED copse_status copse_user_op_register(
  * A device without a form of the kernel, and one on which it is blocked, is refused when a program
  * is made, with COPSE_ERR_UNSUPPORTED.
  */
-COPSE_API COPSE_CHECKED copse_status copse_user_op_add(copse_graph *g, const copse_user_op *op,
-                                                       copse_tensor *const *operands,
-                                                       uint32_t count, const void *settings,
-                                                       copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_tensor *copse_user_op_add(copse_graph *g, const copse_user_op *op,
+                                                        copse_tensor *const *operands,
+                                                        uint32_t count, const void *settings);
 
 /** The name of the kernel in lists of blocked kernels and in conformance: "NAME@HASH", where HASH
     is that of the kernel's code, so that a changed kernel is another one. NULL for NULL. */

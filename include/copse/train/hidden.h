@@ -14,11 +14,11 @@ extern "C" {
 /**
  * Apply built layers without the last one, where they are in a row and the last one is a dense
  * layer without activation: copse_layer_apply gives copse_dense(hidden, weight, bias). Other layers
- * are not applied, and *hidden is NULL.
+ * are not applied, and *hidden is NULL. After a failure all three are failed tensors.
  * @param weight, bias  The variables of the last layer; *bias is NULL if it has none.
  * Errors as copse_layer_apply.
  */
-COPSE_API COPSE_CHECKED copse_status copse_layer_apply_hidden(
+COPSE_API void copse_layer_apply_hidden(
     const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
     copse_tensor **hidden, copse_tensor **weight, copse_tensor **bias);
 

@@ -27,7 +27,7 @@ extern "C" {
  * @retval COPSE_ERR_UNSUPPORTED  The graph is not a trainer's; or several replicas write an i32
  *                                variable.
  */
-COPSE_API COPSE_CHECKED copse_status copse_update(copse_graph *g, copse_variable *v,
+COPSE_API void copse_update(copse_graph *g, copse_variable *v,
                                                   copse_tensor *value);
 
 #if defined(__cplusplus)

@@ -34,32 +34,29 @@ static float mask_word(const struct mask *k, size_t i)
     return is_hidden ? -INFINITY : 0.25f * (float)((int)(i * 37 % 17) - 8);
 }
 
-static copse_status constant_mask(copse_graph *g, const struct mask *k, copse_tensor **out)
+static copse_tensor *constant_mask(copse_graph *g, const struct mask *k)
 {
     const size_t count = (size_t)copse__elements(k->shape);
     float *list = copse__alloc(&g->ctx->base.mem, count, sizeof *list);
-    COPSE_TRY(copse_need_memory(list, "attention"));
+    COPSE_LATCH(g, copse_need_memory(list, "attention"));
     for (size_t i = 0; i < count; i++)
         list[i] = mask_word(k, i);
-    const copse_status status = copse_constant(g, COPSE_F32, k->shape, list, out);
+    copse_tensor *mask = copse_constant(g, COPSE_F32, k->shape, list);
     copse__free(&g->ctx->base.mem, list);
-    return status;
+    return mask;
 }
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     struct copse_attention_params params = s->params;
-    if (y)
-        *y = NULL;
     if (s->lengths && in[0])
-        COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(in[0]->shape.dims[0]), s->lengths,
-                                 &params.lengths));
+        params.lengths =
+            copse_constant(g, COPSE_I32, COPSE_SHAPE(in[0]->shape.dims[0]), s->lengths);
     if (s->mask && in[0])
-        COPSE_TRY(constant_mask(g, s->mask, &params.mask));
-    return s->heads ? copse_self_attention(g, in[0], s->heads, s->kv_heads, &params, y)
-                    : copse_attention(g, in[0], in[1], in[2], &params, y);
+        params.mask = constant_mask(g, s->mask);
+    return s->heads ? copse_self_attention(g, in[0], s->heads, s->kv_heads, &params)
+                    : copse_attention(g, in[0], in[1], in[2], &params);
 }
 
 /* ---- what limits are relative to: tensors [n, kv_heads, heads of each, length, width] ---- */
@@ -74,18 +71,17 @@ struct view {
 
 static const uint32_t order[] = { 0, 2, 3, 1, 4 }, back[] = { 0, 3, 1, 2, 4 }, columns[] = { 4 };
 
-static copse_status turn(copse_graph *g, copse_tensor *x, copse_shape s, uint32_t kv_heads,
-                         copse_tensor **out)
+static copse_tensor *turn(copse_graph *g, copse_tensor *x, copse_shape s, uint32_t kv_heads)
 {
-    COPSE_TRY(copse_reshape(
-        g, x, COPSE_SHAPE(s.dims[0], s.dims[1], kv_heads, s.dims[2] / kv_heads, s.dims[3]), &x));
-    return copse_transpose(g, x, order, out);
+    x = copse_reshape(g, x,
+                      COPSE_SHAPE(s.dims[0], s.dims[1], kv_heads, s.dims[2] / kv_heads, s.dims[3]));
+    return copse_transpose(g, x, order);
 }
 
-static copse_status turn_back(copse_graph *g, copse_tensor *x, copse_shape s, copse_tensor **out)
+static copse_tensor *turn_back(copse_graph *g, copse_tensor *x, copse_shape s)
 {
-    COPSE_TRY(copse_transpose(g, x, back, &x));
-    return copse_reshape(g, x, s, out);
+    x = copse_transpose(g, x, back);
+    return copse_reshape(g, x, s);
 }
 
 /* The word of the mask for [item, head, query, key]. */
@@ -125,42 +121,42 @@ static copse_status seen(copse_graph *g, const struct settings *s, const struct 
         list[w] = sees(s, item, i, j) && b > -INFINITY;
         list[count + w] = list[w] > 0 ? b : 0;
     }
-    copse_status status = copse_constant(g, COPSE_F32, shape, list, out);
-    if (status == COPSE_OK)
-        status = copse_constant(g, COPSE_F32, shape, list + count, bias);
+    *out = copse_constant(g, COPSE_F32, shape, list);
+    *bias = copse_constant(g, COPSE_F32, shape, list + count);
     copse__free(&g->ctx->base.mem, list);
-    return status;
+    return copse_graph_status(g);
 }
 
-static copse_status magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transposed_a,
-                               bool transposed_b, copse_tensor **out)
+static copse_tensor *magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transposed_a,
+                                bool transposed_b)
 {
-    COPSE_TRY(copse_abs(g, a, &a));
-    COPSE_TRY(copse_abs(g, b, &b));
-    return copse_matmul(g, a, b, transposed_a, transposed_b, out);
+    a = copse_abs(g, a);
+    b = copse_abs(g, b);
+    return copse_matmul(g, a, b, transposed_a, transposed_b);
 }
 
 static copse_status shares(copse_graph *g, const struct settings *s, struct view *x)
 {
-    copse_tensor *mask, *bias, *score, *a, *most, *far;
+    copse_tensor *mask, *bias;
     COPSE_TRY(seen(g, s, x, &mask, &bias));
-    COPSE_TRY(copse_matmul(g, x->q, x->k, false, true, &score));
-    COPSE_TRY(copse_multiply_by(g, score, x->scale, &score));
-    COPSE_TRY(copse_add(g, score, bias, &score));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, -1e30, &far));
-    COPSE_TRY(copse_where(g, mask, score, far, &score));
-    COPSE_TRY(copse_softmax(g, score, &score));
-    COPSE_TRY(copse_mul(g, score, mask, &x->share));
-    COPSE_TRY(magnitudes(g, x->q, x->k, false, true, &a));
-    COPSE_TRY(copse_multiply_by(g, a, fabsf(x->scale), &a));
-    COPSE_TRY(copse_abs(g, bias, &bias));
-    COPSE_TRY(copse_add(g, a, bias, &a));
-    COPSE_TRY(copse_mul(g, a, mask, &a));
-    COPSE_TRY(copse_max(g, a, columns, 1, true, &most));
-    COPSE_TRY(copse_add(g, a, most, &a));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &far));
-    COPSE_TRY(copse_add(g, a, far, &a));
-    return copse_mul(g, a, x->share, &x->rough);
+    copse_tensor *score = copse_matmul(g, x->q, x->k, false, true);
+    score = copse_multiply_by(g, score, x->scale);
+    score = copse_add(g, score, bias);
+    copse_tensor *far = copse_fill(g, COPSE_F32, COPSE_SCALAR, -1e30);
+    score = copse_where(g, mask, score, far);
+    score = copse_softmax(g, score);
+    x->share = copse_mul(g, score, mask);
+    copse_tensor *a = magnitudes(g, x->q, x->k, false, true);
+    a = copse_multiply_by(g, a, fabsf(x->scale));
+    bias = copse_abs(g, bias);
+    a = copse_add(g, a, bias);
+    a = copse_mul(g, a, mask);
+    copse_tensor *most = copse_max(g, a, columns, 1, true);
+    a = copse_add(g, a, most);
+    far = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    a = copse_add(g, a, far);
+    x->rough = copse_mul(g, a, x->share);
+    return copse_graph_status(g);
 }
 
 static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struct settings *s,
@@ -172,98 +168,94 @@ static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struc
     if (s->heads) {
         const uint32_t width = q.dims[2] / (s->heads + 2 * s->kv_heads);
         const uint32_t sizes[] = { s->heads * width, s->kv_heads * width, s->kv_heads * width };
-        COPSE_TRY(copse_split(g, in[0], 2, sizes, 3, part));
+        copse_split(g, in[0], 2, sizes, 3, part);
         q = COPSE_SHAPE(q.dims[0], q.dims[1], s->heads, width);
         k = COPSE_SHAPE(k.dims[0], k.dims[1], s->kv_heads, width);
     }
     *x = (struct view){ .q_shape = q, .k_shape = k, .scale = s->params.scale };
     if (!(fabsf(x->scale) > 0))
         x->scale = (float)(1 / sqrt((double)q.dims[3]));
-    COPSE_TRY(turn(g, part[0], q, kv_heads, &x->q));
-    COPSE_TRY(turn(g, part[1], k, kv_heads, &x->k));
-    COPSE_TRY(turn(g, part[2], k, kv_heads, &x->v));
+    x->q = turn(g, part[0], q, kv_heads);
+    x->k = turn(g, part[1], k, kv_heads);
+    x->v = turn(g, part[2], k, kv_heads);
     if (has_dy)
-        COPSE_TRY(turn(g, dy, q, kv_heads, &x->dy));
+        x->dy = turn(g, dy, q, kv_heads);
     COPSE_TRY(shares(g, s, x));
-    COPSE_TRY(copse_matmul(g, x->share, x->v, false, false, &x->y));
-    COPSE_TRY(magnitudes(g, x->rough, x->v, false, false, &x->size));
-    COPSE_TRY(copse_sum(g, x->rough, columns, 1, true, &row));
-    COPSE_TRY(copse_abs(g, x->y, &y));
-    COPSE_TRY(copse_mul(g, row, y, &row));
-    return copse_add(g, x->size, row, &x->size);
+    x->y = copse_matmul(g, x->share, x->v, false, false);
+    x->size = magnitudes(g, x->rough, x->v, false, false);
+    row = copse_sum(g, x->rough, columns, 1, true);
+    y = copse_abs(g, x->y);
+    row = copse_mul(g, row, y);
+    x->size = copse_add(g, x->size, row);
+    return copse_graph_status(g);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     struct view x;
-    COPSE_TRY(view_of(g, in, user, false, &x));
+    COPSE_LATCH(g, view_of(g, in, user, false, &x));
     return turn_back(g, x.size,
                      ((const struct settings *)user)->heads
                          ? COPSE_SHAPE(x.q_shape.dims[0], x.q_shape.dims[1],
                                        x.q_shape.dims[2] * x.q_shape.dims[3])
-                         : x.q_shape,
-                     y);
+                         : x.q_shape);
 }
 
 /* R (|dy| |v| + |dy| (|y| + its size)) |scale| */
-static copse_status slopes(copse_graph *g, struct view *x, copse_tensor **out)
+static copse_tensor *slopes(copse_graph *g, struct view *x)
 {
-    copse_tensor *along, *t;
-    COPSE_TRY(copse_abs(g, x->y, &t));
-    COPSE_TRY(copse_add(g, t, x->size, &t));
-    COPSE_TRY(copse_abs(g, x->dy, &along));
-    COPSE_TRY(copse_mul(g, along, t, &along));
-    COPSE_TRY(copse_sum(g, along, columns, 1, true, &along));
-    COPSE_TRY(magnitudes(g, x->dy, x->v, false, true, &t));
-    COPSE_TRY(copse_add(g, t, along, &t));
-    COPSE_TRY(copse_mul(g, t, x->rough, &t));
-    return copse_multiply_by(g, t, fabsf(x->scale), out);
+    copse_tensor *t = copse_abs(g, x->y);
+    t = copse_add(g, t, x->size);
+    copse_tensor *along = copse_abs(g, x->dy);
+    along = copse_mul(g, along, t);
+    along = copse_sum(g, along, columns, 1, true);
+    t = magnitudes(g, x->dy, x->v, false, true);
+    t = copse_add(g, t, along);
+    t = copse_mul(g, t, x->rough);
+    return copse_multiply_by(g, t, fabsf(x->scale));
 }
 
 enum { OF_Q, OF_K, OF_V };
 
-static copse_status size_of(copse_graph *g, struct view *x, int which, copse_tensor **out)
+static copse_tensor *size_of(copse_graph *g, struct view *x, int which)
 {
     static const uint32_t heads[] = { 2 };
     copse_tensor *t;
     if (which == OF_V)
-        COPSE_TRY(magnitudes(g, x->rough, x->dy, true, false, &t));
+        t = magnitudes(g, x->rough, x->dy, true, false);
     else {
-        COPSE_TRY(slopes(g, x, &t));
-        COPSE_TRY(magnitudes(g, t, which == OF_Q ? x->k : x->q, which == OF_K, false, &t));
+        t = slopes(g, x);
+        t = magnitudes(g, t, which == OF_Q ? x->k : x->q, which == OF_K, false);
     }
     if (which == OF_Q)
-        return turn_back(g, t, x->q_shape, out);
-    COPSE_TRY(copse_sum(g, t, heads, 1, true, &t));
-    return turn_back(g, t, x->k_shape, out);
+        return turn_back(g, t, x->q_shape);
+    t = copse_sum(g, t, heads, 1, true);
+    return turn_back(g, t, x->k_shape);
 }
 
-#define SIZE_OF(name, which)                                                                      \
-    static copse_status size_of_##name(copse_graph *g, copse_tensor *const *in, const void *user, \
-                                       copse_tensor **y)                                          \
-    {                                                                                             \
-        struct view x;                                                                            \
-        COPSE_TRY(view_of(g, in, user, true, &x));                                                \
-        return size_of(g, &x, which, y);                                                          \
+#define SIZE_OF(name, which)                                                                       \
+    static copse_tensor *size_of_##name(copse_graph *g, copse_tensor *const *in, const void *user) \
+    {                                                                                              \
+        struct view x;                                                                             \
+        COPSE_LATCH(g, view_of(g, in, user, true, &x));                                            \
+        return size_of(g, &x, which);                                                              \
     }
 SIZE_OF(dq, OF_Q)
 SIZE_OF(dk, OF_K)
 SIZE_OF(dv, OF_V)
 
-static copse_status size_of_dqkv(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *size_of_dqkv(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     struct view x;
     copse_tensor *part[3];
-    COPSE_TRY(view_of(g, in, user, true, &x));
+    COPSE_LATCH(g, view_of(g, in, user, true, &x));
     for (int i = 0; i < 3; i++) {
-        COPSE_TRY(size_of(g, &x, i, &part[i]));
+        part[i] = size_of(g, &x, i);
         const copse_shape s = part[i]->shape;
-        COPSE_TRY(copse_reshape(
-            g, part[i], COPSE_SHAPE(s.dims[0], s.dims[1], s.dims[2] * s.dims[3]), &part[i]));
+        part[i] =
+            copse_reshape(g, part[i], COPSE_SHAPE(s.dims[0], s.dims[1], s.dims[2] * s.dims[3]));
     }
-    return copse_concat(g, part, 3, 2, y);
+    return copse_concat(g, part, 3, 2);
 }
 
 /* ---- the ops ---- */
@@ -336,21 +328,18 @@ static const struct settings
     masked_200 = { .params = { .is_causal = true }, .mask = &of_200 };
 
 /* Rows of in[0] as one head of q, k and v. */
-static copse_status random_attention(copse_graph *g, copse_tensor *const *in, const void *user,
-                                     copse_tensor **y)
+static copse_tensor *random_attention(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct copse_attention_params params = { .is_causal = true, .scale = 0.5f };
     const copse_shape s = in[0]->shape;
-    copse_tensor *q, *x;
     (void)user;
-    COPSE_TRY(copse_tanh(g, in[0], &q));
-    COPSE_TRY(copse_reshape(g, q,
-                            s.rank == 3 ? COPSE_SHAPE(s.dims[0], s.dims[1], 1, s.dims[2])
-                                        : COPSE_SHAPE(1, s.dims[0], 1, s.dims[1]),
-                            &q));
-    COPSE_TRY(copse_multiply_by(g, q, 0.5f, &x));
-    COPSE_TRY(copse_attention(g, q, x, q, &params, y));
-    return copse_reshape(g, *y, s, y);
+    copse_tensor *q = copse_tanh(g, in[0]);
+    q = copse_reshape(g, q,
+                      s.rank == 3 ? COPSE_SHAPE(s.dims[0], s.dims[1], 1, s.dims[2])
+                                  : COPSE_SHAPE(1, s.dims[0], 1, s.dims[1]));
+    copse_tensor *x = copse_multiply_by(g, q, 0.5f);
+    copse_tensor *y = copse_attention(g, q, x, q, &params);
+    return copse_reshape(g, y, s);
 }
 
 static const struct copse_case_op ops[] = {
@@ -411,18 +400,16 @@ static void refusals(struct copse_refusals *r)
             "attention: operands f32[2, 5, 4, 8], f32[2, 7, 3, 8] and f32[2, 7, 3, 8]: expected "
             "f32 q [n, queries, "
             "heads, width]",
-            copse_attention(g, q, three, three, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, k, three, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, x, x, x, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16",
-            copse_attention(g, q, n, n, NULL, &y));
-    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, wide, wide, wide, NULL, &y));
-    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, none, none, none, NULL, &y));
-    REFUSES(r, SHAPE, "at most 16384 queries and keys",
-            copse_attention(g, far, far, far, NULL, &y));
+            copse_attention(g, q, three, three, NULL));
+    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, k, three, NULL));
+    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL));
+    REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, x, x, x, NULL));
+    REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16", copse_attention(g, q, n, n, NULL));
+    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, wide, wide, wide, NULL));
+    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, none, none, none, NULL));
+    REFUSES(r, SHAPE, "at most 16384 queries and keys", copse_attention(g, far, far, far, NULL));
     REFUSES(r, SHAPE, "at most 16384 queries of all heads for each key head",
-            copse_attention(g, many, one, one, NULL, &y));
+            copse_attention(g, many, one, one, NULL));
     copse_tensor *lengths = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(3));
     copse_tensor *mask = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 5));
     copse_tensor *deep = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 1, 7));
@@ -431,28 +418,27 @@ static void refusals(struct copse_refusals *r)
                                         whole = { .mask = lengths }, five = { .mask = deep },
                                         elsewhere = { .mask = r->other };
     REFUSES(r, SHAPE, "and i32[3]: expected i32 lengths [2]",
-            copse_attention(g, q, k, k, &three_items, &y));
-    REFUSES(r, SHAPE, "expected i32 lengths [2]", copse_self_attention(g, x, 2, 1, &halves, &y));
+            copse_attention(g, q, k, k, &three_items));
+    REFUSES(r, SHAPE, "expected i32 lengths [2]", copse_self_attention(g, x, 2, 1, &halves));
     REFUSES(r, SHAPE,
             "expected an f32 mask [2 or 1, 4 or 1, 5 or 1, 7], which may lack the first axes",
-            copse_attention(g, q, k, k, &square, &y));
-    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &whole, &y));
-    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &five, &y));
+            copse_attention(g, q, k, k, &square));
+    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &whole));
+    REFUSES(r, SHAPE, "expected an f32 mask", copse_attention(g, q, k, k, &five));
     REFUSES(r, ARGUMENT, "belongs to another graph; while adding attention",
-            copse_attention(g, q, k, k, &elsewhere, &y));
+            copse_attention(g, q, k, k, &elsewhere));
     REFUSES(r, ARGUMENT, "attention: scale inf is not finite",
-            copse_attention(g, q, k, k, &endless, &y));
-    REFUSES(r, ARGUMENT, "attention: operand 1 is NULL",
-            copse_attention(g, q, NULL, k, &defaults, &y));
+            copse_attention(g, q, k, k, &endless));
+    REFUSES(r, ARGUMENT, "attention: operand 1 is NULL", copse_attention(g, q, NULL, k, &defaults));
     REFUSES(r, SHAPE,
             "self_attention: operand f32[2, 5, 32]: expected f32 [n, length, (4 + 2 * 1) width]",
-            copse_self_attention(g, x, 4, 1, NULL, &y));
+            copse_self_attention(g, x, 4, 1, NULL));
     REFUSES(r, SHAPE, "expected f32 [n, length, (64 + 2 * 64) width]",
-            copse_self_attention(g, x, 64, 64, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 [n, length,", copse_self_attention(g, q, 4, 2, NULL, &y));
+            copse_self_attention(g, x, 64, 64, NULL));
+    REFUSES(r, SHAPE, "expected f32 [n, length,", copse_self_attention(g, q, 4, 2, NULL));
     REFUSES(r, ARGUMENT, "self_attention: 4 heads and 3 key heads",
-            copse_self_attention(g, x, 4, 3, NULL, &y));
-    REFUSES(r, ARGUMENT, "0 heads", copse_self_attention(g, x, 0, 0, NULL, &y));
+            copse_self_attention(g, x, 4, 3, NULL));
+    REFUSES(r, ARGUMENT, "0 heads", copse_self_attention(g, x, 0, 0, NULL));
 }
 
 /* ---- the cases ---- */

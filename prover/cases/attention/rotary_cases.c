@@ -10,76 +10,73 @@ struct settings {
     bool has_turns; /* in[1] is the table */
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
-    return s->has_turns ? copse_rotary_by(g, in[0], in[1], &s->params, y)
-                        : copse_rotary(g, in[0], &s->params, y);
+    return s->has_turns ? copse_rotary_by(g, in[0], in[1], &s->params)
+                        : copse_rotary(g, in[0], &s->params);
 }
 
 /* ---- the magnitudes of the terms ---- */
 
 /* The magnitudes of cosines or of sines, the others 0: f32 [length, R]. */
-static copse_status half_table(copse_graph *g, const struct copse_rotary_params *p, uint32_t length,
-                               uint32_t width, bool has_sines, copse_tensor **out)
+static copse_tensor *half_table(copse_graph *g, const struct copse_rotary_params *p,
+                                uint32_t length, uint32_t width, bool has_sines)
 {
     enum { MOST = 4096 };
     static float table[MOST];
     const uint32_t pairs = width / 2;
     const double base = p->base > 0 ? (double)p->base : 10000;
     if ((size_t)length * width > MOST)
-        return copse_fail(COPSE_ERR_ARGUMENT, "rotary: a case of more than %d angles", MOST / 2);
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "rotary: a case of more than %d angles",
+                             MOST / 2);
     for (size_t t = 0; t < length; t++)
         for (size_t k = 0; k < pairs; k++) {
             const double angle = (double)(t + p->offset) * pow(base, -2.0 * (double)k / width);
             table[t * width + k] = has_sines ? 0 : (float)fabs(cos(angle));
             table[t * width + pairs + k] = has_sines ? (float)fabs(sin(angle)) : 0;
         }
-    return copse_constant(g, COPSE_F32, COPSE_SHAPE(length, width), table, out);
+    return copse_constant(g, COPSE_F32, COPSE_SHAPE(length, width), table);
 }
 
 /* |cosines| with zeros, or zeros with |sines|, of the table of in[1]. */
-static copse_status half_operand(copse_graph *g, copse_tensor *turns, bool has_sines,
-                                 copse_tensor **out)
+static copse_tensor *half_operand(copse_graph *g, copse_tensor *turns, bool has_sines)
 {
     copse_tensor *parts[2];
-    COPSE_TRY(copse_abs(g, turns, &turns));
-    COPSE_TRY(copse_split(g, turns, turns->shape.rank - 1, NULL, 2, parts));
-    COPSE_TRY(copse_sub(g, parts[!has_sines], parts[!has_sines], &parts[!has_sines]));
-    return copse_concat(g, parts, 2, turns->shape.rank - 1, out);
+    turns = copse_abs(g, turns);
+    copse_split(g, turns, turns->shape.rank - 1, NULL, 2, parts);
+    parts[!has_sines] = copse_sub(g, parts[!has_sines], parts[!has_sines]);
+    return copse_concat(g, parts, 2, turns->shape.rank - 1);
 }
 
 /* |x cos| + |x' sin|, x' the other number of the pair. Elements that do not turn count twice. */
-static copse_status terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
-                          const struct settings *s, copse_tensor **y)
+static copse_tensor *terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
+                           const struct settings *s)
 {
     const copse_shape shape = x->shape;
     const uint32_t *of_x = &shape.dims[0] + shape.rank - 3,
                    width = s->params.width ? s->params.width : of_x[2];
     copse_tensor *part[2];
-    COPSE_TRY(copse_abs(g, x, &x));
+    x = copse_abs(g, x);
     for (int i = 0; i < 2; i++) {
-        COPSE_TRY(turns ? half_operand(g, turns, i == 1, &part[i])
-                        : half_table(g, &s->params, of_x[0], width, i == 1, &part[i]));
-        COPSE_TRY(copse_rotary_by(g, x, part[i], &s->params, &part[i]));
-        COPSE_TRY(copse_abs(g, part[i], &part[i]));
+        part[i] = turns ? half_operand(g, turns, i == 1)
+                        : half_table(g, &s->params, of_x[0], width, i == 1);
+        part[i] = copse_rotary_by(g, x, part[i], &s->params);
+        part[i] = copse_abs(g, part[i]);
     }
-    return copse_add(g, part[0], part[1], y);
+    return copse_add(g, part[0], part[1]);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
-    return terms(g, in[0], s->has_turns ? in[1] : NULL, s, y);
+    return terms(g, in[0], s->has_turns ? in[1] : NULL, s);
 }
 
-static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
-    return terms(g, in[s->has_turns ? 2 : 1], s->has_turns ? in[1] : NULL, s, y);
+    return terms(g, in[s->has_turns ? 2 : 1], s->has_turns ? in[1] : NULL, s);
 }
 
 /* ---- the ops ---- */
@@ -97,25 +94,20 @@ static const struct settings
     given_adjacent = { .params = { .is_interleaved = true, .heads = 1, .width = 4 },
                        .has_turns = true };
 
-static copse_status random_rotary(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *random_rotary(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     const copse_shape shape = in[0]->shape;
-    copse_tensor *x;
-    COPSE_TRY(copse_stack(g, (copse_tensor *[]){ in[0], in[0] }, 2, shape.rank, &x));
-    COPSE_TRY(copse_reshape(g, x,
-                            shape.rank == 3
-                                ? COPSE_SHAPE(shape.dims[0], shape.dims[1], 1, 2 * shape.dims[2])
-                                : COPSE_SHAPE(shape.dims[0], 1, 2 * shape.dims[1]),
-                            &x));
-    COPSE_TRY(copse_rotary(g, x, &s->params, &x));
-    COPSE_TRY(copse_reshape(g, x,
-                            shape.rank == 3
-                                ? COPSE_SHAPE(shape.dims[0], shape.dims[1], shape.dims[2], 2)
-                                : COPSE_SHAPE(shape.dims[0], shape.dims[1], 2),
-                            &x));
-    return copse_mean(g, x, &shape.rank, 1, false, y);
+    copse_tensor *x = copse_stack(g, (copse_tensor *[]){ in[0], in[0] }, 2, shape.rank);
+    x = copse_reshape(g, x,
+                      shape.rank == 3
+                          ? COPSE_SHAPE(shape.dims[0], shape.dims[1], 1, 2 * shape.dims[2])
+                          : COPSE_SHAPE(shape.dims[0], 1, 2 * shape.dims[1]));
+    x = copse_rotary(g, x, &s->params);
+    x = copse_reshape(g, x,
+                      shape.rank == 3 ? COPSE_SHAPE(shape.dims[0], shape.dims[1], shape.dims[2], 2)
+                                      : COPSE_SHAPE(shape.dims[0], shape.dims[1], 2));
+    return copse_mean(g, x, &shape.rank, 1, false);
 }
 
 static const struct copse_case_op ops[] = {
@@ -163,32 +155,32 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *narrow = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 6));
     copse_tensor *other_items = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(3, 5, 8));
     REFUSES(r, SHAPE, "rotary: x f32[5, 8]: expected f32 [.., length, heads, width]",
-            copse_rotary(g, flat, NULL, &y));
+            copse_rotary(g, flat, NULL));
     REFUSES(r, SHAPE, "rotary: operands i32[2, 5, 3, 8] and f32[5, 8]: expected f32 operands",
-            copse_rotary(g, n, NULL, &y));
+            copse_rotary(g, n, NULL));
     REFUSES(
         r, SHAPE,
         "rotary: 7 numbers of each head of x [5, 2, 7] turn: expected an even number from 2 to 7",
-        copse_rotary(g, odd_heads, NULL, &y));
-    REFUSES(r, SHAPE, "0 numbers of each head", copse_rotary(g, empty, NULL, &y));
-    REFUSES(r, SHAPE, "3 numbers of each head", copse_rotary(g, x, &odd, &y));
-    REFUSES(r, SHAPE, "10 numbers of each head", copse_rotary(g, x, &large, &y));
+        copse_rotary(g, odd_heads, NULL));
+    REFUSES(r, SHAPE, "0 numbers of each head", copse_rotary(g, empty, NULL));
+    REFUSES(r, SHAPE, "3 numbers of each head", copse_rotary(g, x, &odd));
+    REFUSES(r, SHAPE, "10 numbers of each head", copse_rotary(g, x, &large));
     REFUSES(r, SHAPE, "rotary: 4 heads of x [2, 5, 3, 8] turn: expected at most 3",
-            copse_rotary(g, x, &heads, &y));
+            copse_rotary(g, x, &heads));
     REFUSES(r, ARGUMENT, "rotary: base inf is not a finite number above 0",
-            copse_rotary(g, x, &endless, &y));
-    REFUSES(r, ARGUMENT, "base -1 is not", copse_rotary(g, x, &negative, &y));
+            copse_rotary(g, x, &endless));
+    REFUSES(r, ARGUMENT, "base -1 is not", copse_rotary(g, x, &negative));
     REFUSES(
         r, SHAPE,
         "rotary: operands f32[2, 5, 3, 8] and f32[4, 8]: expected f32 turns [.., length, 8] of x",
-        copse_rotary_by(g, x, short_turns, NULL, &y));
+        copse_rotary_by(g, x, short_turns, NULL));
     REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
-            copse_rotary_by(g, x, narrow, NULL, &y));
+            copse_rotary_by(g, x, narrow, NULL));
     REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
-            copse_rotary_by(g, x, other_items, NULL, &y));
-    REFUSES(r, SHAPE, "expected f32 operands", copse_rotary_by(g, x, n, NULL, &y));
-    REFUSES(r, SHAPE, "rotary_by: x f32[5, 8]", copse_rotary_by(g, flat, turns, NULL, &y));
-    REFUSES(r, ARGUMENT, "rotary_by: operand 1 is NULL", copse_rotary_by(g, x, NULL, NULL, &y));
+            copse_rotary_by(g, x, other_items, NULL));
+    REFUSES(r, SHAPE, "expected f32 operands", copse_rotary_by(g, x, n, NULL));
+    REFUSES(r, SHAPE, "rotary_by: x f32[5, 8]", copse_rotary_by(g, flat, turns, NULL));
+    REFUSES(r, ARGUMENT, "rotary_by: operand 1 is NULL", copse_rotary_by(g, x, NULL, NULL));
 }
 
 /* ---- the cases ---- */

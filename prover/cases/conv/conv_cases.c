@@ -13,34 +13,33 @@ struct layer {
     struct copse_conv_params params;
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct layer *l = user;
-    return copse_conv(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params, y);
+    return copse_conv(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params);
 }
 
-static copse_status build_transposed(copse_graph *g, copse_tensor *const *in, const void *user,
-                                     copse_tensor **y)
+static copse_tensor *build_transposed(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct layer *l = user;
-    return copse_conv_transposed(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params, y);
+    return copse_conv_transposed(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params);
 }
 
-static copse_status build_f16(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *build_f16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    COPSE_TRY(copse_set_precision(g, COPSE_F16));
-    COPSE_TRY(build(g, in, user, y));
-    return copse_set_precision(g, COPSE_F32);
+    copse_set_precision(g, COPSE_F16);
+    copse_tensor *y = build(g, in, user);
+    copse_set_precision(g, COPSE_F32);
+    return y;
 }
 
-static copse_status build_transposed_bf16(copse_graph *g, copse_tensor *const *in, const void *user,
-                                          copse_tensor **y)
+static copse_tensor *build_transposed_bf16(copse_graph *g, copse_tensor *const *in,
+                                           const void *user)
 {
-    COPSE_TRY(copse_set_precision(g, COPSE_BF16));
-    COPSE_TRY(build_transposed(g, in, user, y));
-    return copse_set_precision(g, COPSE_F32);
+    copse_set_precision(g, COPSE_BF16);
+    copse_tensor *y = build_transposed(g, in, user);
+    copse_set_precision(g, COPSE_F32);
+    return y;
 }
 
 static const struct layer bare = { false, { .padding = COPSE_PADDING_SAME } };
@@ -73,8 +72,7 @@ static const struct copse_case_op ops[] = {
       .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out),       \
       __VA_ARGS__ },
 /* The gradient of the weights, 3 x 3, SAME, from x and dy. */
-static copse_status build_weights(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *build_weights(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const copse_shape x = in[0]->shape, dy = in[1]->shape;
     const struct copse_conv_geometry of = { x.dims[0],
@@ -84,7 +82,7 @@ static copse_status build_weights(copse_graph *g, copse_tensor *const *in, const
                                             { x.dims[1], x.dims[1], 3, 1, 1, 1, -1 },
                                             { x.dims[2], x.dims[2], 3, 1, 1, 1, -1 } };
     (void)user;
-    return copse__conv_weight(g, &of, COPSE_SHAPE(3, 3, x.dims[3], dy.dims[3]), in[0], in[1], y);
+    return copse__conv_weight(g, &of, COPSE_SHAPE(3, 3, x.dims[3], dy.dims[3]), in[0], in[1]);
 }
 
 #define SPEED_OF_WEIGHTS(label, n, size, in_, out, ...)                 \
@@ -142,44 +140,44 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE,
             "conv: operands f32[2, 5, 6, 4] and f32[6, 6, 4, 6]: expected a window of at most 5 "
             "elements",
-            copse_conv(g, x, large, NULL, NULL, &y));
+            copse_conv(g, x, large, NULL, NULL));
     REFUSES(r, SHAPE, "a window of at most 6 elements, the padded size of x; it spans 7",
-            copse_conv(g, x, w, NULL, P(.dilation = { 1, 3 }), &y));
-    REFUSES(r, SHAPE, "expected f32 operands", copse_conv(g, i, w, NULL, NULL, &y));
-    REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, line, w, NULL, NULL, &y));
-    REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, v, v, NULL, NULL, &y));
-    REFUSES(r, SHAPE, "1 groups to divide the channels", copse_conv(g, x, half, NULL, NULL, &y));
+            copse_conv(g, x, w, NULL, P(.dilation = { 1, 3 })));
+    REFUSES(r, SHAPE, "expected f32 operands", copse_conv(g, i, w, NULL, NULL));
+    REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, line, w, NULL, NULL));
+    REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, v, v, NULL, NULL));
+    REFUSES(r, SHAPE, "1 groups to divide the channels", copse_conv(g, x, half, NULL, NULL));
     REFUSES(r, SHAPE, "3 groups to divide the channels",
-            copse_conv(g, x, half, NULL, P(.groups = 3), &y));
+            copse_conv(g, x, half, NULL, P(.groups = 3)));
     REFUSES(r, SHAPE, "4 groups to divide the channels",
-            copse_conv(g, x, half, NULL, P(.groups = 4), &y));
-    REFUSES(r, SHAPE, "a bias of 6 elements", copse_conv(g, x, w, v, NULL, &y));
+            copse_conv(g, x, half, NULL, P(.groups = 4)));
+    REFUSES(r, SHAPE, "a bias of 6 elements", copse_conv(g, x, w, v, NULL));
     REFUSES(r, SHAPE, "1 to 8192 taps",
-            copse_conv(g, x, none, NULL, P(.padding = COPSE_PADDING_SAME), &y));
+            copse_conv(g, x, none, NULL, P(.padding = COPSE_PADDING_SAME)));
     REFUSES(r, SHAPE, "1 to 8192 taps",
-            copse_conv(g, x, many, NULL, P(.padding = COPSE_PADDING_SAME), &y));
+            copse_conv(g, x, many, NULL, P(.padding = COPSE_PADDING_SAME)));
     REFUSES(r, SHAPE, "expected less padding than the 7 positions",
-            copse_conv_transposed(g, x, w, NULL, P(.before = { 4 }, .after = { 3 }), &y));
+            copse_conv_transposed(g, x, w, NULL, P(.before = { 4 }, .after = { 3 })));
     REFUSES(r, SHAPE, "with axes of at most 1073741824",
-            copse_conv_transposed(g, far, tap, NULL, P(.stride = { 65535 }), &y));
-    REFUSES(r, ARGUMENT, "conv: operand 1", copse_conv(g, x, NULL, NULL, NULL, &y));
-    REFUSES(r, ARGUMENT, "conv", copse_conv(g, x, w, r->other, NULL, &y));
+            copse_conv_transposed(g, far, tap, NULL, P(.stride = { 65535 })));
+    REFUSES(r, ARGUMENT, "conv: operand 1", copse_conv(g, x, NULL, NULL, NULL));
+    REFUSES(r, ARGUMENT, "conv", copse_conv(g, x, w, r->other, NULL));
     REFUSES(r, ARGUMENT, "stride 65536 is not at most 65535",
-            copse_conv(g, x, w, NULL, P(.stride = { 65536 }), &y));
+            copse_conv(g, x, w, NULL, P(.stride = { 65536 })));
     REFUSES(r, ARGUMENT, "dilation 65536",
-            copse_conv(g, x, w, NULL, P(.dilation = { 1, 65536 }), &y));
-    REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.before = { 70000 }), &y));
-    REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.after = { 0, 70000 }), &y));
+            copse_conv(g, x, w, NULL, P(.dilation = { 1, 65536 })));
+    REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.before = { 70000 })));
+    REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.after = { 0, 70000 })));
     REFUSES(r, ARGUMENT, "9 is no activation",
-            copse_conv(g, x, w, NULL, P(.activation = (copse_activation)9), &y));
+            copse_conv(g, x, w, NULL, P(.activation = (copse_activation)9)));
     REFUSES(r, ARGUMENT, "7 is no padding",
-            copse_conv(g, x, w, NULL, P(.padding = (copse_padding)7), &y));
+            copse_conv(g, x, w, NULL, P(.padding = (copse_padding)7)));
     REFUSES(r, ARGUMENT, "before, after and extra must be 0",
-            copse_conv(g, x, w, NULL, P(.padding = COPSE_PADDING_SAME, .after = { 1 }), &y));
+            copse_conv(g, x, w, NULL, P(.padding = COPSE_PADDING_SAME, .after = { 1 })));
     REFUSES(r, ARGUMENT, "extra 1: only copse_conv_transposed",
-            copse_conv(g, x, w, NULL, P(.extra = { 1 }), &y));
+            copse_conv(g, x, w, NULL, P(.extra = { 1 })));
     REFUSES(r, ARGUMENT, "conv_transposed: extra 2 is not less than stride or dilation",
-            copse_conv_transposed(g, x, w, NULL, P(.extra = { 2 }, .stride = { 2, 2 }), &y));
+            copse_conv_transposed(g, x, w, NULL, P(.extra = { 2 }, .stride = { 2, 2 })));
 #undef P
 }
 
@@ -498,63 +496,82 @@ static const struct copse_case cases[] = {
                                                                              ONES(DIMS(5)),
                                                                              EXACT,
                                                                              BIASED,
-                                                                             STANDARD)
+                                                                             STANDARD) TRANSPOSED("stride 2",
+                                                                                                  (DIMS(2, 3, 4, 5)),
+                                                                                                  (DIMS(2, 2, 5, 3)),
+                                                                                                  LAYER(false,
+                                                                                                        .stride = { 2, 2 }),
+                                                                                                  STANDARD)
                                                                             TRANSPOSED(
-                                                                                "stride 2",
-                                                                                (DIMS(2, 3, 4, 5)),
-                                                                                (DIMS(2, 2, 5, 3)),
+                                                                                "same, 16 "
+                                                                                "channels",
+                                                                                (DIMS(2, 3, 4, 16)),
+                                                                                (DIMS(3, 3, 16,
+                                                                                      16)),
                                                                                 LAYER(
                                                                                     false,
-                                                                                    .stride = { 2, 2 }),
+                                                                                    .stride = { 2, 2 },
+                                                                                    .padding =
+                                                                                        COPSE_PADDING_SAME),
                                                                                 STANDARD)
                                                                                 TRANSPOSED(
-                                                                                    "same, 16 "
-                                                                                    "channels",
-                                                                                    (DIMS(2, 3, 4,
-                                                                                          16)),
-                                                                                    (DIMS(3, 3, 16,
-                                                                                          16)),
+                                                                                    "stride "
+                                                                                    "larger "
+                                                                                    "than "
+                                                                                    "the "
+                                                                                    "kernel",
+                                                                                    (DIMS(2, 3, 3,
+                                                                                          2)),
+                                                                                    (DIMS(2, 2, 2,
+                                                                                          3)),
                                                                                     LAYER(
                                                                                         false,
-                                                                                        .stride = { 2, 2 },
-                                                                                        .padding =
-                                                                                            COPSE_PADDING_SAME),
+                                                                                        .stride = { 4, 3 }),
+                                                                                    .is_poor = true,
                                                                                     STANDARD)
                                                                                     TRANSPOSED(
-                                                                                        "stride "
-                                                                                        "larger "
-                                                                                        "than "
-                                                                                        "the "
-                                                                                        "kernel",
-                                                                                        (DIMS(2, 3,
-                                                                                              3,
-                                                                                              2)),
-                                                                                        (DIMS(2, 2,
-                                                                                              2,
+                                                                                        "sequen"
+                                                                                        "ce",
+                                                                                        (DIMS(3, 5,
+                                                                                              4)),
+                                                                                        (DIMS(4, 4,
                                                                                               3)),
                                                                                         LAYER(
                                                                                             false,
-                                                                                            .stride = { 4, 3 }),
-                                                                                        .is_poor =
-                                                                                            true,
+                                                                                            .stride = { 2 },
+                                                                                            .before = { 1 },
+                                                                                            .after = { 1 }),
                                                                                         STANDARD)
-                                                                                        TRANSPOSED(
-                                                                                            "sequen"
-                                                                                            "ce",
+                                                                                        EMPTY(
+                                                                                            "co"
+                                                                                            "nv"
+                                                                                            "_"
+                                                                                            "tr"
+                                                                                            "an"
+                                                                                            "sp"
+                                                                                            "os"
+                                                                                            "e"
+                                                                                            "d",
+                                                                                            build_transposed,
+                                                                                            "no"
+                                                                                            " i"
+                                                                                            "ma"
+                                                                                            "ge"
+                                                                                            "s",
+                                                                                            LAYER(
+                                                                                                false,
+                                                                                                .groups =
+                                                                                                    1),
                                                                                             (DIMS(
-                                                                                                3,
-                                                                                                5,
-                                                                                                4)),
-                                                                                            (DIMS(
+                                                                                                0,
                                                                                                 4,
                                                                                                 4,
                                                                                                 3)),
-                                                                                            LAYER(
-                                                                                                false,
-                                                                                                .stride = { 2 },
-                                                                                                .before = { 1 },
-                                                                                                .after = { 1 }),
-                                                                                            STANDARD)
+                                                                                            (DIMS(
+                                                                                                3,
+                                                                                                3,
+                                                                                                3,
+                                                                                                4)))
                                                                                             EMPTY(
                                                                                                 "co"
                                                                                                 "nv"
@@ -566,74 +583,55 @@ static const struct copse_case cases[] = {
                                                                                                 "e"
                                                                                                 "d",
                                                                                                 build_transposed,
-                                                                                                "no"
-                                                                                                " i"
-                                                                                                "ma"
-                                                                                                "ge"
+                                                                                                "em"
+                                                                                                "pt"
+                                                                                                "y "
+                                                                                                "im"
+                                                                                                "ag"
+                                                                                                "e"
                                                                                                 "s",
                                                                                                 LAYER(
                                                                                                     false,
                                                                                                     .groups =
                                                                                                         1),
                                                                                                 (DIMS(
+                                                                                                    2,
                                                                                                     0,
-                                                                                                    4,
                                                                                                     4,
                                                                                                     3)),
                                                                                                 (DIMS(
                                                                                                     3,
                                                                                                     3,
                                                                                                     3,
-                                                                                                    4)))
-                                                                                                EMPTY(
+                                                                                                    2)))
+                                                                                                CASE(
                                                                                                     "conv_"
-                                                                                                    "transpose"
-                                                                                                    "d",
+                                                                                                    "transp"
+                                                                                                    "osed",
+                                                                                                    "bias, "
+                                                                                                    "relu",
                                                                                                     build_transposed,
-                                                                                                    "empty "
-                                                                                                    "images",
                                                                                                     LAYER(
-                                                                                                        false,
-                                                                                                        .groups =
-                                                                                                            1),
-                                                                                                    (DIMS(
+                                                                                                        true,
+                                                                                                        .stride = { 2,
+                                                                                                                    2 },
+                                                                                                        .activation =
+                                                                                                            COPSE_RELU),
+                                                                                                    ONES(DIMS(
                                                                                                         2,
-                                                                                                        0,
+                                                                                                        3,
                                                                                                         4,
                                                                                                         3)),
-                                                                                                    (DIMS(
+                                                                                                    ONES(DIMS(
                                                                                                         3,
                                                                                                         3,
                                                                                                         3,
-                                                                                                        2)))
-                                                                                                    CASE(
-                                                                                                        "conv_"
-                                                                                                        "transp"
-                                                                                                        "osed",
-                                                                                                        "bias, "
-                                                                                                        "relu",
-                                                                                                        build_transposed,
-                                                                                                        LAYER(
-                                                                                                            true,
-                                                                                                            .stride = { 2,
-                                                                                                                        2 },
-                                                                                                            .activation =
-                                                                                                                COPSE_RELU),
-                                                                                                        ONES(DIMS(
-                                                                                                            2,
-                                                                                                            3,
-                                                                                                            4,
-                                                                                                            3)),
-                                                                                                        ONES(DIMS(
-                                                                                                            3,
-                                                                                                            3,
-                                                                                                            3,
-                                                                                                            17)),
-                                                                                                        ONES(DIMS(
-                                                                                                            17)),
-                                                                                                        EXACT,
-                                                                                                        BIASED,
-                                                                                                        STANDARD)
+                                                                                                        17)),
+                                                                                                    ONES(DIMS(
+                                                                                                        17)),
+                                                                                                    EXACT,
+                                                                                                    BIASED,
+                                                                                                    STANDARD)
 };
 
 COPSE_CASE_TABLE(conv, OPS, STRESS, SPEEDS, REFUSALS)

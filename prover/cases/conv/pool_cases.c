@@ -6,25 +6,22 @@
 #include "copse/ops/pool.h"
 #include "prover/cases/cases.h"
 
-static copse_status build_max(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *build_max(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_max_pool(g, in[0], user, y);
+    return copse_max_pool(g, in[0], user);
 }
 
-static copse_status build_average(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *build_average(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_average_pool(g, in[0], user, y);
+    return copse_average_pool(g, in[0], user);
 }
 
 /* The gradient of the maxima from in[1], their derivatives. */
-static copse_status build_ties(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *build_ties(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *pooled;
-    COPSE_TRY(copse_max_pool(g, in[0], user, &pooled));
-    return copse_gradients(g, pooled, in[1], in, 1, y);
+    copse_tensor *dx, *pooled = copse_max_pool(g, in[0], user);
+    copse_gradients(g, pooled, in[1], in, 1, &dx);
+    return dx;
 }
 
 static const struct copse_pool_params two = { .window = { 2, 2 } };
@@ -66,31 +63,31 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE,
             "max_pool: operand f32[2, 5, 6, 4]: expected a window of at most 5 elements, the "
             "padded size of x; it spans 6",
-            copse_max_pool(g, x, P(.window = { 6, 2 }), &y));
+            copse_max_pool(g, x, P(.window = { 6, 2 })));
     REFUSES(r, SHAPE, "it spans 7",
-            copse_average_pool(g, x, P(.window = { 2, 4 }, .dilation = { 1, 2 }), &y));
-    REFUSES(r, SHAPE, "expected an f32 operand", copse_max_pool(g, i, &two, &y));
-    REFUSES(r, SHAPE, "of rank 3 or 4", copse_average_pool(g, v, &two, &y));
+            copse_average_pool(g, x, P(.window = { 2, 4 }, .dilation = { 1, 2 })));
+    REFUSES(r, SHAPE, "expected an f32 operand", copse_max_pool(g, i, &two));
+    REFUSES(r, SHAPE, "of rank 3 or 4", copse_average_pool(g, v, &two));
     REFUSES(r, SHAPE, "expected windows that overlap less",
-            copse_max_pool(g, line, P(.window = { 256 }, .stride = { 1 }), &y));
-    REFUSES(r, ARGUMENT, "max_pool: operand 0 is NULL", copse_max_pool(g, NULL, &two, &y));
+            copse_max_pool(g, line, P(.window = { 256 }, .stride = { 1 })));
+    REFUSES(r, ARGUMENT, "max_pool: operand 0 is NULL", copse_max_pool(g, NULL, &two));
     REFUSES(r, ARGUMENT, "1 to 256 elements along an axis, 8192 together",
-            copse_max_pool(g, x, P(.window = { 2, 0 }), &y));
-    REFUSES(r, ARGUMENT, "1 to 256 elements", copse_max_pool(g, x, P(.window = { 257, 1 }), &y));
-    REFUSES(r, ARGUMENT, "8192 together", copse_average_pool(g, x, P(.window = { 128, 65 }), &y));
+            copse_max_pool(g, x, P(.window = { 2, 0 })));
+    REFUSES(r, ARGUMENT, "1 to 256 elements", copse_max_pool(g, x, P(.window = { 257, 1 })));
+    REFUSES(r, ARGUMENT, "8192 together", copse_average_pool(g, x, P(.window = { 128, 65 })));
     REFUSES(r, ARGUMENT, "stride 65536",
-            copse_max_pool(g, x, P(.window = { 2, 2 }, .stride = { 65536 }), &y));
+            copse_max_pool(g, x, P(.window = { 2, 2 }, .stride = { 65536 })));
     REFUSES(r, ARGUMENT, "dilation 65536",
-            copse_max_pool(g, x, P(.window = { 2, 2 }, .dilation = { 65536 }), &y));
+            copse_max_pool(g, x, P(.window = { 2, 2 }, .dilation = { 65536 })));
     REFUSES(r, ARGUMENT, "padding of 2 and 0 for a window that spans 2",
-            copse_max_pool(g, x, P(.window = { 2, 2 }, .before = { 2 }), &y));
+            copse_max_pool(g, x, P(.window = { 2, 2 }, .before = { 2 })));
     REFUSES(r, ARGUMENT, "padding of 0 and 3",
-            copse_average_pool(g, x, P(.window = { 2, 3 }, .after = { 0, 3 }), &y));
+            copse_average_pool(g, x, P(.window = { 2, 3 }, .after = { 0, 3 })));
     REFUSES(r, ARGUMENT, "before and after must be 0",
             copse_max_pool(
-                g, x, P(.window = { 2, 2 }, .padding = COPSE_PADDING_SAME, .after = { 1 }), &y));
+                g, x, P(.window = { 2, 2 }, .padding = COPSE_PADDING_SAME, .after = { 1 })));
     REFUSES(r, ARGUMENT, "7 is no padding",
-            copse_max_pool(g, x, P(.window = { 2, 2 }, .padding = (copse_padding)7), &y));
+            copse_max_pool(g, x, P(.window = { 2, 2 }, .padding = (copse_padding)7)));
 #undef P
 }
 

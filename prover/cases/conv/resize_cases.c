@@ -10,23 +10,20 @@ struct wanted {
     copse_resize_kind kind;
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct wanted *w = user;
-    return copse_resize(g, in[0], w->size, w->kind, y);
+    return copse_resize(g, in[0], w->size, w->kind);
 }
 
-static copse_status build_shuffle(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *build_shuffle(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_pixel_shuffle(g, in[0], *(const uint32_t *)user, y);
+    return copse_pixel_shuffle(g, in[0], *(const uint32_t *)user);
 }
 
-static copse_status build_unshuffle(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *build_unshuffle(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_pixel_unshuffle(g, in[0], *(const uint32_t *)user, y);
+    return copse_pixel_unshuffle(g, in[0], *(const uint32_t *)user);
 }
 
 static const struct wanted three = { { 3, 3 }, COPSE_RESIZE_LINEAR };
@@ -74,23 +71,23 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *i = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(2, 5, 6, 8));
     copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4));
     REFUSES(r, SHAPE, "resize: operand i32[2, 5, 6, 8]: expected f32 [n, h, w, c] or [n, w, c]",
-            copse_resize(g, i, two, COPSE_RESIZE_LINEAR, &y));
+            copse_resize(g, i, two, COPSE_RESIZE_LINEAR));
     REFUSES(r, SHAPE, "expected f32 [n, h, w, c] or [n, w, c]",
-            copse_resize(g, v, two, COPSE_RESIZE_LINEAR, &y));
+            copse_resize(g, v, two, COPSE_RESIZE_LINEAR));
     REFUSES(r, SHAPE, "the result of 0 elements: expected 1 to 16384",
-            copse_resize(g, x, none, COPSE_RESIZE_AREA, &y));
+            copse_resize(g, x, none, COPSE_RESIZE_AREA));
     REFUSES(r, SHAPE, "the result of 16385 elements",
-            copse_resize(g, x, large, COPSE_RESIZE_AREA, &y));
+            copse_resize(g, x, large, COPSE_RESIZE_AREA));
     REFUSES(r, ARGUMENT, "resize: unknown kind 3",
-            copse_resize(g, x, two, (copse_resize_kind)3, &y));
-    REFUSES(r, ARGUMENT, "NULL", copse_resize(g, x, NULL, COPSE_RESIZE_AREA, &y));
+            copse_resize(g, x, two, (copse_resize_kind)3));
+    REFUSES(r, ARGUMENT, "NULL", copse_resize(g, x, NULL, COPSE_RESIZE_AREA));
     REFUSES(r, SHAPE, "pixel_shuffle: operand f32[2, 5, 6, 8] and r = 3: expected [n, h, w, c r r]",
-            copse_pixel_shuffle(g, x, 3, &y));
-    REFUSES(r, SHAPE, "r = 65536", copse_pixel_shuffle(g, x, 65536, &y));
-    REFUSES(r, SHAPE, "r = 0", copse_pixel_unshuffle(g, x, 0, &y));
+            copse_pixel_shuffle(g, x, 3));
+    REFUSES(r, SHAPE, "r = 65536", copse_pixel_shuffle(g, x, 65536));
+    REFUSES(r, SHAPE, "r = 0", copse_pixel_unshuffle(g, x, 0));
     REFUSES(r, SHAPE,
             "pixel_unshuffle: operand f32[2, 5, 6, 8] and r = 2: expected [n, h r, w r, c]",
-            copse_pixel_unshuffle(g, x, 2, &y));
+            copse_pixel_unshuffle(g, x, 2));
 }
 
 #define ONE(label, dims, kind_, h, w, ...)                              \

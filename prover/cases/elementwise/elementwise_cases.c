@@ -18,12 +18,11 @@ enum {
          ? 0.25                                                            \
          : 0.0)
 
-#define UNARY(op, ...)                                                                        \
-    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, const void *user, \
-                                   copse_tensor **y)                                          \
-    {                                                                                         \
-        (void)user;                                                                           \
-        return copse_##op(g, in[0], y);                                                       \
+#define UNARY(op, ...)                                                                         \
+    static copse_tensor *build_##op(copse_graph *g, copse_tensor *const *in, const void *user) \
+    {                                                                                          \
+        (void)user;                                                                            \
+        return copse_##op(g, in[0]);                                      \
     }
 #define SCALED(...)
 #include "kernels/elementwise/unary.def"
@@ -43,14 +42,13 @@ enum {
     SMOOTH_erf = true,
     SMOOTH_division = false,
 };
-#define UNARY(op, ...)                                                                         \
-    static copse_status random_##op(copse_graph *g, copse_tensor *const *in, const void *user, \
-                                    copse_tensor **y)                                          \
-    {                                                                                          \
-        copse_tensor *t;                                                                       \
-        (void)user;                                                                            \
-        COPSE_TRY(copse_tanh(g, in[0], &t));                                                   \
-        return copse_##op(g, t, y);                                                            \
+#define UNARY(op, ...)                                                                          \
+    static copse_tensor *random_##op(copse_graph *g, copse_tensor *const *in, const void *user) \
+    {                                                                                           \
+        copse_tensor *t;                                                                        \
+        (void)user;                                                                             \
+        t = copse_tanh(g, in[0]);                                                               \
+        return copse_##op(g, t);                                                                \
     }
 #define SCALED(...)
 #include "kernels/elementwise/unary.def"
@@ -88,7 +86,7 @@ static const struct copse_case speeds[] = {
 static void refusals(struct copse_refusals *r)
 {
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
-    REFUSES(r, SHAPE, "relu: operand i32[4]: expected f32", copse_relu(r->graph, n, &y));
+    REFUSES(r, SHAPE, "relu: operand i32[4]: expected f32", copse_relu(r->graph, n));
 }
 
 #define ROW(function, label, in_, forward_ulp, backward_ulp, ...)          \

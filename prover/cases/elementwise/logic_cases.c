@@ -5,11 +5,10 @@
 #include "copse/ops/logic.h"
 #include "prover/cases/cases.h"
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_logical_not(g, in[0], y);
+    return copse_logical_not(g, in[0]);
 }
 
 static const struct copse_case_op ops[] = {

@@ -5,27 +5,24 @@
 
 #include "prover/cases/cases.h"
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_where(g, in[0], in[1], in[2], y);
+    return copse_where(g, in[0], in[1], in[2]);
 }
 
-static copse_status random_choice(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *random_choice(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *rows, *t;
     const copse_shape s = in[0]->shape;
     float flags[8];
     (void)user;
     for (uint32_t i = 0; i < COPSE_COUNT(flags); i++)
         flags[i] = (float)(i % 3);
-    COPSE_TRY(copse_fill(g, COPSE_F32, s, 1, &rows));
+    copse_tensor *rows = copse_fill(g, COPSE_F32, s, 1);
     if (s.dims[s.rank - 1] <= COPSE_COUNT(flags))
-        COPSE_TRY(copse_constant(g, COPSE_F32, COPSE_SHAPE(s.dims[s.rank - 1]), flags, &rows));
-    COPSE_TRY(copse_tanh(g, in[1], &t));
-    return copse_where(g, rows, in[0], t, y);
+        rows = copse_constant(g, COPSE_F32, COPSE_SHAPE(s.dims[s.rank - 1]), flags);
+    copse_tensor *t = copse_tanh(g, in[1]);
+    return copse_where(g, rows, in[0], t);
 }
 
 static const struct copse_case_op ops[] = {
@@ -54,11 +51,11 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
     REFUSES(r, SHAPE, "where: operands f32[4, 6], f32[4, 6] and i32[4, 6]: expected",
-            copse_where(g, x, x, n, &y));
-    REFUSES(r, SHAPE, "one element type", copse_where(g, n, n, x, &y));
-    REFUSES(r, SHAPE, "equal or 1", copse_where(g, v, x, x, &y));
-    REFUSES(r, SHAPE, "equal or 1", copse_where(g, n, x, v, &y));
-    REFUSES(r, ARGUMENT, "where: operand 2 is NULL", copse_where(g, x, x, NULL, &y));
+            copse_where(g, x, x, n));
+    REFUSES(r, SHAPE, "one element type", copse_where(g, n, n, x));
+    REFUSES(r, SHAPE, "equal or 1", copse_where(g, v, x, x));
+    REFUSES(r, SHAPE, "equal or 1", copse_where(g, n, x, v));
+    REFUSES(r, ARGUMENT, "where: operand 2 is NULL", copse_where(g, x, x, NULL));
 }
 
 #define ROW(label, condition, a, b, ...) \

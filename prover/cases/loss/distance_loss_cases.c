@@ -10,45 +10,39 @@ struct setting {
     copse_averaging averaging;
 };
 
-static copse_status build_huber(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *build_huber(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
-    return copse_huber_loss(g, in[0], in[1], s->number, s->averaging, y);
+    return copse_huber_loss(g, in[0], in[1], s->number, s->averaging);
 }
 
-static copse_status build_smooth(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_smooth(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
-    return copse_smooth_l1_loss(g, in[0], in[1], s->number, s->averaging, y);
+    return copse_smooth_l1_loss(g, in[0], in[1], s->number, s->averaging);
 }
 
-static copse_status build_cosine(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_cosine(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_cosine_similarity(g, in[0], in[1], y);
+    return copse_cosine_similarity(g, in[0], in[1]);
 }
 
-static copse_status build_embedding(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *build_embedding(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
-    return copse_cosine_embedding_loss(g, in[0], in[1], in[2], s->number, s->averaging, y);
+    return copse_cosine_embedding_loss(g, in[0], in[1], in[2], s->number, s->averaging);
 }
 
 /* 1 plus the cosine of the magnitudes. */
-static copse_status size_embedding(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *size_embedding(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *a, *b, *one;
-    COPSE_TRY(copse_abs(g, in[0], &a));
-    COPSE_TRY(copse_abs(g, in[1], &b));
-    COPSE_TRY(copse_cosine_similarity(g, a, b, &a));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
-    COPSE_TRY(copse_add(g, a, one, &a));
-    return copse__average(g, a, ((const struct setting *)user)->averaging, y);
+    copse_tensor *a = copse_abs(g, in[0]);
+    copse_tensor *b = copse_abs(g, in[1]);
+    a = copse_cosine_similarity(g, a, b);
+    copse_tensor *one = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
+    a = copse_add(g, a, one);
+    return copse__average(g, a, ((const struct setting *)user)->averaging);
 }
 
 #define SET(number, averaging) (&(const struct setting){ number, COPSE_##averaging })
@@ -91,21 +85,21 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
     copse_tensor *three = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(3));
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
-    REFUSES(r, SHAPE, "huber_loss", copse_huber_loss(g, x, v, 1, COPSE_MEAN, &y));
-    REFUSES(r, ARGUMENT, "delta 0 is not", copse_huber_loss(g, x, x, 0, COPSE_MEAN, &y));
-    REFUSES(r, ARGUMENT, "delta inf", copse_huber_loss(g, x, x, INFINITY, COPSE_MEAN, &y));
-    REFUSES(r, ARGUMENT, "delta nan", copse_huber_loss(g, x, x, NAN, COPSE_MEAN, &y));
-    REFUSES(r, ARGUMENT, "no averaging", copse_huber_loss(g, x, x, 1, (copse_averaging)5, &y));
-    REFUSES(r, SHAPE, "smooth_l1_loss", copse_smooth_l1_loss(g, x, n, 1, COPSE_MEAN, &y));
-    REFUSES(r, ARGUMENT, "beta -1 is not", copse_smooth_l1_loss(g, x, x, -1, COPSE_MEAN, &y));
+    REFUSES(r, SHAPE, "huber_loss", copse_huber_loss(g, x, v, 1, COPSE_MEAN));
+    REFUSES(r, ARGUMENT, "delta 0 is not", copse_huber_loss(g, x, x, 0, COPSE_MEAN));
+    REFUSES(r, ARGUMENT, "delta inf", copse_huber_loss(g, x, x, INFINITY, COPSE_MEAN));
+    REFUSES(r, ARGUMENT, "delta nan", copse_huber_loss(g, x, x, NAN, COPSE_MEAN));
+    REFUSES(r, ARGUMENT, "no averaging", copse_huber_loss(g, x, x, 1, (copse_averaging)5));
+    REFUSES(r, SHAPE, "smooth_l1_loss", copse_smooth_l1_loss(g, x, n, 1, COPSE_MEAN));
+    REFUSES(r, ARGUMENT, "beta -1 is not", copse_smooth_l1_loss(g, x, x, -1, COPSE_MEAN));
     REFUSES(r, SHAPE, "cosine_similarity: operands f32[4, 6] and f32[5]",
-            copse_cosine_similarity(g, x, v, &y));
-    REFUSES(r, SHAPE, "rank 1 or more", copse_cosine_similarity(g, one, one, &y));
+            copse_cosine_similarity(g, x, v));
+    REFUSES(r, SHAPE, "rank 1 or more", copse_cosine_similarity(g, one, one));
     REFUSES(r, SHAPE, "labels i32[3]: expected i32[4]",
-            copse_cosine_embedding_loss(g, x, x, three, 0, COPSE_MEAN, &y));
-    REFUSES(r, SHAPE, "labels f32[5]", copse_cosine_embedding_loss(g, x, x, v, 0, COPSE_MEAN, &y));
+            copse_cosine_embedding_loss(g, x, x, three, 0, COPSE_MEAN));
+    REFUSES(r, SHAPE, "labels f32[5]", copse_cosine_embedding_loss(g, x, x, v, 0, COPSE_MEAN));
     REFUSES(r, ARGUMENT, "margin 1.5 is not -1 to 1",
-            copse_cosine_embedding_loss(g, x, x, n, 1.5f, COPSE_MEAN, &y));
+            copse_cosine_embedding_loss(g, x, x, n, 1.5f, COPSE_MEAN));
 }
 
 #define ROW(op_, function, label, setting_, a, b, ...) \

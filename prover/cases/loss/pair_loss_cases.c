@@ -10,36 +10,31 @@ struct setting {
     bool has_weight;
 };
 
-static copse_status build_binary(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_binary(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
-    return copse_binary_cross_entropy(g, in[0], in[1], s->has_weight ? in[2] : NULL, s->averaging,
-                                      y);
+    return copse_binary_cross_entropy(g, in[0], in[1], s->has_weight ? in[2] : NULL, s->averaging);
 }
 
-static copse_status build_divergence(copse_graph *g, copse_tensor *const *in, const void *user,
-                                     copse_tensor **y)
+static copse_tensor *build_divergence(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_kl_divergence(g, in[0], in[1], ((const struct setting *)user)->averaging, y);
+    return copse_kl_divergence(g, in[0], in[1], ((const struct setting *)user)->averaging);
 }
 
 /* The sum of p (|log p| + |log q|). */
-static copse_status size_divergence(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *size_divergence(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const copse_averaging averaging = ((const struct setting *)user)->averaging;
     const uint32_t last = in[0]->shape.rank - 1;
-    copse_tensor *t, *log_q, *zero;
-    COPSE_TRY(copse_log(g, in[1], &t));
-    COPSE_TRY(copse_abs(g, t, &t));
-    COPSE_TRY(copse_abs(g, in[0], &log_q));
-    COPSE_TRY(copse_add(g, t, log_q, &t));
-    COPSE_TRY(copse_mul(g, t, in[1], &t));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
-    COPSE_TRY(copse_where(g, in[1], t, zero, &t));
-    COPSE_TRY(copse_sum(g, t, &last, 1, false, &t));
-    return copse__average(g, t, averaging, y);
+    copse_tensor *t = copse_log(g, in[1]);
+    t = copse_abs(g, t);
+    copse_tensor *log_q = copse_abs(g, in[0]);
+    t = copse_add(g, t, log_q);
+    t = copse_mul(g, t, in[1]);
+    copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    t = copse_where(g, in[1], t, zero);
+    t = copse_sum(g, t, &last, 1, false);
+    return copse__average(g, t, averaging);
 }
 
 static const struct setting mean = { COPSE_MEAN, false }, sum = { COPSE_SUM, false },
@@ -91,17 +86,17 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
     REFUSES(r, SHAPE, "operands f32[4, 6] and f32[6]: expected two f32 tensors of one shape",
-            copse_binary_cross_entropy(g, x, v, NULL, COPSE_MEAN, &y));
-    REFUSES(r, SHAPE, "i32[4, 6]", copse_binary_cross_entropy(g, x, n, NULL, COPSE_MEAN, &y));
+            copse_binary_cross_entropy(g, x, v, NULL, COPSE_MEAN));
+    REFUSES(r, SHAPE, "i32[4, 6]", copse_binary_cross_entropy(g, x, n, NULL, COPSE_MEAN));
     REFUSES(r, SHAPE, "positive_weight f32[4] for logits f32[4, 6]",
-            copse_binary_cross_entropy(g, x, x, four, COPSE_MEAN, &y));
+            copse_binary_cross_entropy(g, x, x, four, COPSE_MEAN));
     REFUSES(r, ARGUMENT, "7 is no averaging",
-            copse_binary_cross_entropy(g, x, x, NULL, (copse_averaging)7, &y));
+            copse_binary_cross_entropy(g, x, x, NULL, (copse_averaging)7));
     REFUSES(r, SHAPE, "kl_divergence: operands f32[4, 6] and i32[4, 6]",
-            copse_kl_divergence(g, x, n, COPSE_SUM, &y));
+            copse_kl_divergence(g, x, n, COPSE_SUM));
     REFUSES(r, SHAPE, "kl_divergence: the operands are scalars",
-            copse_kl_divergence(g, one, one, COPSE_SUM, &y));
-    REFUSES(r, ARGUMENT, "no averaging", copse_kl_divergence(g, x, x, (copse_averaging)-1, &y));
+            copse_kl_divergence(g, one, one, COPSE_SUM));
+    REFUSES(r, ARGUMENT, "no averaging", copse_kl_divergence(g, x, x, (copse_averaging)-1));
 }
 
 #define BINARY(label, setting_, x, y, weight, ...) \

@@ -11,12 +11,11 @@ struct constant {
     double value;
 };
 
-static copse_status build_fill(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *build_fill(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct constant *c = user;
     (void)in;
-    return copse_fill(g, c->type, c->shape, c->value, y);
+    return copse_fill(g, c->type, c->shape, c->value);
 }
 
 struct array {
@@ -25,57 +24,48 @@ struct array {
     const void *values;
 };
 
-static copse_status build_constant(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *build_constant(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct array *a = user;
     (void)in;
-    return copse_constant(g, a->type, a->shape, a->values, y);
+    return copse_constant(g, a->type, a->shape, a->values);
 }
 
 /* Two constants and a variable result: their values stay from run to run. */
-static copse_status build_line(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *build_line(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct array *a = user;
-    copse_tensor *slope, *offset;
-    COPSE_TRY(copse_constant(g, a->type, a->shape, a->values, &slope));
-    COPSE_TRY(copse_constant(g, a->type, COPSE_SCALAR, a->values, &offset));
-    COPSE_TRY(copse_mul(g, in[0], slope, y));
-    return copse_add(g, *y, offset, y);
+    copse_tensor *slope = copse_constant(g, a->type, a->shape, a->values);
+    copse_tensor *offset = copse_constant(g, a->type, COPSE_SCALAR, a->values);
+    copse_tensor *y = copse_mul(g, in[0], slope);
+    return copse_add(g, y, offset);
 }
 
-static copse_status build_cast(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *build_cast(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_cast(g, in[0], *(const copse_type *)user, y);
+    return copse_cast(g, in[0], *(const copse_type *)user);
 }
 
 /* To the type and to f32. */
-static copse_status build_cast_back(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *build_cast_back(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    COPSE_TRY(copse_cast(g, in[0], *(const copse_type *)user, y));
-    return copse_cast(g, *y, COPSE_F32, y);
+    copse_tensor *y = copse_cast(g, in[0], *(const copse_type *)user);
+    return copse_cast(g, y, COPSE_F32);
 }
 
-static copse_status build_sum_16(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_sum_16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *a, *b;
     (void)user;
-    COPSE_TRY(copse_cast(g, in[0], COPSE_F16, &a));
-    COPSE_TRY(copse_cast(g, in[1], COPSE_BF16, &b));
-    return copse_add(g, a, b, y);
+    copse_tensor *a = copse_cast(g, in[0], COPSE_F16);
+    copse_tensor *b = copse_cast(g, in[1], COPSE_BF16);
+    return copse_add(g, a, b);
 }
 
-static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, const void *user,
-                                      copse_tensor **y)
+static copse_tensor *build_step_scalar(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *t;
     (void)user;
-    COPSE_TRY(copse__step_scalar(g, COPSE_STEP_SHARE, &t));
-    return copse_mul(g, in[0], t, y);
+    copse_tensor *t = copse__step_scalar(g, COPSE_STEP_SHARE);
+    return copse_mul(g, in[0], t);
 }
 
 static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32, to_f16 = COPSE_F16;
@@ -132,16 +122,15 @@ static void refusals(struct copse_refusals *r)
     copse_graph *g = r->graph;
     const copse_shape high = { COPSE_MAX_RANK + 1, { 1 } };
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
-    REFUSES(r, ARGUMENT, "type 9", copse_cast(g, x, (copse_type)9, &y));
-    REFUSES(r, ARGUMENT, "fill", copse_fill(g, (copse_type)9, COPSE_SCALAR, 0, &y));
-    REFUSES(r, ARGUMENT, "fill", copse_fill(g, COPSE_F32, high, 0, &y));
-    REFUSES(r, ARGUMENT, "'values' is NULL", copse_constant(g, COPSE_F32, COPSE_SCALAR, NULL, &y));
-    REFUSES(r, ARGUMENT, "the type f32 or i32",
-            copse_constant(g, COPSE_U8, COPSE_SCALAR, wholes, &y));
-    REFUSES(r, ARGUMENT, "a rank of at most 6", copse_constant(g, COPSE_F32, high, wholes, &y));
+    REFUSES(r, ARGUMENT, "type 9", copse_cast(g, x, (copse_type)9));
+    REFUSES(r, ARGUMENT, "fill", copse_fill(g, (copse_type)9, COPSE_SCALAR, 0));
+    REFUSES(r, ARGUMENT, "fill", copse_fill(g, COPSE_F32, high, 0));
+    REFUSES(r, ARGUMENT, "'values' is NULL", copse_constant(g, COPSE_F32, COPSE_SCALAR, NULL));
+    REFUSES(r, ARGUMENT, "the type f32 or i32", copse_constant(g, COPSE_U8, COPSE_SCALAR, wholes));
+    REFUSES(r, ARGUMENT, "a rank of at most 6", copse_constant(g, COPSE_F32, high, wholes));
     REFUSES(r, SHAPE, "constant: shape [65536, 65536]",
-            copse_constant(g, COPSE_F32, COPSE_SHAPE(65536, 65536), wholes, &y));
-    REFUSES(r, SHAPE, "", copse_fill(g, COPSE_F32, COPSE_SHAPE(65536, 65536), 0, &y));
+            copse_constant(g, COPSE_F32, COPSE_SHAPE(65536, 65536), wholes));
+    REFUSES(r, SHAPE, "", copse_fill(g, COPSE_F32, COPSE_SHAPE(65536, 65536), 0));
 }
 
 #define CONSTANT(label, type, value, shape, ...)              \

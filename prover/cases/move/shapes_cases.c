@@ -13,110 +13,93 @@ struct move {
     double value;
 };
 
-static copse_status build_reshape(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *build_reshape(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_reshape(g, in[0], ((const struct move *)user)->to, y);
+    return copse_reshape(g, in[0], ((const struct move *)user)->to);
 }
 
-static copse_status build_transpose(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *build_transpose(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_transpose(g, in[0], ((const struct move *)user)->a, y);
+    return copse_transpose(g, in[0], ((const struct move *)user)->a);
 }
 
-static copse_status build_slice(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *build_slice(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct move *m = user;
-    return copse_slice(g, in[0], m->a, m->b, y);
+    return copse_slice(g, in[0], m->a, m->b);
 }
 
-static copse_status build_broadcast_to(copse_graph *g, copse_tensor *const *in, const void *user,
-                                       copse_tensor **y)
+static copse_tensor *build_broadcast_to(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_broadcast_to(g, in[0], ((const struct move *)user)->to, y);
+    return copse_broadcast_to(g, in[0], ((const struct move *)user)->to);
 }
 
-static copse_status build_concat(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *build_concat(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct move *m = user;
-    return copse_concat(g, in, m->count, m->axis, y);
+    return copse_concat(g, in, m->count, m->axis);
 }
 
-static copse_status build_pad(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *build_pad(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct move *m = user;
-    return copse_pad(g, in[0], m->a, m->b, m->value, y);
+    return copse_pad(g, in[0], m->a, m->b, m->value);
 }
 
 /* The parts, joined from the last to the first. */
-static copse_status build_split(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *build_split(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct move *m = user;
     copse_tensor *parts[COPSE_MAX_RANK], *back[COPSE_MAX_RANK];
-    if (y)
-        *y = NULL;
-    COPSE_TRY(copse_split(g, in[0], m->axis, m->b[0] ? m->b : NULL, m->count, y ? parts : NULL));
+    copse_split(g, in[0], m->axis, m->b[0] ? m->b : NULL, m->count, parts);
     for (size_t i = 0; i < m->count; i++)
         back[i] = parts[m->count - 1 - i];
-    return copse_concat(g, back, m->count, m->axis, y);
+    return copse_concat(g, back, m->count, m->axis);
 }
 
-static copse_status build_stack(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *build_stack(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct move *m = user;
-    return copse_stack(g, in, m->count, m->axis, y);
+    return copse_stack(g, in, m->count, m->axis);
 }
 
 /* ---- the ops ---- */
 
-static copse_status random_pad(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *random_pad(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_pad(g, in[0], (const uint32_t[]){ 1, 0, 2 }, (const uint32_t[]){ 0, 1, 1 }, 0.5,
-                     y);
+    return copse_pad(g, in[0], (const uint32_t[]){ 1, 0, 2 }, (const uint32_t[]){ 0, 1, 1 }, 0.5);
 }
 
-static copse_status random_transpose(copse_graph *g, copse_tensor *const *in, const void *user,
-                                     copse_tensor **y)
+static copse_tensor *random_transpose(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_transpose(
-        g, in[0], in[0]->shape.rank == 2 ? (uint32_t[]){ 1, 0 } : (uint32_t[]){ 2, 0, 1 }, y);
+    return copse_transpose(g, in[0],
+                           in[0]->shape.rank == 2 ? (uint32_t[]){ 1, 0 } : (uint32_t[]){ 2, 0, 1 });
 }
 
-static copse_status random_concat(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *random_concat(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_concat(g, (copse_tensor *[]){ in[0], in[0] }, 2, in[0]->shape.rank - 1, y);
+    return copse_concat(g, (copse_tensor *[]){ in[0], in[0] }, 2, in[0]->shape.rank - 1);
 }
 
-static copse_status random_slice(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *random_slice(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     copse_shape part = in[0]->shape;
     const uint32_t start[COPSE_MAX_RANK] = { part.dims[0] / 2 };
     (void)user;
     part.dims[0] -= start[0];
-    return copse_slice(g, in[0], start, part.dims, y);
+    return copse_slice(g, in[0], start, part.dims);
 }
 
-static copse_status random_reshape(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *random_reshape(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const copse_shape s = in[0]->shape;
     (void)user;
     return copse_reshape(g, in[0],
                          s.rank == 2 ? COPSE_SHAPE(s.dims[0], 1, s.dims[1])
-                                     : COPSE_SHAPE(s.dims[0] * s.dims[1], s.dims[2]),
-                         y);
+                                     : COPSE_SHAPE(s.dims[0] * s.dims[1], s.dims[2]));
 }
 
 #define OP(function, random_, count, ...)          \
@@ -155,16 +138,16 @@ static const struct copse_case speeds[] = {
       .bytes = MATRIX },
 };
 
-/* All parts are NULL after a refusal. */
-static copse_status refuse_split(copse_graph *g, copse_tensor *x, uint32_t axis,
-                                 const uint32_t *sizes, size_t count, copse_tensor **y)
+/* The first part that is no failed tensor, else a failed tensor. */
+static copse_tensor *refuse_split(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                  const uint32_t *sizes, size_t count)
 {
     copse_tensor *parts[4] = { x, x, x, x };
-    const copse_status s = copse_split(g, x, axis, sizes, count, parts);
-    *y = NULL;
+    copse_split(g, x, axis, sizes, count, parts);
     for (size_t i = 0; i < count; i++)
-        *y = parts[i] ? parts[i] : *y;
-    return s;
+        if (!copse__is_failed(parts[i]))
+            return parts[i];
+    return copse__failed(g, COPSE_OK);
 }
 
 static void refusals(struct copse_refusals *r)
@@ -176,43 +159,43 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
     copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
-    REFUSES(r, SHAPE, "reshape: operand f32[4, 6]", copse_reshape(g, x, COPSE_SHAPE(5, 5), &y));
-    REFUSES(r, ARGUMENT, "rank 7", copse_reshape(g, x, high, &y));
-    REFUSES(r, SHAPE, "order[1] is 0", copse_transpose(g, x, twice, &y));
-    REFUSES(r, SHAPE, "order[0] is 2", copse_transpose(g, x, beyond, &y));
-    REFUSES(r, ARGUMENT, "order is NULL", copse_transpose(g, x, NULL, &y));
-    REFUSES(r, SHAPE, "4 elements from 3 on exceed axis 1", copse_slice(g, x, start, size, &y));
+    REFUSES(r, SHAPE, "reshape: operand f32[4, 6]", copse_reshape(g, x, COPSE_SHAPE(5, 5)));
+    REFUSES(r, ARGUMENT, "rank 7", copse_reshape(g, x, high));
+    REFUSES(r, SHAPE, "order[1] is 0", copse_transpose(g, x, twice));
+    REFUSES(r, SHAPE, "order[0] is 2", copse_transpose(g, x, beyond));
+    REFUSES(r, ARGUMENT, "order is NULL", copse_transpose(g, x, NULL));
+    REFUSES(r, SHAPE, "4 elements from 3 on exceed axis 1", copse_slice(g, x, start, size));
     REFUSES(r, SHAPE, "exceed axis 0",
-            copse_slice(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, size, &y));
-    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, NULL, size, &y));
-    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, start, NULL, &y));
-    REFUSES(r, SHAPE, "concat: operands", copse_concat(g, (copse_tensor *[]){ x, v }, 2, 0, &y));
-    REFUSES(r, SHAPE, "axis 0", copse_concat(g, (copse_tensor *[]){ x, e }, 2, 0, &y));
-    REFUSES(r, SHAPE, "concat", copse_concat(g, (copse_tensor *[]){ x, n }, 2, 0, &y));
-    REFUSES(r, SHAPE, "no axis 2", copse_concat(g, (copse_tensor *[]){ x, x }, 2, 2, &y));
-    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, NULL, 0, 0, &y));
-    REFUSES(r, ARGUMENT, "", copse_concat(g, NULL, 2, 0, &y));
-    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, &x, 0, 0, &y));
+            copse_slice(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, size));
+    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, NULL, size));
+    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, start, NULL));
+    REFUSES(r, SHAPE, "concat: operands", copse_concat(g, (copse_tensor *[]){ x, v }, 2, 0));
+    REFUSES(r, SHAPE, "axis 0", copse_concat(g, (copse_tensor *[]){ x, e }, 2, 0));
+    REFUSES(r, SHAPE, "concat", copse_concat(g, (copse_tensor *[]){ x, n }, 2, 0));
+    REFUSES(r, SHAPE, "no axis 2", copse_concat(g, (copse_tensor *[]){ x, x }, 2, 2));
+    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, NULL, 0, 0));
+    REFUSES(r, ARGUMENT, "", copse_concat(g, NULL, 2, 0));
+    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, &x, 0, 0));
     REFUSES(r, SHAPE, "[5] does not broadcast to [5, 4]",
-            copse_broadcast_to(g, v, COPSE_SHAPE(5, 4), &y));
-    REFUSES(r, SHAPE, "does not broadcast", copse_broadcast_to(g, x, COPSE_SHAPE(6), &y));
-    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, NULL, size, 0, &y));
-    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, start, NULL, 0, &y));
+            copse_broadcast_to(g, v, COPSE_SHAPE(5, 4)));
+    REFUSES(r, SHAPE, "does not broadcast", copse_broadcast_to(g, x, COPSE_SHAPE(6)));
+    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, NULL, size, 0));
+    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, start, NULL, 0));
     REFUSES(r, SHAPE, "pad: operand [4, 6]: axis 0 becomes too long",
-            copse_pad(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, start, 0, &y));
-    REFUSES(r, SHAPE, "split: operand [4, 6] has no axis 2", copse_split(g, x, 2, NULL, 1, &y));
+            copse_pad(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, start, 0));
+    REFUSES(r, SHAPE, "split: operand [4, 6] has no axis 2", refuse_split(g, x, 2, NULL, 1));
     REFUSES(r, SHAPE, "axis 1 does not split into 4 equal parts",
-            refuse_split(g, x, 1, NULL, 4, &y));
-    REFUSES(r, SHAPE, "the sizes sum to 8, axis 1 has 6", refuse_split(g, x, 1, size, 2, &y));
-    REFUSES(r, ARGUMENT, "at least one part", refuse_split(g, x, 1, size, 0, &y));
+            refuse_split(g, x, 1, NULL, 4));
+    REFUSES(r, SHAPE, "the sizes sum to 8, axis 1 has 6", refuse_split(g, x, 1, size, 2));
+    REFUSES(r, ARGUMENT, "at least one part", refuse_split(g, x, 1, size, 0));
     REFUSES(r, SHAPE, "stack: operands f32[4, 6] and f32[5]: expected one type and one shape",
-            copse_stack(g, (copse_tensor *[]){ x, v }, 2, 0, &y));
+            copse_stack(g, (copse_tensor *[]){ x, v }, 2, 0));
     REFUSES(r, SHAPE, "f32[4, 6] and i32[4, 6]",
-            copse_stack(g, (copse_tensor *[]){ x, n }, 2, 0, &y));
-    REFUSES(r, SHAPE, "a new axis 3 needs a rank", copse_stack(g, &x, 1, 3, &y));
+            copse_stack(g, (copse_tensor *[]){ x, n }, 2, 0));
+    REFUSES(r, SHAPE, "a new axis 3 needs a rank", copse_stack(g, &x, 1, 3));
     REFUSES(r, ARGUMENT, "stack: operand 1 is NULL",
-            copse_stack(g, (copse_tensor *[]){ x, NULL }, 2, 0, &y));
-    REFUSES(r, ARGUMENT, "at least one", copse_stack(g, &x, 0, 0, &y));
+            copse_stack(g, (copse_tensor *[]){ x, NULL }, 2, 0));
+    REFUSES(r, ARGUMENT, "at least one", copse_stack(g, &x, 0, 0));
 }
 
 /* ---- the cases ---- */
@@ -311,176 +294,201 @@ static const struct copse_case cases[] = {
                                 (.to = DIMS(5, 70)),
                                 NO_DIMS,
                                 STANDARD,
-                                .is_poor =
-                                    true) BOTH(broadcast_to, "a row of rank 2", (.to = DIMS(5, 70)),
-                                               DIMS(1, 70),
-                                               STANDARD) BOTH(broadcast_to, "a column to three axes", (.to = DIMS(3, 5, 7)),
-                                                              DIMS(5, 1), STANDARD)
-                                BOTH(broadcast_to, "six axes in turn", (.to = DIMS(2, 3, 2, 3, 2, 3)), DIMS(2, 1, 2, 1, 2, 1), STANDARD) BOTH(
-                                    broadcast_to, "the same shape",
-                                    (.to = DIMS(5, 7)),
-                                    DIMS(5, 7),
-                                    STANDARD) BOTH(broadcast_to, "more rows than a chunk",
-                                                   (.to = DIMS(4097, 3)),
-                                                   DIMS(3),
-                                                   STANDARD) BOTH(broadcast_to, "nothing", (.to = DIMS(0, 7)), DIMS(1), STANDARD)
+                                .is_poor = true)
+                                BOTH(
+                                    broadcast_to, "a row of rank 2",
+                                    (.to = DIMS(5, 70)),
+                                    DIMS(1, 70),
+                                    STANDARD) BOTH(broadcast_to, "a column to three axes",
+                                                   (.to = DIMS(3, 5, 7)), DIMS(5, 1),
+                                                   STANDARD) BOTH(broadcast_to, "six axes in turn",
+                                                                  (.to = DIMS(2, 3, 2, 3, 2, 3)),
+                                                                  DIMS(2, 1, 2, 1, 2, 1), STANDARD)
+                                    BOTH(broadcast_to, "the same shape", (.to = DIMS(5, 7)), DIMS(5, 7), STANDARD) BOTH(
+                                        broadcast_to,
+                                        "more rows than a chunk", (.to = DIMS(4097, 3)), DIMS(3),
+                                        STANDARD) BOTH(broadcast_to, "nothing", (.to = DIMS(0, 7)),
+                                                       DIMS(1),
+                                                       STANDARD)
 
-                                    CONCAT("columns", 1, (3, 4), (3, 1), (3, 7), QUICK) CONCAT(
-                                        "rows, some empty",
-                                        0, (3, 4),
-                                        (0, 4),
-                                        (300, 4),
-                                        STANDARD) CONCAT("the middle axis", 1, (2, 3, 4), (2, 5, 4),
-                                                         (2, 1, 4),
-                                                         STANDARD)
-                                        CONCAT(
-                                            "rows longer than a group",
-                                            1,
-                                            (3, 257), (3, 2), (3, 255),
-                                            STANDARD) CONCAT("six axes", 3, (2, 1, 2, 1, 2, 3),
-                                                             (2, 1, 2, 3, 2, 3),
-                                                             (2, 1, 2, 2, 2, 3),
-                                                             FULL)
-                                            CONCAT("nothing", 0, (0), (0), (0), STANDARD) ROW(
-                                                pad, "stated",
-                                                (.a = { 1, 1 }, .b = { 0, 0 }, .value = 9),
-                                                VALUES(counted, DIMS(2, 3)),
-                                                .want =
-                                                    padded,
-                                                QUICK) ROW(split,
-                                                           "stated: parts of 2 and 1, the last "
-                                                           "one first",
-                                                           (.axis = 1, .count = 2, .b = { 2, 1 }),
-                                                           VALUES(counted, DIMS(2, 3)),
-                                                           .want =
-                                                               turned,
-                                                           QUICK)
-                                                STACK_ROW(
-                                                    "stated: the first axis",
-                                                    0,
-                                                    COUNTED, (2, 3), .want = stacked,
-                                                    QUICK) STACK_ROW("stated: the last axis",
-                                                                     2, COUNTED, (2, 3),
-                                                                     .want = side, QUICK)
-                                                    BOTH(
-                                                        pad,
-                                                        "a frame",
-                                                        (.a = { 1, 2 }, .b = { 3, 0 },
-                                                         .value =
-                                                             2.5),
-                                                        DIMS(5, 11),
-                                                        QUICK) BOTH(pad, "nothing to add", (.value = 1), DIMS(5, 7), STANDARD)
-                                                        BOTH(pad, "a scalar", (.value = 1), NO_DIMS, STANDARD, .is_poor = true) BOTH(
-                                                            pad,
-                                                            "nothing, to a block",
-                                                            (.a = { 2, 1 }, .b = { 1, 0 },
-                                                             .value =
-                                                                 -3),
-                                                            DIMS(0, 4),
-                                                            STANDARD,
-                                                            .is_poor = true)
-                                                            BOTH(pad, "six axes",
-                                                                 (.a = { 1, 0, 1, 0, 1, 2 },
-                                                                  .b = { 0, 1, 0, 1, 0, 0 }),
-                                                                 DIMS(2, 3, 2, 3, 2, 3),
-                                                                 STANDARD, .is_poor = true)
-                                                                BOTH(
-                                                                    pad,
-                                                                    "rows "
-                                                                    "longer "
-                                                                    "than a "
-                                                                    "group",
-                                                                    (.a = { 0, 250 },
-                                                                     .b = { 1, 10 },
-                                                                     .value =
-                                                                         1),
-                                                                    DIMS(4, 260),
-                                                                    STANDARD) BOTH(pad,
-                                                                                   "more than "
-                                                                                   "65,535 "
-                                                                                   "groups",
-                                                                                   (
-                                                                                           .a = { 1, 0 },
-                                                                                           .b = { 0, 1 }),
-                                                                                   DIMS(65537, 257),
-                                                                                   FULL) BOTH(split,
-                                                                                              "thre"
-                                                                                              "e "
-                                                                                              "equa"
-                                                                                              "l "
-                                                                                              "part"
-                                                                                              "s",
-                                                                                              (.axis =
-                                                                                                   1,
-                                                                                               .count =
-                                                                                                   3),
-                                                                                              DIMS(5, 12), QUICK)
+                                        CONCAT("columns", 1, (3, 4), (3, 1), (3, 7), QUICK) CONCAT(
+                                            "rows, some empty",
+                                            0, (3, 4),
+                                            (0, 4),
+                                            (300, 4),
+                                            STANDARD) CONCAT("the middle axis", 1, (2, 3, 4),
+                                                             (2, 5, 4),
+                                                             (2, 1, 4),
+                                                             STANDARD)
+                                            CONCAT(
+                                                "rows longer than a group",
+                                                1,
+                                                (3, 257), (3, 2), (3, 255),
+                                                STANDARD) CONCAT("six axes", 3, (2, 1, 2, 1, 2, 3),
+                                                                 (2, 1, 2, 3, 2, 3),
+                                                                 (2, 1, 2, 2, 2, 3),
+                                                                 FULL)
+                                                CONCAT("nothing", 0, (0), (0), (0), STANDARD) ROW(
+                                                    pad, "stated",
+                                                    (.a = { 1, 1 }, .b = { 0, 0 }, .value = 9),
+                                                    VALUES(counted, DIMS(2, 3)),
+                                                    .want =
+                                                        padded,
+                                                    QUICK) ROW(split,
+                                                               "stated: parts of 2 and 1, the last "
+                                                               "one first",
+                                                               (.axis = 1, .count = 2,
+                                                                .b = { 2, 1 }),
+                                                               VALUES(counted, DIMS(2, 3)),
+                                                               .want =
+                                                                   turned,
+                                                               QUICK)
+                                                    STACK_ROW("stated: the first axis", 0, COUNTED,
+                                                              (2, 3), .want = stacked, QUICK)
+                                                        STACK_ROW("stated: the last axis", 2,
+                                                                  COUNTED, (2, 3), .want = side,
+                                                                  QUICK) BOTH(pad, "a frame",
+                                                                              (.a = { 1, 2 },
+                                                                               .b = { 3, 0 }, .value = 2.5),
+                                                                              DIMS(5, 11), QUICK)
+                                                            BOTH(pad, "nothing to add", (.value = 1), DIMS(5, 7), STANDARD) BOTH(
+                                                                pad,
+                                                                "a scalar",
+                                                                (.value = 1), NO_DIMS,
+                                                                STANDARD,
+                                                                .is_poor = true)
+                                                                BOTH(pad, "nothing, to a block",
+                                                                     (.a = { 2, 1 }, .b = { 1, 0 },
+                                                                      .value = -3),
+                                                                     DIMS(0, 4),
+                                                                     STANDARD, .is_poor = true)
                                                                     BOTH(
-                                                                        split, "sizes",
-                                                                        (.axis = 0, .count = 3,
-                                                                         .b = { 2, 0, 7 }),
-                                                                        DIMS(9, 4),
-                                                                        STANDARD) BOTH(split, "one part",
-                                                                                       (.axis = 2, .count = 1),
-                                                                                       DIMS(2, 3, 4),
+                                                                        pad,
+                                                                        "six axes",
+                                                                        (.a = { 1, 0, 1, 0, 1, 2 },
+                                                                         .b = { 0, 1, 0, 1, 0, 0 }),
+                                                                        DIMS(2, 3, 2, 3, 2, 3),
+                                                                        STANDARD,
+                                                                        .is_poor =
+                                                                            true) BOTH(pad,
+                                                                                       "rows "
+                                                                                       "longer "
+                                                                                       "than a "
+                                                                                       "group",
+                                                                                       (
+                                                                                               .a = { 0, 250 },
+                                                                                               .b = { 1, 10 },
+                                                                                               .value =
+                                                                                                   1),
+                                                                                       DIMS(4, 260),
                                                                                        STANDARD)
-                                                                        BOTH(
-                                                                            split, "nothing",
-                                                                            (.axis = 1, .count = 2),
-                                                                            DIMS(3, 0),
-                                                                            STANDARD)
-                                                                            STACK("a new "
-                                                                                  "first "
-                                                                                  "axis",
-                                                                                  0, (5, 7), QUICK)
-                                                                                STACK("a new last "
-                                                                                      "axis",
-                                                                                      2, (5, 7),
-                                                                                      STANDARD)
-                                                                                    STACK("scalar"
-                                                                                          "s of "
-                                                                                          "one "
-                                                                                          "axis",
-                                                                                          1, (4),
-                                                                                          STANDARD)
-                                                                                        STACK(
-                                                                                            "ro"
-                                                                                            "ws"
-                                                                                            " l"
-                                                                                            "on"
-                                                                                            "ge"
-                                                                                            "r "
-                                                                                            "th"
-                                                                                            "an"
-                                                                                            " a"
-                                                                                            " g"
-                                                                                            "ro"
-                                                                                            "u"
-                                                                                            "p",
-                                                                                            1,
-                                                                                            (3,
-                                                                                             257),
-                                                                                            STANDARD)
-                                                                                            STACK(
-                                                                                                "no"
-                                                                                                "th"
-                                                                                                "in"
-                                                                                                "g",
-                                                                                                0,
-                                                                                                (0,
+                                                                        BOTH(pad,
+                                                                             "more than "
+                                                                             "65,535 "
+                                                                             "groups",
+                                                                             (.a = { 1, 0 },
+                                                                              .b = { 0, 1 }),
+                                                                             DIMS(65537, 257),
+                                                                             FULL)
+                                                                            BOTH(split,
+                                                                                 "thre"
+                                                                                 "e "
+                                                                                 "equa"
+                                                                                 "l "
+                                                                                 "part"
+                                                                                 "s",
+                                                                                 (.axis = 1,
+                                                                                  .count = 3),
+                                                                                 DIMS(5, 12), QUICK)
+                                                                                BOTH(
+                                                                                    split, "sizes",
+                                                                                    (.axis = 0,
+                                                                                     .count =
+                                                                                         3,
+                                                                                     .b = { 2, 0,
+                                                                                            7 }),
+                                                                                    DIMS(9, 4),
+                                                                                    STANDARD)
+                                                                                    BOTH(
+                                                                                        split, "one part",
+                                                                                        (.axis = 2,
+                                                                                         .count =
+                                                                                             1),
+                                                                                        DIMS(2, 3,
+                                                                                             4),
+                                                                                        STANDARD)
+                                                                                        BOTH(
+                                                                                            split,
+                                                                                            "nothin"
+                                                                                            "g",
+                                                                                            (.axis =
+                                                                                                 1,
+                                                                                             .count =
                                                                                                  2),
-                                                                                                STANDARD)
-                                                                                                ROW(concat,
-                                                                                                    "one tensor",
-                                                                                                    (.axis =
-                                                                                                         0,
-                                                                                                     .count =
-                                                                                                         1),
-                                                                                                    FILL(
-                                                                                                        NORMAL,
-                                                                                                        DIMS(
-                                                                                                            3)),
+                                                                                            DIMS(3,
+                                                                                                 0),
+                                                                                            STANDARD) STACK("a new "
+                                                                                                            "first "
+                                                                                                            "axis",
+                                                                                                            0,
+                                                                                                            (5, 7), QUICK)
+                                                                                            STACK(
+                                                                                                "a "
+                                                                                                "ne"
+                                                                                                "w "
+                                                                                                "la"
+                                                                                                "st"
+                                                                                                " "
+                                                                                                "ax"
+                                                                                                "i"
+                                                                                                "s",
+                                                                                                2,
+                                                                                                (5,
+                                                                                                 7),
+                                                                                                STANDARD) STACK("scalar"
+                                                                                                                "s of "
+                                                                                                                "one "
+                                                                                                                "axis",
+                                                                                                                1,
+                                                                                                                (4), STANDARD)
+                                                                                                STACK(
+                                                                                                    "ro"
+                                                                                                    "ws"
+                                                                                                    " l"
+                                                                                                    "on"
+                                                                                                    "ge"
+                                                                                                    "r "
+                                                                                                    "th"
+                                                                                                    "an"
+                                                                                                    " a"
+                                                                                                    " g"
+                                                                                                    "ro"
+                                                                                                    "u"
+                                                                                                    "p",
+                                                                                                    1,
+                                                                                                    (3,
+                                                                                                     257),
                                                                                                     STANDARD)
+                                                                                                    STACK(
+                                                                                                        "no"
+                                                                                                        "th"
+                                                                                                        "in"
+                                                                                                        "g",
+                                                                                                        0,
+                                                                                                        (0,
+                                                                                                         2),
+                                                                                                        STANDARD)
+                                                                                                        ROW(concat,
+                                                                                                            "one tensor",
+                                                                                                            (.axis =
+                                                                                                                 0,
+                                                                                                             .count =
+                                                                                                                 1),
+                                                                                                            FILL(
+                                                                                                                NORMAL,
+                                                                                                                DIMS(
+                                                                                                                    3)),
+                                                                                                            STANDARD)
 };
 
 COPSE_CASE_TABLE(shapes, OPS, SPEEDS, REFUSALS)

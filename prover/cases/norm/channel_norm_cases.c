@@ -15,118 +15,109 @@ struct settings {
     bool is_batch; /* statistics over all examples */
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     const struct settings *s = user;
     const struct copse_batch_norm batch = { .gamma = in[1], .beta = in[2], .epsilon = s->epsilon };
     if (s->is_batch)
-        return copse_sync_batch_norm(g, in[0], axes, in[0]->shape.rank - 1, &batch, y);
-    return s->groups ? copse_group_norm(g, in[0], s->groups, in[1], in[2], s->epsilon, y)
-                     : copse_instance_norm(g, in[0], in[1], in[2], s->epsilon, y);
+        return copse_sync_batch_norm(g, in[0], axes, in[0]->shape.rank - 1, &batch);
+    return s->groups ? copse_group_norm(g, in[0], s->groups, in[1], in[2], s->epsilon)
+                     : copse_instance_norm(g, in[0], in[1], in[2], s->epsilon);
 }
 
 /* ---- what limits are relative to: x as [n, places, groups, channels of a group] ---- */
 
 static const uint32_t statistics[] = { 1, 3 };
 
-static copse_status split(copse_graph *g, copse_tensor *x, const struct settings *s,
-                          copse_tensor **out)
+static copse_tensor *split(copse_graph *g, copse_tensor *x, const struct settings *s)
 {
     const uint32_t n = s->is_batch ? 1 : x->shape.dims[0],
                    channels = x->shape.dims[x->shape.rank - 1];
     const uint32_t groups = s->groups ? s->groups : COPSE_MAX(channels, 1u);
     const uint64_t line = (uint64_t)n * channels;
     const uint32_t places = line ? (uint32_t)(copse__elements(x->shape) / line) : 1;
-    return copse_reshape(g, x, COPSE_SHAPE(n, places, groups, channels / groups), out);
+    return copse_reshape(g, x, COPSE_SHAPE(n, places, groups, channels / groups));
 }
 
 /* A number of each channel, with the axes of `split`. */
-static copse_status split_channels(copse_graph *g, copse_tensor *x, const copse_tensor *like,
-                                   copse_tensor **out)
+static copse_tensor *split_channels(copse_graph *g, copse_tensor *x, const copse_tensor *like)
 {
-    return copse_reshape(g, x, COPSE_SHAPE(1, 1, like->shape.dims[2], like->shape.dims[3]), out);
+    return copse_reshape(g, x, COPSE_SHAPE(1, 1, like->shape.dims[2], like->shape.dims[3]));
 }
 
 /* 1 / sigma of each group, and (|x| + |mean|) / sigma, both split. */
 static copse_status sizes_of(copse_graph *g, copse_tensor *x, const struct settings *s,
                              copse_tensor **inverse, copse_tensor **size)
 {
-    copse_tensor *mean, *t;
-    COPSE_TRY(split(g, x, s, &x));
-    COPSE_TRY(copse_mean(g, x, statistics, 2, true, &mean));
-    COPSE_TRY(copse_sub(g, x, mean, &t));
-    COPSE_TRY(copse_square(g, t, &t));
-    COPSE_TRY(copse_mean(g, t, statistics, 2, true, &t));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)s->epsilon, inverse));
-    COPSE_TRY(copse_add(g, t, *inverse, &t));
-    COPSE_TRY(copse_rsqrt(g, t, inverse));
-    COPSE_TRY(copse_abs(g, mean, &mean));
-    COPSE_TRY(copse_abs(g, x, &t));
-    COPSE_TRY(copse_add(g, t, mean, &t));
-    return copse_mul(g, t, *inverse, size);
+    x = split(g, x, s);
+    copse_tensor *mean = copse_mean(g, x, statistics, 2, true);
+    copse_tensor *t = copse_sub(g, x, mean);
+    t = copse_square(g, t);
+    t = copse_mean(g, t, statistics, 2, true);
+    *inverse = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)s->epsilon);
+    t = copse_add(g, t, *inverse);
+    *inverse = copse_rsqrt(g, t);
+    mean = copse_abs(g, mean);
+    t = copse_abs(g, x);
+    t = copse_add(g, t, mean);
+    *size = copse_mul(g, t, *inverse);
+    return copse_graph_status(g);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *inverse, *size, *scale, *offset;
-    COPSE_TRY(sizes_of(g, in[0], user, &inverse, &size));
-    COPSE_TRY(copse_abs(g, in[1], &scale));
-    COPSE_TRY(copse_abs(g, in[2], &offset));
-    COPSE_TRY(split_channels(g, scale, size, &scale));
-    COPSE_TRY(split_channels(g, offset, size, &offset));
-    COPSE_TRY(copse_mul(g, size, scale, &size));
-    COPSE_TRY(copse_add(g, size, offset, &size));
-    return copse_reshape(g, size, in[0]->shape, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], user, &inverse, &size));
+    copse_tensor *scale = copse_abs(g, in[1]);
+    copse_tensor *offset = copse_abs(g, in[2]);
+    scale = split_channels(g, scale, size);
+    offset = split_channels(g, offset, size);
+    size = copse_mul(g, size, scale);
+    size = copse_add(g, size, offset);
+    return copse_reshape(g, size, in[0]->shape);
 }
 
 /* dx = (s - mean(s) - u mean(s u)) / sigma, s = scale dy */
-static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *inverse, *size, *scale, *s, *mean, *along;
-    COPSE_TRY(sizes_of(g, in[0], user, &inverse, &size));
-    COPSE_TRY(split(g, in[3], user, &s));
-    COPSE_TRY(split_channels(g, in[1], size, &scale));
-    COPSE_TRY(copse_mul(g, s, scale, &s));
-    COPSE_TRY(copse_abs(g, s, &s));
-    COPSE_TRY(copse_mean(g, s, statistics, 2, true, &mean));
-    COPSE_TRY(copse_mul(g, s, size, &along));
-    COPSE_TRY(copse_mean(g, along, statistics, 2, true, &along));
-    COPSE_TRY(copse_mul(g, size, along, &along));
-    COPSE_TRY(copse_add(g, s, mean, &s));
-    COPSE_TRY(copse_add(g, s, along, &s));
-    COPSE_TRY(copse_mul(g, s, inverse, &s));
-    return copse_reshape(g, s, in[0]->shape, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], user, &inverse, &size));
+    copse_tensor *s = split(g, in[3], user);
+    copse_tensor *scale = split_channels(g, in[1], size);
+    s = copse_mul(g, s, scale);
+    s = copse_abs(g, s);
+    copse_tensor *mean = copse_mean(g, s, statistics, 2, true);
+    copse_tensor *along = copse_mul(g, s, size);
+    along = copse_mean(g, along, statistics, 2, true);
+    along = copse_mul(g, size, along);
+    s = copse_add(g, s, mean);
+    s = copse_add(g, s, along);
+    s = copse_mul(g, s, inverse);
+    return copse_reshape(g, s, in[0]->shape);
 }
 
-static copse_status sum_channels(copse_graph *g, copse_tensor *x, copse_shape channels,
-                                 copse_tensor **y)
+static copse_tensor *sum_channels(copse_graph *g, copse_tensor *x, copse_shape channels)
 {
     static const uint32_t others[] = { 0, 1 };
-    COPSE_TRY(copse_abs(g, x, &x));
-    COPSE_TRY(copse_sum(g, x, others, 2, false, &x));
-    return copse_reshape(g, x, channels, y);
+    x = copse_abs(g, x);
+    x = copse_sum(g, x, others, 2, false);
+    return copse_reshape(g, x, channels);
 }
 
-static copse_status size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *inverse, *size, *dy;
-    COPSE_TRY(sizes_of(g, in[0], user, &inverse, &size));
-    COPSE_TRY(split(g, in[3], user, &dy));
-    COPSE_TRY(copse_mul(g, size, dy, &size));
-    return sum_channels(g, size, in[1]->shape, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], user, &inverse, &size));
+    copse_tensor *dy = split(g, in[3], user);
+    size = copse_mul(g, size, dy);
+    return sum_channels(g, size, in[1]->shape);
 }
 
-static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *size_of_doffset(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *dy;
-    COPSE_TRY(split(g, in[3], user, &dy));
-    return sum_channels(g, dy, in[1]->shape, y);
+    copse_tensor *dy = split(g, in[3], user);
+    return sum_channels(g, dy, in[1]->shape);
 }
 
 /* ---- the ops ---- */
@@ -137,20 +128,18 @@ static const struct settings one = { 1, 1e-5f, false }, two = { 2, 1e-5f, false 
                              stated_two = { 2, 0.75f, false }, batch = { 0, 1e-5f, true };
 
 /* Scaled by its last axis at place 0: equal scales would give sums of 0 for every x. */
-static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *random_norm(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const uint32_t start[COPSE_MAX_RANK] = { 0 };
     const struct settings *s = user;
     copse_shape row = in[0]->shape;
-    copse_tensor *scale, *offset;
     for (uint32_t i = 0; i + 1 < row.rank; i++)
         row.dims[i] = 1;
-    COPSE_TRY(copse_slice(g, in[0], start, row.dims, &scale));
-    COPSE_TRY(copse_reshape(g, scale, COPSE_SHAPE(row.dims[row.rank - 1]), &scale));
-    COPSE_TRY(copse_tanh(g, scale, &scale));
-    COPSE_TRY(copse_fill(g, COPSE_F32, scale->shape, -0.25, &offset));
-    return copse_group_norm(g, in[0], 1, scale, offset, s->epsilon, y);
+    copse_tensor *scale = copse_slice(g, in[0], start, row.dims);
+    scale = copse_reshape(g, scale, COPSE_SHAPE(row.dims[row.rank - 1]));
+    scale = copse_tanh(g, scale);
+    copse_tensor *offset = copse_fill(g, COPSE_F32, scale->shape, -0.25);
+    return copse_group_norm(g, in[0], 1, scale, offset, s->epsilon);
 }
 
 static const struct copse_case_op ops[] = {
@@ -214,26 +203,25 @@ static void refusals(struct copse_refusals *r)
             "group_norm: operands f32[2, 4, 6], f32[4] and f32[6]: expected f32 x [n, .., "
             "channels], scale and "
             "offset [channels]",
-            copse_group_norm(g, x, 2, v, s, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, s, v, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, x, s, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, s, 2, s, s, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, n, 2, s, s, 1, &y));
-    REFUSES(r, SHAPE, "instance_norm: operands i32[2, 4, 6]",
-            copse_instance_norm(g, n, s, s, 1, &y));
+            copse_group_norm(g, x, 2, v, s, 1));
+    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, s, v, 1));
+    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, x, s, 1));
+    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, s, 2, s, s, 1));
+    REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, n, 2, s, s, 1));
+    REFUSES(r, SHAPE, "instance_norm: operands i32[2, 4, 6]", copse_instance_norm(g, n, s, s, 1));
     REFUSES(r, ARGUMENT, "group_norm: 4 groups do not divide 6 channels",
-            copse_group_norm(g, x, 4, s, s, 1, &y));
-    REFUSES(r, ARGUMENT, "0 groups", copse_group_norm(g, x, 0, s, s, 1, &y));
-    REFUSES(r, ARGUMENT, "12 groups", copse_group_norm(g, x, 12, s, s, 1, &y));
+            copse_group_norm(g, x, 4, s, s, 1));
+    REFUSES(r, ARGUMENT, "0 groups", copse_group_norm(g, x, 0, s, s, 1));
+    REFUSES(r, ARGUMENT, "12 groups", copse_group_norm(g, x, 12, s, s, 1));
     REFUSES(r, SHAPE, "1 places and groups of 32769 channels are too many",
-            copse_group_norm(g, wide, 1, of_wide, of_wide, 1, &y));
-    REFUSES(r, SHAPE, "15360001 places", copse_instance_norm(g, far, single, single, 1, &y));
-    REFUSES(r, ARGUMENT, "group_norm: operand 2", copse_group_norm(g, x, 2, s, NULL, 1, &y));
-    REFUSES(r, ARGUMENT, "epsilon 0", copse_group_norm(g, x, 2, s, s, 0, &y));
-    REFUSES(r, ARGUMENT, "epsilon 1e-39", copse_instance_norm(g, x, s, s, 1e-39f, &y));
-    REFUSES(r, ARGUMENT, "epsilon -1", copse_group_norm(g, x, 2, s, s, -1, &y));
-    REFUSES(r, ARGUMENT, "epsilon inf", copse_instance_norm(g, x, s, s, INFINITY, &y));
-    REFUSES(r, ARGUMENT, "epsilon", copse_group_norm(g, x, 2, s, s, NAN, &y));
+            copse_group_norm(g, wide, 1, of_wide, of_wide, 1));
+    REFUSES(r, SHAPE, "15360001 places", copse_instance_norm(g, far, single, single, 1));
+    REFUSES(r, ARGUMENT, "group_norm: operand 2", copse_group_norm(g, x, 2, s, NULL, 1));
+    REFUSES(r, ARGUMENT, "epsilon 0", copse_group_norm(g, x, 2, s, s, 0));
+    REFUSES(r, ARGUMENT, "epsilon 1e-39", copse_instance_norm(g, x, s, s, 1e-39f));
+    REFUSES(r, ARGUMENT, "epsilon -1", copse_group_norm(g, x, 2, s, s, -1));
+    REFUSES(r, ARGUMENT, "epsilon inf", copse_instance_norm(g, x, s, s, INFINITY));
+    REFUSES(r, ARGUMENT, "epsilon", copse_group_norm(g, x, 2, s, s, NAN));
 }
 
 /* ---- the cases ---- */

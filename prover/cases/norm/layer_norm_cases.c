@@ -6,10 +6,9 @@
 
 #include "prover/cases/cases.h"
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_layer_norm(g, in[0], in[1], in[2], *(const float *)user, y);
+    return copse_layer_norm(g, in[0], in[1], in[2], *(const float *)user);
 }
 
 /* ---- what limits are relative to ---- */
@@ -19,74 +18,70 @@ static copse_status sizes_of(copse_graph *g, copse_tensor *x, float epsilon, cop
                              copse_tensor **size)
 {
     const uint32_t last = x->shape.rank - 1;
-    copse_tensor *mean, *t;
-    COPSE_TRY(copse_mean(g, x, &last, 1, true, &mean));
-    COPSE_TRY(copse_sub(g, x, mean, &t));
-    COPSE_TRY(copse_square(g, t, &t));
-    COPSE_TRY(copse_mean(g, t, &last, 1, true, &t));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, inverse));
-    COPSE_TRY(copse_add(g, t, *inverse, &t));
-    COPSE_TRY(copse_rsqrt(g, t, inverse));
-    COPSE_TRY(copse_abs(g, mean, &mean));
-    COPSE_TRY(copse_abs(g, x, &t));
-    COPSE_TRY(copse_add(g, t, mean, &t));
-    return copse_mul(g, t, *inverse, size);
+    copse_tensor *mean = copse_mean(g, x, &last, 1, true);
+    copse_tensor *t = copse_sub(g, x, mean);
+    t = copse_square(g, t);
+    t = copse_mean(g, t, &last, 1, true);
+    *inverse = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon);
+    t = copse_add(g, t, *inverse);
+    *inverse = copse_rsqrt(g, t);
+    mean = copse_abs(g, mean);
+    t = copse_abs(g, x);
+    t = copse_add(g, t, mean);
+    *size = copse_mul(g, t, *inverse);
+    return copse_graph_status(g);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *inverse, *size, *scale, *offset;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_abs(g, in[1], &scale));
-    COPSE_TRY(copse_abs(g, in[2], &offset));
-    COPSE_TRY(copse_mul(g, size, scale, &size));
-    return copse_add(g, size, offset, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    copse_tensor *scale = copse_abs(g, in[1]);
+    copse_tensor *offset = copse_abs(g, in[2]);
+    size = copse_mul(g, size, scale);
+    return copse_add(g, size, offset);
 }
 
 /* dx = (s - mean(s) - u mean(s u)) / sigma, s = scale dy */
-static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const uint32_t last = in[0]->shape.rank - 1;
-    copse_tensor *inverse, *size, *s, *mean, *along;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_mul(g, in[3], in[1], &s));
-    COPSE_TRY(copse_abs(g, s, &s));
-    COPSE_TRY(copse_mean(g, s, &last, 1, true, &mean));
-    COPSE_TRY(copse_mul(g, s, size, &along));
-    COPSE_TRY(copse_mean(g, along, &last, 1, true, &along));
-    COPSE_TRY(copse_mul(g, size, along, &along));
-    COPSE_TRY(copse_add(g, s, mean, &s));
-    COPSE_TRY(copse_add(g, s, along, &s));
-    return copse_mul(g, s, inverse, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    copse_tensor *s = copse_mul(g, in[3], in[1]);
+    s = copse_abs(g, s);
+    copse_tensor *mean = copse_mean(g, s, &last, 1, true);
+    copse_tensor *along = copse_mul(g, s, size);
+    along = copse_mean(g, along, &last, 1, true);
+    along = copse_mul(g, size, along);
+    s = copse_add(g, s, mean);
+    s = copse_add(g, s, along);
+    return copse_mul(g, s, inverse);
 }
 
-static copse_status sum_rows(copse_graph *g, copse_tensor *x, copse_tensor **y)
+static copse_tensor *sum_rows(copse_graph *g, copse_tensor *x)
 {
     uint32_t axes[COPSE_MAX_RANK];
     for (uint32_t i = 0; i < COPSE_MAX_RANK; i++)
         axes[i] = i;
     if (x->shape.rank == 1)
-        return copse_abs(g, x, y);
-    COPSE_TRY(copse_abs(g, x, &x));
-    return copse_sum(g, x, axes, x->shape.rank - 1, false, y);
+        return copse_abs(g, x);
+    x = copse_abs(g, x);
+    return copse_sum(g, x, axes, x->shape.rank - 1, false);
 }
 
-static copse_status size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     copse_tensor *inverse, *size;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_mul(g, size, in[3], &size));
-    return sum_rows(g, size, y);
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    size = copse_mul(g, size, in[3]);
+    return sum_rows(g, size);
 }
 
-static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, const void *user,
-                                    copse_tensor **y)
+static copse_tensor *size_of_doffset(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return sum_rows(g, in[3], y);
+    return sum_rows(g, in[3]);
 }
 
 /* ---- the op ---- */
@@ -94,19 +89,17 @@ static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, con
 static const float small = 1e-5f, one = 1.0f;
 
 /* Scaled by its first row: equal scales would give sums of 0 for every x. */
-static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *random_norm(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const uint32_t start[COPSE_MAX_RANK] = { 0 };
     copse_shape row = in[0]->shape;
-    copse_tensor *scale, *offset;
     for (uint32_t i = 0; i + 1 < row.rank; i++)
         row.dims[i] = 1;
-    COPSE_TRY(copse_slice(g, in[0], start, row.dims, &scale));
-    COPSE_TRY(copse_reshape(g, scale, COPSE_SHAPE(row.dims[row.rank - 1]), &scale));
-    COPSE_TRY(copse_tanh(g, scale, &scale));
-    COPSE_TRY(copse_fill(g, COPSE_F32, scale->shape, -0.25, &offset));
-    return copse_layer_norm(g, in[0], scale, offset, *(const float *)user, y);
+    copse_tensor *scale = copse_slice(g, in[0], start, row.dims);
+    scale = copse_reshape(g, scale, COPSE_SHAPE(row.dims[row.rank - 1]));
+    scale = copse_tanh(g, scale);
+    copse_tensor *offset = copse_fill(g, COPSE_F32, scale->shape, -0.25);
+    return copse_layer_norm(g, in[0], scale, offset, *(const float *)user);
 }
 
 static const struct copse_case_op ops[] = {
@@ -144,18 +137,18 @@ static void refusals(struct copse_refusals *r)
     REFUSES(
         r, SHAPE,
         "layer_norm: operands f32[4, 6], f32[4] and f32[6]: expected a scale and an offset of 6",
-        copse_layer_norm(g, x, v, s, 1, &y));
-    REFUSES(r, SHAPE, "of 6 elements", copse_layer_norm(g, x, s, v, 1, &y));
-    REFUSES(r, SHAPE, "of 6 elements", copse_layer_norm(g, x, m, s, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 operands", copse_layer_norm(g, n, s, s, 1, &y));
-    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_layer_norm(g, scalar, s, s, 1, &y));
-    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_layer_norm(g, far, far, far, 1, &y));
-    REFUSES(r, ARGUMENT, "layer_norm: operand 2", copse_layer_norm(g, x, s, NULL, 1, &y));
-    REFUSES(r, ARGUMENT, "epsilon 0", copse_layer_norm(g, x, s, s, 0, &y));
-    REFUSES(r, ARGUMENT, "epsilon 1e-39", copse_layer_norm(g, x, s, s, 1e-39f, &y));
-    REFUSES(r, ARGUMENT, "epsilon -1", copse_layer_norm(g, x, s, s, -1, &y));
-    REFUSES(r, ARGUMENT, "epsilon inf", copse_layer_norm(g, x, s, s, INFINITY, &y));
-    REFUSES(r, ARGUMENT, "epsilon", copse_layer_norm(g, x, s, s, NAN, &y));
+        copse_layer_norm(g, x, v, s, 1));
+    REFUSES(r, SHAPE, "of 6 elements", copse_layer_norm(g, x, s, v, 1));
+    REFUSES(r, SHAPE, "of 6 elements", copse_layer_norm(g, x, m, s, 1));
+    REFUSES(r, SHAPE, "expected f32 operands", copse_layer_norm(g, n, s, s, 1));
+    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_layer_norm(g, scalar, s, s, 1));
+    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_layer_norm(g, far, far, far, 1));
+    REFUSES(r, ARGUMENT, "layer_norm: operand 2", copse_layer_norm(g, x, s, NULL, 1));
+    REFUSES(r, ARGUMENT, "epsilon 0", copse_layer_norm(g, x, s, s, 0));
+    REFUSES(r, ARGUMENT, "epsilon 1e-39", copse_layer_norm(g, x, s, s, 1e-39f));
+    REFUSES(r, ARGUMENT, "epsilon -1", copse_layer_norm(g, x, s, s, -1));
+    REFUSES(r, ARGUMENT, "epsilon inf", copse_layer_norm(g, x, s, s, INFINITY));
+    REFUSES(r, ARGUMENT, "epsilon", copse_layer_norm(g, x, s, s, NAN));
 }
 
 /* ---- the cases ---- */

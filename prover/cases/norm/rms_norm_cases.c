@@ -6,10 +6,9 @@
 
 #include "prover/cases/cases.h"
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    return copse_rms_norm(g, in[0], in[1], *(const float *)user, y);
+    return copse_rms_norm(g, in[0], in[1], *(const float *)user);
 }
 
 /* ---- what limits are relative to ---- */
@@ -19,64 +18,59 @@ static copse_status sizes_of(copse_graph *g, copse_tensor *x, float epsilon, cop
                              copse_tensor **size)
 {
     const uint32_t last = x->shape.rank - 1;
-    copse_tensor *t;
-    COPSE_TRY(copse_square(g, x, &t));
-    COPSE_TRY(copse_mean(g, t, &last, 1, true, &t));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, inverse));
-    COPSE_TRY(copse_add(g, t, *inverse, &t));
-    COPSE_TRY(copse_rsqrt(g, t, inverse));
-    COPSE_TRY(copse_abs(g, x, &t));
-    return copse_mul(g, t, *inverse, size);
+    copse_tensor *t = copse_square(g, x);
+    t = copse_mean(g, t, &last, 1, true);
+    *inverse = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon);
+    t = copse_add(g, t, *inverse);
+    *inverse = copse_rsqrt(g, t);
+    t = copse_abs(g, x);
+    *size = copse_mul(g, t, *inverse);
+    return copse_graph_status(g);
 }
 
-static copse_status size_of_y(copse_graph *g, copse_tensor *const *in, const void *user,
-                              copse_tensor **y)
+static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *inverse, *size, *scale;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_abs(g, in[1], &scale));
-    return copse_mul(g, size, scale, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    copse_tensor *scale = copse_abs(g, in[1]);
+    return copse_mul(g, size, scale);
 }
 
 /* dx = (s - u mean(s u)) / rms, s = scale dy */
-static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user,
-                               copse_tensor **y)
+static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const uint32_t last = in[0]->shape.rank - 1;
-    copse_tensor *inverse, *size, *s, *along;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_mul(g, in[2], in[1], &s));
-    COPSE_TRY(copse_abs(g, s, &s));
-    COPSE_TRY(copse_mul(g, s, size, &along));
-    COPSE_TRY(copse_mean(g, along, &last, 1, true, &along));
-    COPSE_TRY(copse_mul(g, size, along, &along));
-    COPSE_TRY(copse_add(g, s, along, &s));
-    return copse_mul(g, s, inverse, y);
+    copse_tensor *inverse, *size;
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    copse_tensor *s = copse_mul(g, in[2], in[1]);
+    s = copse_abs(g, s);
+    copse_tensor *along = copse_mul(g, s, size);
+    along = copse_mean(g, along, &last, 1, true);
+    along = copse_mul(g, size, along);
+    s = copse_add(g, s, along);
+    return copse_mul(g, s, inverse);
 }
 
-static copse_status size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user,
-                                   copse_tensor **y)
+static copse_tensor *size_of_dscale(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     copse_tensor *inverse, *size;
-    COPSE_TRY(sizes_of(g, in[0], *(const float *)user, &inverse, &size));
-    COPSE_TRY(copse_mul(g, size, in[2], &size));
-    COPSE_TRY(copse_abs(g, size, &size));
-    return size->shape.rank == 1 ? copse_reshape(g, size, size->shape, y)
-                                 : copse_sum(g, size, axes, size->shape.rank - 1, false, y);
+    COPSE_LATCH(g, sizes_of(g, in[0], *(const float *)user, &inverse, &size));
+    size = copse_mul(g, size, in[2]);
+    size = copse_abs(g, size);
+    return size->shape.rank == 1 ? copse_reshape(g, size, size->shape)
+                                 : copse_sum(g, size, axes, size->shape.rank - 1, false);
 }
 
 /* ---- the op ---- */
 
 static const float small = 1e-5f, one = 1.0f, three_quarters = 0.75f;
 
-static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *random_norm(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *scale;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(in[0]->shape.dims[in[0]->shape.rank - 1]), 0.75,
-                         &scale));
-    return copse_rms_norm(g, in[0], scale, *(const float *)user, y);
+    copse_tensor *scale =
+        copse_fill(g, COPSE_F32, COPSE_SHAPE(in[0]->shape.dims[in[0]->shape.rank - 1]), 0.75);
+    return copse_rms_norm(g, in[0], scale, *(const float *)user);
 }
 
 static const struct copse_case_op ops[] = {
@@ -110,12 +104,12 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
     copse_tensor *far = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE((1u << 19) + 1));
     REFUSES(r, SHAPE, "rms_norm: operands f32[4, 6] and f32[4]: expected a scale of 6 elements",
-            copse_rms_norm(g, x, v, 1, &y));
-    REFUSES(r, SHAPE, "expected f32 operands", copse_rms_norm(g, n, s, 1, &y));
-    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_rms_norm(g, far, far, 1, &y));
-    REFUSES(r, ARGUMENT, "rms_norm: operand 1", copse_rms_norm(g, x, NULL, 1, &y));
-    REFUSES(r, ARGUMENT, "rms_norm: epsilon 0", copse_rms_norm(g, x, s, 0, &y));
-    REFUSES(r, ARGUMENT, "rms_norm: epsilon", copse_rms_norm(g, x, s, NAN, &y));
+            copse_rms_norm(g, x, v, 1));
+    REFUSES(r, SHAPE, "expected f32 operands", copse_rms_norm(g, n, s, 1));
+    REFUSES(r, SHAPE, "a last axis of at most 524288", copse_rms_norm(g, far, far, 1));
+    REFUSES(r, ARGUMENT, "rms_norm: operand 1", copse_rms_norm(g, x, NULL, 1));
+    REFUSES(r, ARGUMENT, "rms_norm: epsilon 0", copse_rms_norm(g, x, s, 0));
+    REFUSES(r, ARGUMENT, "rms_norm: epsilon", copse_rms_norm(g, x, s, NAN));
 }
 
 /* ---- the cases ---- */

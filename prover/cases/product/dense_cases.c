@@ -12,20 +12,18 @@ struct layer {
     bool has_bias;
 };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct layer *l = user;
-    return copse_dense(g, in[0], in[1], l->has_bias ? in[2] : NULL, l->activation, y);
+    return copse_dense(g, in[0], in[1], l->has_bias ? in[2] : NULL, l->activation);
 }
 
-static copse_status build_16(copse_graph *g, copse_tensor *const *in, const void *user,
-                             copse_tensor **y)
+static copse_tensor *build_16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    COPSE_TRY(copse_set_precision(g, *(const copse_type *)user));
-    const copse_status s = copse_dense(g, in[0], in[1], in[2], COPSE_RELU, y);
-    COPSE_TRY(s);
-    return copse_set_precision(g, COPSE_F32);
+    copse_set_precision(g, *(const copse_type *)user);
+    copse_tensor *y = copse_dense(g, in[0], in[1], in[2], COPSE_RELU);
+    copse_set_precision(g, COPSE_F32);
+    return y;
 }
 
 static const struct layer bare = { COPSE_RELU, false };
@@ -60,13 +58,13 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
     copse_tensor *square = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 2));
     REFUSES(r, SHAPE, "dense: operands f32[4, 5] and f32[6, 3]: expected w to have 5 rows",
-            copse_dense(g, a, b, NULL, COPSE_RELU, &y));
-    REFUSES(r, SHAPE, "expected a bias of 4 elements", copse_dense(g, a, w, v, COPSE_TANH, &y));
-    REFUSES(r, SHAPE, "w of rank 2", copse_dense(g, a, v, NULL, COPSE_LINEAR, &y));
-    REFUSES(r, SHAPE, "x of rank 1 or more", copse_dense(g, one, w, NULL, COPSE_LINEAR, &y));
-    REFUSES(r, ARGUMENT, "operand 1", copse_dense(g, a, NULL, NULL, COPSE_RELU, &y));
-    REFUSES(r, ARGUMENT, "no activation", copse_dense(g, a, w, NULL, (copse_activation)9, &y));
-    REFUSES(r, ARGUMENT, "dense", copse_dense(g, square, square, r->other, COPSE_TANH, &y));
+            copse_dense(g, a, b, NULL, COPSE_RELU));
+    REFUSES(r, SHAPE, "expected a bias of 4 elements", copse_dense(g, a, w, v, COPSE_TANH));
+    REFUSES(r, SHAPE, "w of rank 2", copse_dense(g, a, v, NULL, COPSE_LINEAR));
+    REFUSES(r, SHAPE, "x of rank 1 or more", copse_dense(g, one, w, NULL, COPSE_LINEAR));
+    REFUSES(r, ARGUMENT, "operand 1", copse_dense(g, a, NULL, NULL, COPSE_RELU));
+    REFUSES(r, ARGUMENT, "no activation", copse_dense(g, a, w, NULL, (copse_activation)9));
+    REFUSES(r, ARGUMENT, "dense", copse_dense(g, square, square, r->other, COPSE_TANH));
 }
 
 #define CASE(label, activation, bias, x, w, b, ...)      \

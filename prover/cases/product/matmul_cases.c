@@ -11,11 +11,10 @@ struct transposed {
 static const struct transposed nn = { false, false }, tn = { true, false }, nt = { false, true },
                                tt = { true, true };
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct transposed *t = user;
-    return copse_matmul(g, in[0], in[1], t->a, t->b, y);
+    return copse_matmul(g, in[0], in[1], t->a, t->b);
 }
 
 /* Both operands of 16 bits. */
@@ -24,24 +23,20 @@ struct sixteen {
     struct transposed t;
 };
 
-static copse_status build_16(copse_graph *g, copse_tensor *const *in, const void *user,
-                             copse_tensor **y)
+static copse_tensor *build_16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct sixteen *s = user;
-    copse_tensor *a, *b;
-    COPSE_TRY(copse_cast(g, in[0], s->type, &a));
-    COPSE_TRY(copse_cast(g, in[1], s->type, &b));
-    return copse_matmul(g, a, b, s->t.a, s->t.b, y);
+    copse_tensor *a = copse_cast(g, in[0], s->type);
+    copse_tensor *b = copse_cast(g, in[1], s->type);
+    return copse_matmul(g, a, b, s->t.a, s->t.b);
 }
 
 /* f16 by f32. */
-static copse_status build_mixed(copse_graph *g, copse_tensor *const *in, const void *user,
-                                copse_tensor **y)
+static copse_tensor *build_mixed(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct transposed *t = user;
-    copse_tensor *a;
-    COPSE_TRY(copse_cast(g, in[0], COPSE_F16, &a));
-    return copse_matmul(g, a, in[1], t->a, t->b, y);
+    copse_tensor *a = copse_cast(g, in[0], COPSE_F16);
+    return copse_matmul(g, a, in[1], t->a, t->b);
 }
 
 static const struct copse_case_op ops[] = {
@@ -96,19 +91,19 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
     copse_tensor *i = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(5, 3));
     REFUSES(r, SHAPE, "matmul: operands f32[4, 5] and f32[6, 3]: expected equal inner sizes",
-            copse_matmul(g, a, b, false, false, &y));
-    REFUSES(r, SHAPE, "expected f32", copse_matmul(g, a, i, false, false, &y));
+            copse_matmul(g, a, b, false, false));
+    REFUSES(r, SHAPE, "expected f32", copse_matmul(g, a, i, false, false));
     copse_tensor *two = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 4, 5));
     copse_tensor *three = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(3, 5, 4));
     REFUSES(
         r, SHAPE,
         "matmul: operands f32[2, 4, 5] and f32[3, 5, 4]: expected leading axes that are equal or 1",
-        copse_matmul(g, two, three, false, false, &y));
+        copse_matmul(g, two, three, false, false));
     REFUSES(r, SHAPE, "expected equal inner sizes; a has 5, b (transposed) has 4",
-            copse_matmul(g, a, three, false, true, &y));
-    REFUSES(r, SHAPE, "expected ranks of at least 2", copse_matmul(g, a, v, false, false, &y));
-    REFUSES(r, SHAPE, "of at least 2", copse_matmul(g, one, one, false, false, &y));
-    REFUSES(r, ARGUMENT, "matmul: operand 1", copse_matmul(g, a, NULL, false, false, &y));
+            copse_matmul(g, a, three, false, true));
+    REFUSES(r, SHAPE, "expected ranks of at least 2", copse_matmul(g, a, v, false, false));
+    REFUSES(r, SHAPE, "of at least 2", copse_matmul(g, one, one, false, false));
+    REFUSES(r, ARGUMENT, "matmul: operand 1", copse_matmul(g, a, NULL, false, false));
 }
 
 #define ROW(label, way, a, b, ...)  \
@@ -160,11 +155,13 @@ static void refusals(struct copse_refusals *r)
 #define EDGE(m, n)                                                      \
     ROW("edges: " #m " x " #n " x 67", nn, FILL(INTEGERS, DIMS(m, 67)), \
         FILL(INTEGERS, DIMS(67, n)), EXACT, FULL)
-#define EDGES_OF(m)                                                                                \
-    EDGE(m, 1)                                                                                     \
-    EDGE(m, 2)                                                                                     \
-    EDGE(m, 3) EDGE(m, 13) EDGE(m, 15) EDGE(m, 16) EDGE(m, 17) EDGE(m, 31) EDGE(m, 32) EDGE(m, 33) \
-        EDGE(m, 61) EDGE(m, 63) EDGE(m, 64) EDGE(m, 65) EDGE(m, 129)
+#define EDGES_OF(m)                                                                     \
+    EDGE(m, 1)                                                                          \
+    EDGE(m, 2)                                                                          \
+    EDGE(m, 3)                                                                          \
+    EDGE(m, 13)                                                                         \
+    EDGE(m, 15) EDGE(m, 16) EDGE(m, 17) EDGE(m, 31) EDGE(m, 32) EDGE(m, 33) EDGE(m, 61) \
+        EDGE(m, 63) EDGE(m, 64) EDGE(m, 65) EDGE(m, 129)
 #define DEPTH(k) WAYS("depths: 7 x 33 x " #k, INTEGERS, 7, 33, k, EXACT, FULL)
 
 /* R of long sums: no chain of additions is longer than 256, so 16 for every k. */

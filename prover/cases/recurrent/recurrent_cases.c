@@ -17,65 +17,64 @@ struct settings {
     int32_t lengths[4]; /* the first one -1: none */
 };
 
-typedef copse_status layer_fn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                              const struct copse_recurrent_params *params, copse_tensor **y,
-                              copse_tensor **last);
+typedef copse_tensor *layer_fn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                               const struct copse_recurrent_params *params, copse_tensor **last);
 
 /* The rows of in[1]. */
-static copse_status weights_of(copse_graph *g, copse_tensor *rows, struct copse_recurrent_params *p,
-                               copse_tensor **w)
+static copse_tensor *weights_of(copse_graph *g, copse_tensor *rows,
+                                struct copse_recurrent_params *p)
 {
     const uint32_t count = rows->shape.dims[0], columns = rows->shape.dims[1],
                    sizes[] = { count - 2, 1, 1 };
     copse_tensor *part[3];
-    COPSE_TRY(copse_split(g, rows, 0, sizes, 3, part));
-    *w = part[0];
-    COPSE_TRY(copse_reshape(g, part[1], COPSE_SHAPE(columns), &p->bias));
-    return copse_reshape(g, part[2], COPSE_SHAPE(columns), &p->recurrent_bias);
+    copse_split(g, rows, 0, sizes, 3, part);
+    p->bias = copse_reshape(g, part[1], COPSE_SHAPE(columns));
+    p->recurrent_bias = copse_reshape(g, part[2], COPSE_SHAPE(columns));
+    return part[0];
 }
 
-static copse_status state_of(copse_graph *g, copse_tensor *state, struct copse_recurrent_params *p)
+static void state_of(copse_graph *g, copse_tensor *state, struct copse_recurrent_params *p)
 {
     const uint32_t batch = state->shape.dims[1], units = state->shape.dims[2];
     copse_tensor *part[2] = { NULL, NULL };
-    COPSE_TRY(copse_split(g, state, 0, NULL, state->shape.dims[0], part));
-    COPSE_TRY(copse_reshape(g, part[0], COPSE_SHAPE(batch, units), &p->hidden));
-    return part[1] ? copse_reshape(g, part[1], COPSE_SHAPE(batch, units), &p->cell) : COPSE_OK;
+    copse_split(g, state, 0, NULL, state->shape.dims[0], part);
+    p->hidden = copse_reshape(g, part[0], COPSE_SHAPE(batch, units));
+    if (part[1])
+        p->cell = copse_reshape(g, part[1], COPSE_SHAPE(batch, units));
 }
 
-static copse_status layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_tensor *w,
-                          copse_tensor *r, const struct copse_recurrent_params *p, copse_tensor **y,
-                          copse_tensor **last, copse_tensor **cell)
+static copse_tensor *layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_tensor *w,
+                           copse_tensor *r, const struct copse_recurrent_params *p,
+                           copse_tensor **last, copse_tensor **cell)
 {
     if (kind == COPSE_RECURRENT_LSTM)
-        return copse_lstm(g, x, w, r, p, y, last, cell);
-    return kind == COPSE_RECURRENT_GRU ? copse_gru(g, x, w, r, p, y, last)
-                                       : copse_rnn(g, x, w, r, p, y, last);
+        return copse_lstm(g, x, w, r, p, last, cell);
+    return kind == COPSE_RECURRENT_GRU ? copse_gru(g, x, w, r, p, last)
+                                       : copse_rnn(g, x, w, r, p, last);
 }
 
-static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y)
+static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     struct copse_recurrent_params p = { .bias = NULL };
     copse_tensor *w = in[1], *part[3];
     const bool has_state = s->is_plain || in[3];
-    if (y)
-        *y = NULL;
-    if (!y || !in[0] || !in[1] || !in[2] || !has_state) /* mode args */
-        return layer(g, s->kind, in[0], in[1], has_state ? in[2] : NULL, &p, y, &part[1], &part[2]);
+    if (!g || !in[0] || !in[1] || !in[2] || !has_state) /* mode args */
+        return layer(g, s->kind, in[0], in[1], has_state ? in[2] : NULL, &p, &part[1], &part[2]);
     const uint32_t batch = in[0]->shape.dims[0];
     if (!s->is_plain) {
-        COPSE_TRY(weights_of(g, in[1], &p, &w));
-        COPSE_TRY(state_of(g, in[3], &p));
+        w = weights_of(g, in[1], &p);
+        state_of(g, in[3], &p);
     }
     if (s->lengths[0] >= 0)
-        COPSE_TRY(copse_constant(g, COPSE_I32, COPSE_SHAPE(batch), s->lengths, &p.lengths));
-    COPSE_TRY(layer(g, s->kind, in[0], w, in[2], &p, &part[0], &part[1], &part[2]));
+        p.lengths = copse_constant(g, COPSE_I32, COPSE_SHAPE(batch), s->lengths);
+    part[0] = layer(g, s->kind, in[0], w, in[2], &p, &part[1], &part[2]);
+    if (copse__is_failed(part[0]))
+        return part[0];
     const uint32_t count = 1 + copse__recurrent_states(s->kind), units = part[0]->shape.dims[2];
     for (uint32_t i = 1; i < count; i++)
-        COPSE_TRY(copse_reshape(g, part[i], COPSE_SHAPE(batch, 1, units), &part[i]));
-    return copse_concat(g, part, count, 1, y);
+        part[i] = copse_reshape(g, part[i], COPSE_SHAPE(batch, 1, units));
+    return copse_concat(g, part, count, 1);
 }
 
 /* ---- the ops ---- */
@@ -92,19 +91,16 @@ static const struct settings rnn = { COPSE_RECURRENT_TANH, .lengths = NO_LENGTHS
                              beyond_gru = { COPSE_RECURRENT_GRU, .lengths = { 900, 1, 2 } };
 
 /* Rows of in[0] through a layer of their width, with weights of one size. */
-static copse_status random_layer(copse_graph *g, copse_tensor *const *in, const void *user,
-                                 copse_tensor **y)
+static copse_tensor *random_layer(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const int32_t kind = ((const struct settings *)user)->kind;
     const copse_shape s = in[0]->shape;
     const uint32_t width = s.dims[s.rank - 1], columns = copse__recurrent_gates(kind) * width;
-    copse_tensor *x, *w, *r;
-    COPSE_TRY(copse_tanh(g, in[0], &x));
-    COPSE_TRY(copse_reshape(g, x, s.rank == 3 ? s : COPSE_SHAPE(1, s.dims[0], s.dims[1]), &x));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), 0.25, &w));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), -0.125, &r));
-    COPSE_TRY(layer(g, kind, x, w, r, NULL, y, NULL, NULL));
-    return copse_reshape(g, *y, s, y);
+    copse_tensor *x = copse_tanh(g, in[0]);
+    x = copse_reshape(g, x, s.rank == 3 ? s : COPSE_SHAPE(1, s.dims[0], s.dims[1]));
+    copse_tensor *w = copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), 0.25);
+    copse_tensor *r = copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), -0.125);
+    return copse_reshape(g, layer(g, kind, x, w, r, NULL, NULL, NULL), s);
 }
 
 #define OP(label, settings, gates)                                           \
@@ -155,34 +151,31 @@ static void refusals(struct copse_refusals *r)
         r, SHAPE,
         "gru: operands f32[2, 4], f32[4, 9] and f32[3, 9]: expected f32 x [batch, time, features], "
         "w [features, 3 units] and r [units, 3 units]",
-        copse_gru(g, flat, w, u, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "gru: operands i32[2, 5, 4]", copse_gru(g, n, w, u, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, u, u, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w4, u4, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w4, u, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w, state, NULL, &y, NULL));
+        copse_gru(g, flat, w, u, NULL, NULL));
+    REFUSES(r, SHAPE, "gru: operands i32[2, 5, 4]", copse_gru(g, n, w, u, NULL, NULL));
+    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, u, u, NULL, NULL));
+    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w4, u4, NULL, NULL));
+    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w4, u, NULL, NULL));
+    REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w, state, NULL, NULL));
     REFUSES(r, SHAPE,
             "lstm: operands f32[2, 5, 4], f32[4, 9] and f32[3, 9]: expected f32 x [batch, time, "
             "features], "
             "w [features, 4 units]",
-            copse_lstm(g, x, w, u, NULL, &y, NULL, NULL));
+            copse_lstm(g, x, w, u, NULL, NULL, NULL));
     REFUSES(r, SHAPE, "rnn: operands f32[2, 5, 4], f32[4, 9] and f32[3, 9]",
-            copse_rnn(g, x, w, u, NULL, &y, NULL));
-    REFUSES(r, SHAPE, "gru: 16385 steps: at most 16384", copse_gru(g, far, w, u, NULL, &y, NULL));
+            copse_rnn(g, x, w, u, NULL, NULL));
+    REFUSES(r, SHAPE, "gru: 16385 steps: at most 16384", copse_gru(g, far, w, u, NULL, NULL));
     REFUSES(r, ARGUMENT, "gru: has no cell; an LSTM has one",
-            copse_gru(g, x, w, u, &with_cell, &y, NULL));
-    REFUSES(r, SHAPE, "gru: bias f32[4, 9]: expected f32[9]",
-            copse_gru(g, x, w, u, &wide, &y, NULL));
+            copse_gru(g, x, w, u, &with_cell, NULL));
+    REFUSES(r, SHAPE, "gru: bias f32[4, 9]: expected f32[9]", copse_gru(g, x, w, u, &wide, NULL));
     REFUSES(r, SHAPE, "gru: recurrent bias f32[2]: expected f32[9]",
-            copse_gru(g, x, w, u, &narrow, &y, NULL));
+            copse_gru(g, x, w, u, &narrow, NULL));
     REFUSES(r, SHAPE, "lstm: hidden state f32[2, 4]: expected f32[2, 3]",
-            copse_lstm(g, x, w4, u4, &other, &y, NULL, NULL));
-    REFUSES(r, SHAPE, "gru: lengths i32[3]: expected i32[2]",
-            copse_gru(g, x, w, u, &three, &y, NULL));
-    REFUSES(r, SHAPE, "gru: lengths f32[2]: expected i32[2]",
-            copse_gru(g, x, w, u, &halves, &y, NULL));
-    REFUSES(r, SHAPE, "gru: hidden state f32[2, 2]", copse_gru(g, x, w, u, &foreign, &y, NULL));
-    REFUSES(r, ARGUMENT, "gru: operand 2 is NULL", copse_gru(g, x, w, NULL, NULL, &y, NULL));
+            copse_lstm(g, x, w4, u4, &other, NULL, NULL));
+    REFUSES(r, SHAPE, "gru: lengths i32[3]: expected i32[2]", copse_gru(g, x, w, u, &three, NULL));
+    REFUSES(r, SHAPE, "gru: lengths f32[2]: expected i32[2]", copse_gru(g, x, w, u, &halves, NULL));
+    REFUSES(r, SHAPE, "gru: hidden state f32[2, 2]", copse_gru(g, x, w, u, &foreign, NULL));
+    REFUSES(r, ARGUMENT, "gru: operand 2 is NULL", copse_gru(g, x, w, NULL, NULL, NULL));
 }
 
 /* ---- the cases ---- */

@@ -5,27 +5,23 @@
 
 #include "prover/cases/cases.h"
 
-static copse_status build_softmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                                  copse_tensor **y)
+static copse_tensor *build_softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_softmax(g, in[0], y);
+    return copse_softmax(g, in[0]);
 }
 
-static copse_status build_log_softmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                                      copse_tensor **y)
+static copse_tensor *build_log_softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
-    return copse_log_softmax(g, in[0], y);
+    return copse_log_softmax(g, in[0]);
 }
 
-static copse_status random_log_softmax(copse_graph *g, copse_tensor *const *in, const void *user,
-                                       copse_tensor **y)
+static copse_tensor *random_log_softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *t;
     (void)user;
-    COPSE_TRY(copse_tanh(g, in[0], &t));
-    return copse_log_softmax(g, t, y);
+    copse_tensor *t = copse_tanh(g, in[0]);
+    return copse_log_softmax(g, t);
 }
 
 #define OP(function, random_)             \
@@ -61,9 +57,9 @@ static const struct copse_case stress[] = {
 static void refusals(struct copse_refusals *r)
 {
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
-    REFUSES(r, SHAPE, "softmax: operand i32[4]", copse_softmax(r->graph, n, &y));
-    REFUSES(r, SHAPE, "log_softmax", copse_log_softmax(r->graph, n, &y));
-    REFUSES(r, ARGUMENT, "softmax: operand 0 is NULL", copse_softmax(r->graph, NULL, &y));
+    REFUSES(r, SHAPE, "softmax: operand i32[4]", copse_softmax(r->graph, n));
+    REFUSES(r, SHAPE, "log_softmax", copse_log_softmax(r->graph, n));
+    REFUSES(r, ARGUMENT, "softmax: operand 0 is NULL", copse_softmax(r->graph, NULL));
 }
 
 #define PLAIN(function, label, in_, ulp_, ...)     \

@@ -79,6 +79,15 @@ class Guard:
             self.error = e
             return lib.COPSE_ERR_CANCELLED
 
+    def build(self, graph: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that adds to a graph and returns a tensor of C, or None. An exception fails the graph; its result
+        is a failed tensor then."""
+        result: list[Any] = []
+        status = self.run(lambda: result.append(function(*arguments)))
+        if status != lib.COPSE_OK:
+            return lib.copse_graph_fail(graph, status, str(self.error).encode("utf-8", "replace") or b"an exception")
+        return result[0]
+
     def check(self, status: int) -> None:
         error, self.error = self.error, None
         if error is not None and status != lib.COPSE_OK:

@@ -21,9 +21,9 @@ class Inputs:
         return self._scope.valid(self._in_scope)
 
     def __getitem__(self, name: str) -> Tensor:
-        out = ffi.new("copse_tensor **")
-        check(lib.copse_input(self._pointer, c_string(name), out))
-        return Tensor(self._scope, out[0])
+        result = lib.copse_input(self._pointer, c_string(name))
+        check(lib.copse_graph_status(self._scope.graph))
+        return Tensor(self._scope, result)
 
     @property
     def is_training(self) -> bool:

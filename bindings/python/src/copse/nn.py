@@ -38,9 +38,9 @@ class Layers:
 
     def __call__(self, inputs: Inputs, x: Tensor) -> Tensor:
         """The output for a tensor, in a loss function."""
-        out = ffi.new("copse_tensor **")
-        check(lib.copse_layer_apply(self._pointer, ops.graph(), inputs._pointer, x._pointer, out))
-        return Tensor(x._scope, out[0])
+        result = lib.copse_layer_apply(self._pointer, ops.graph(), inputs._pointer, x._pointer)
+        check(lib.copse_graph_status(ops.graph()))
+        return Tensor(x._scope, result)
 
     @property
     def parameters(self) -> int:

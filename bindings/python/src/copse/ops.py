@@ -60,10 +60,23 @@ def _pointer(x: Any, like: Optional[Operand] = None) -> Any:
     raise ArgumentError(f"an operand is {type(x).__name__}: use a Tensor, a Variable, or a number beside one of them")
 
 
+def _checked(scope: Scope) -> Scope:
+    """Raise the failure of the graph, if it has one, at the line that called the op."""
+    check(lib.copse_graph_status(scope.graph))
+    return scope
+
+
 def _call(function: Any, *arguments: Any) -> Tensor:
-    scope, out = _scope(), ffi.new("copse_tensor **")
-    check(function(scope.graph, *arguments, out))
-    return Tensor(scope, out[0])
+    scope = _scope()
+    result = function(scope.graph, *arguments)
+    return Tensor(_checked(scope), result)
+
+
+def _do(function: Any, *arguments: Any) -> None:
+    """A call without a result."""
+    scope = _scope()
+    function(scope.graph, *arguments)
+    _checked(scope)
 
 
 def _pair(function: Any, a: Any, b: Any) -> Tensor:
@@ -173,9 +186,9 @@ def cumsum(x: Operand, axis: int = -1, exclusive: bool = False, reverse: bool = 
 def top_k(x: Operand, k: int) -> tuple[Tensor, Tensor]:
     """The k largest elements along the last axis, from the largest, and their indices (int32). NaN counts as the largest;
     of equal elements those with lower indices come first."""
-    scope, values, indices = _scope(), ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
-    check(lib.copse_top_k(scope.graph, _pointer(x), k, values, indices))
-    return Tensor(scope, values[0]), Tensor(scope, indices[0])
+    indices = ffi.new("copse_tensor **")
+    values = _call(lib.copse_top_k, _pointer(x), k, indices)
+    return values, Tensor(_scope(), indices[0])
 
 
 def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
@@ -384,7 +397,7 @@ def split(x: Operand, parts: Union[int, Sequence[int]], axis: int = 0) -> list[T
     sizes = ffi.NULL if isinstance(parts, int) else list(parts)
     count = parts if isinstance(parts, int) else len(parts)
     out = ffi.new("copse_tensor *[]", count)
-    check(lib.copse_split(graph(), _pointer(x), _axes(axis, len(x.shape))[0], sizes, count, out))
+    _do(lib.copse_split, _pointer(x), _axes(axis, len(x.shape))[0], sizes, count, out)
     return [Tensor(_scope(), t) for t in out]
 
 
@@ -460,10 +473,10 @@ def rotary_by(x: Operand, turns: Operand, width: int = 0, heads: int = 0, interl
 
 
 def _recurrent(name: str, x: Operand, w: Operand, r: Operand, cells: int, **parts: Optional[Operand]) -> tuple[Tensor, ...]:
-    scope, out = _scope(), [ffi.new("copse_tensor **") for _ in range(2 + cells)]
+    out = [ffi.new("copse_tensor **") for _ in range(1 + cells)]
     params = ffi.new("struct copse_recurrent_params *", {k: _pointer(t) for k, t in parts.items() if t is not None})
-    check(getattr(lib, f"copse_{name}")(scope.graph, _pointer(x), _pointer(w), _pointer(r), params, *out))
-    return tuple(Tensor(scope, t[0]) for t in out)
+    y = _call(getattr(lib, f"copse_{name}"), _pointer(x), _pointer(w), _pointer(r), params, *out)
+    return (y, *(Tensor(_scope(), t[0]) for t in out))
 
 
 def gru(x: Operand, w: Operand, r: Operand, bias: Optional[Operand] = None, recurrent_bias: Optional[Operand] = None,
@@ -520,8 +533,7 @@ def fill(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor:
 def gradients(y: Operand, x: Sequence[Operand], dy: Optional[Operand] = None) -> list[Tensor]:
     """The derivative of a scalar y, or of any y from its derivative `dy`, by each of x."""
     out = ffi.new("copse_tensor *[]", len(x))
-    check(lib.copse_gradients(graph(), _pointer(y), ffi.NULL if dy is None else _pointer(dy), [_pointer(t) for t in x],
-                              len(x), out))
+    _do(lib.copse_gradients, _pointer(y), ffi.NULL if dy is None else _pointer(dy), [_pointer(t) for t in x], len(x), out)
     return [Tensor(_scope(), t) for t in out]
 
 
@@ -533,9 +545,9 @@ def all_reduce(x: Operand, op: str = "sum") -> Tensor:
 def sync_moments(x: Operand, axes: Union[int, Sequence[int]] = 0) -> tuple[Tensor, Tensor]:
     """Mean and variance over some axes, 0 among them, of the global batch."""
     positions = _axes(axes, len(x.shape))
-    mean_, variance = ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
-    check(lib.copse_sync_moments(graph(), _pointer(x), positions or ffi.NULL, len(positions), mean_, variance))
-    return Tensor(_scope(), mean_[0]), Tensor(_scope(), variance[0])
+    variance = ffi.new("copse_tensor **")
+    mean_ = _call(lib.copse_sync_moments, _pointer(x), positions or ffi.NULL, len(positions), variance)
+    return mean_, Tensor(_scope(), variance[0])
 
 
 def sync_batch_norm(x: Operand, axes: Union[int, Sequence[int]] = 0, gamma: Optional[Operand] = None,
@@ -550,25 +562,25 @@ def sync_batch_norm(x: Operand, axes: Union[int, Sequence[int]] = 0, gamma: Opti
 
 def report(name: str, value: Tensor) -> None:
     """Add a scalar to the result of every step: its mean over the global batch."""
-    check(lib.copse_report(graph(), c_string(name), _pointer(value)))
+    _do(lib.copse_report, c_string(name), _pointer(value))
 
 
 def set_precision(dtype: str) -> None:
     """Let matmul, dense and the convolutions added from now on convert float32 operands to float16 or bfloat16; float32
     ends this."""
-    check(lib.copse_set_precision(graph(), type_of(dtype)))
+    _do(lib.copse_set_precision, type_of(dtype))
 
 
 def recompute_begin() -> None:
     """Begin a segment whose results a training step computes again in the backward pass, instead of keeping them."""
-    check(lib.copse_recompute_begin(graph()))
+    _do(lib.copse_recompute_begin)
 
 
 def recompute_end() -> None:
     """End the segment: what ops outside of it read is kept."""
-    check(lib.copse_recompute_end(graph()))
+    _do(lib.copse_recompute_end)
 
 
 def update(variable: Variable, value: Tensor) -> None:
     """Assign a tensor to a variable that is not trained, with every training step."""
-    check(lib.copse_update(graph(), variable._pointer, _pointer(value)))
+    _do(lib.copse_update, variable._pointer, _pointer(value))

@@ -76,16 +76,16 @@ class _Callback(Guard):
     def __init__(self, function: Loss, kind: str = "copse_loss_fn") -> None:
         super().__init__()
         self.function = function
-        self.pointer = ffi.callback(kind, lambda graph, batch, _user, out: self.run(self._build, graph, batch, out))
+        self.pointer = ffi.callback(kind, lambda graph, batch, _user: self.build(graph, self._build, graph, batch))
         self.row: Optional[tuple[str, tuple[int, ...]]] = None  # of the result that was built last
 
-    def _build(self, graph: Any, batch: Any, out: Any) -> None:
+    def _build(self, graph: Any, batch: Any) -> Any:
         with ops.building(graph) as scope:
             result = self.function(Inputs(scope, batch))
             if not isinstance(result, (Tensor, Variable)):
                 raise ArgumentError(f"the function returned {type(result).__name__}, not a Tensor")
-            out[0] = result._pointer if isinstance(result, Tensor) else result._tensor
             self.row = (result.dtype, result.shape[1:])
+            return result._pointer if isinstance(result, Tensor) else result._tensor
 
 
 class _Predictor(_Callback):
@@ -102,7 +102,10 @@ class _Transform:
     def __init__(self, function: Transform, strategy: Strategy, guard: Guard) -> None:
         self.function, self.strategy = function, strategy
         self.pointer = ffi.callback(
-            "copse_transform_fn", lambda graph, pairs, count, _user: guard.run(self._build, graph, pairs, count))
+            "copse_transform_fn", lambda graph, pairs, count, _user: self._run(guard, graph, pairs, count))
+
+    def _run(self, guard: Guard, graph: Any, pairs: Any, count: int) -> None:
+        guard.build(graph, self._build, graph, pairs, count)
 
     def _build(self, graph: Any, pairs: Any, count: int) -> None:
         with ops.building(graph) as scope:
