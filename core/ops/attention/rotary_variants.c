@@ -180,6 +180,8 @@ static copse_tensor *sum_of_pairs(copse_graph *g, copse_tensor *t, const struct 
     copse_shape s = t->shape;
     const uint32_t start[COPSE_MAX_RANK] = { 0 }, summed[] = { 1, a->is_interleaved ? 3 : 2 };
     uint32_t rows = 1;
+    if (copse__is_failed(t))
+        return t;
     for (uint32_t i = 0; i + 2 < s.rank; i++)
         rows *= s.dims[i];
     s.dims[s.rank - 2] = a->heads;

@@ -92,7 +92,7 @@ copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, siz
     for (size_t i = 0; i < count; i++)
         if (copse__type_is_half((*operands[i])->type))
             *operands[i] = copse__cast_once(g, *operands[i], COPSE_F32);
-    return COPSE_OK;
+    return g->status;
 }
 
 /* ---- references ---- */

@@ -164,6 +164,8 @@ static const struct copse_op op_scale_gradient = {
 
 static copse_tensor *sum_rows(copse_graph *g, copse_tensor *x)
 {
+    if (copse__is_failed(x))
+        return x;
     x = copse_reshape(g, x, COPSE_SHAPE(rows_of(x->shape), cols_of(x->shape)));
     return copse__column_sum(g, x);
 }
