@@ -18,6 +18,12 @@ static copse_tensor *build_fill(copse_graph *g, copse_tensor *const *in, const v
     return copse_fill(g, c->type, c->shape, c->value);
 }
 
+static copse_tensor *build_scalar(copse_graph *g, copse_tensor *const *in, const void *user)
+{
+    (void)in;
+    return copse_scalar(g, *(const double *)user);
+}
+
 struct array {
     copse_type type;
     copse_shape shape;
@@ -76,8 +82,10 @@ static const float wholes[300] = {
 };
 static const int32_t numbers[300] = { 3, -2, INT32_MIN, INT32_MAX, 16777217 };
 static const struct array some = { COPSE_F32, DIMS(2, 3), wholes };
+static const double quarter = -0.25;
 static const struct copse_case_op ops[] = {
     { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
+    { .name = "scalar", .accuracy = COPSE_ACCURACY_exact, .call = build_scalar, .user = &quarter },
     { .name = "constant",
       .accuracy = COPSE_ACCURACY_rounded,
       .call = build_constant,
@@ -232,6 +240,11 @@ static const double integers[] = { 0,          1,          -1,         16777216,
 static const uint32_t quarter[COPSE_STEP_WORDS] = { [COPSE_STEP_SHARE] = 0x3e800000u }; /* 0.25f */
 
 static const struct copse_case cases[] = {
+    { .op = "scalar",
+      .name = "a number",
+      .build = build_scalar,
+      .user = &quarter,
+      .is_poor = true },
     CONSTANT("a matrix", COPSE_F32, 2.5, DIMS(3, 300),
              QUICK) CONSTANT("a matrix, i32, rounded to even", COPSE_I32, 2.5, DIMS(3, 300),
                              QUICK) CONSTANT("a scalar", COPSE_F32, 0.1, NO_DIMS, STANDARD)
