@@ -82,10 +82,13 @@ static const float wholes[300] = {
 };
 static const int32_t numbers[300] = { 3, -2, INT32_MIN, INT32_MAX, 16777217 };
 static const struct array some = { COPSE_F32, DIMS(2, 3), wholes };
-static const double quarter = -0.25;
+static const double minus_quarter = -0.25;
 static const struct copse_case_op ops[] = {
     { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
-    { .name = "scalar", .accuracy = COPSE_ACCURACY_exact, .call = build_scalar, .user = &quarter },
+    { .name = "scalar",
+      .accuracy = COPSE_ACCURACY_exact,
+      .call = build_scalar,
+      .user = &minus_quarter },
     { .name = "constant",
       .accuracy = COPSE_ACCURACY_rounded,
       .call = build_constant,
@@ -243,7 +246,7 @@ static const struct copse_case cases[] = {
     { .op = "scalar",
       .name = "a number",
       .build = build_scalar,
-      .user = &quarter,
+      .user = &minus_quarter,
       .is_poor = true },
     CONSTANT("a matrix", COPSE_F32, 2.5, DIMS(3, 300),
              QUICK) CONSTANT("a matrix, i32, rounded to even", COPSE_I32, 2.5, DIMS(3, 300),
