@@ -80,6 +80,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_sgd:
     case COPSE_KERNEL_momentum:
     case COPSE_KERNEL_adam:
+    case COPSE_KERNEL_adopt:
     case COPSE_KERNEL_average:
     case COPSE_KERNEL_clip:
     case COPSE_KERNEL_block_scale:
