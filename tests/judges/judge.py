@@ -60,11 +60,11 @@ class Graph:
             raise NotRun(f"type missing: {a.dtype.name}")
         if a.ndim > lib.COPSE_MAX_RANK:
             raise NotRun(f"more than {lib.COPSE_MAX_RANK} axes")
-        out = ffi.new("copse_tensor **")
-        check(lib.copse_graph_input(self.pointer, c_string(f"x{len(self.inputs)}"), types[a.dtype.name],
-                                    shape_of(a.shape), out))
-        self.inputs.append((out[0], a))
-        return Tensor(self.scope, out[0])
+        pointer = lib.copse_graph_input(self.pointer, c_string(f"x{len(self.inputs)}"), types[a.dtype.name],
+                                        shape_of(a.shape))
+        check(lib.copse_graph_status(self.pointer))
+        self.inputs.append((pointer, a))
+        return Tensor(self.scope, pointer)
 
     def run(self, device, tensors):
         """The values of tensors of the graph, computed by a device."""
