@@ -183,7 +183,8 @@ copse_tensor *copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type)
             return t;
     }
     copse_tensor *y = copse_cast(g, from, type);
-    y->is_cast = y != from;
+    if (!copse__is_failed(y))
+        y->is_cast = y != from;
     return y;
 }
 
