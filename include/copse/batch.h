@@ -23,13 +23,13 @@ struct copse_column {
     const char *name; /**< not empty, unique in its batch */
     copse_type type;
     copse_shape shape; /**< of one example, rank below COPSE_MAX_RANK */
-    /* *< [count, shape...], row-major; NULL only where no loss function uses it */
+    /** [count, shape...], row-major; NULL only where no loss function uses it */
     const void *data;
 };
 
 /** One global batch. Only columns and count are required. */
 struct copse_host_batch {
-    /* *< other columns, or another order, than before: the loss function is recorded again */
+    /** other columns, or another order, than before: the loss function is recorded again */
     const struct copse_column *columns;
     size_t column_count;  /**< 1 to COPSE_MAX_INPUTS */
     const uint32_t *rows; /**< their rows in the dataset; NULL = unknown */
@@ -71,13 +71,13 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_input(const copse_batch *in, const c
 /** How the n rows of a batch are split into one share for each of R replicas, in row order. Shares
     may be empty. */
 typedef enum copse_shard_rule {
-    /* *< "balanced": sizes differ by at most one, earlier replicas have more */
+    /** "balanced": sizes differ by at most one, earlier replicas have more */
     COPSE_SHARD_BALANCED,
     COPSE_SHARD_CEIL,  /**< "ceil": ceil(n / R) each until the rows are used up */
     COPSE_SHARD_FIXED, /**< "fixed": full batch / R each until the rows are used up */
-    /* *< "weighted": in proportion to weights; trainers only, as the next one */
+    /** "weighted": in proportion to weights; trainers only, as the next one */
     COPSE_SHARD_WEIGHTED,
-    /* *< "measured": the first step measures each replica's speed and sets the weights. To repeat a
+    /** "measured": the first step measures each replica's speed and sets the weights. To repeat a
        run exactly, give them back: copse_trainer_shares. Not on a collective strategy */
     COPSE_SHARD_MEASURED,
 } copse_shard_rule;

@@ -21,7 +21,7 @@ typedef struct copse_context copse_context;
 typedef enum copse_log_level {
     COPSE_LOG_NONE,  /**< not set: COPSE_LOG_WARN; to log nothing, give no log callback */
     COPSE_LOG_ERROR, /**< a failure that no call can return, such as a lost device */
-    /* *< a problem that the library works around: a rejected device, a damaged cache entry */
+    /** a problem that the library works around: a rejected device, a damaged cache entry */
     COPSE_LOG_WARN,
     COPSE_LOG_INFO,  /**< once per object: what was found and chosen */
     COPSE_LOG_DEBUG, /**< per program or kernel */
@@ -80,15 +80,15 @@ struct copse_context_params {
     void *log_user;
     copse_log_level log_level;       /**< most detailed level to log     [COPSE_LOG_WARN] */
     struct copse_cache_params cache; /**< compiled kernels               [in memory only] */
-    /* *< backends not to load: "opencl,vulkan"; the application can still lend their devices
+    /** backends not to load: "opencl,vulkan"; the application can still lend their devices
        [none] */
     const char *disable;
-    /* *< ignore the environment variables COPSE_DISABLE and COPSE_NO_SELF_TEST */
+    /** ignore the environment variables COPSE_DISABLE and COPSE_NO_SELF_TEST */
     bool no_env;
-    /* *< skip the small test that each kernel must pass on a device before its first use
+    /** skip the small test that each kernel must pass on a device before its first use
        [COPSE_NO_SELF_TEST is set] */
     bool no_self_test;
-    /* *< without `cache`: keep compiled kernels in this folder; "": in $XDG_CACHE_HOME/copse or
+    /** without `cache`: keep compiled kernels in this folder; "": in $XDG_CACHE_HOME/copse or
        ~/.cache/copse [NULL = in memory only] */
     const char *cache_folder;
     copse_progress_fn *progress; /**< compilation of kernels         [silent] */
@@ -110,10 +110,10 @@ COPSE_API void copse_context_release(copse_context **ctx);
 
 /** What the context's allocator has given out. */
 struct copse_memory_stats {
-    /* *< blocks in use, except room for handles of variables */
+    /** blocks in use, except room for handles of variables */
     size_t live_blocks;
     unsigned long long calls; /**< allocations and resizes so far */
-    /* *< device buffers made so far, without those from the pool */
+    /** device buffers made so far, without those from the pool */
     unsigned long long device_allocations;
     uint64_t reserved[4]; /**< 0 */
 };

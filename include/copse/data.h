@@ -28,7 +28,7 @@ struct copse_csv_params {
     const char *label_name; /**< label column by its name in the header        [NULL] */
     uint32_t label_column;  /**< label column by position, from 1              [0 = the last] */
     copse_csv_header header;
-    /* *< ',' ';' '|' or a tab [0 = that of the first line] */
+    /** ',' ';' '|' or a tab [0 = that of the first line] */
     char delimiter;
     uint32_t classes;     /**< labels are 0..classes-1                       [0 = not checked] */
     uint64_t max_bytes;   /**< most bytes after decompression                [0 = 8 GiB] */
@@ -43,7 +43,7 @@ typedef struct copse_schema copse_schema;
 
 /** Scaling of features when a dataset is made. */
 typedef enum copse_feature_scale {
-    /* *< tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    /** tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
     COPSE_SCALE_AUTO,
     COPSE_SCALE_NONE,     /**< leave them and regression targets unchanged */
     COPSE_SCALE_STANDARD, /**< each number of a row: mean 0, standard deviation 1 over all rows */
@@ -195,7 +195,7 @@ struct copse_batches_params {
     uint64_t seed;   /**< of the order                                            [0] */
     bool no_shuffle; /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;  /**< leave out a last batch that is not full                 [false] */
-    /* *< batches that a thread prepares ahead, at most 64 [0 = no thread] */
+    /** batches that a thread prepares ahead, at most 64 [0 = no thread] */
     uint32_t prefetch;
     const char *augment;  /**< random changes of pictures: data/pictures.h           [NULL] */
     uint64_t reserved[3]; /**< 0 */

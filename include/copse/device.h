@@ -64,7 +64,7 @@ struct copse_device_info {
     uint64_t memory_bytes; /**< of its main memory, 0 = unknown */
     bool is_usable;        /**< false: see `reason` */
     char reason[192];      /**< why it was rejected */
-    /* *< index of an earlier entry for the same physical device, -1 = none */
+    /** index of an earlier entry for the same physical device, -1 = none */
     int same_as;
     struct copse_limits limits; /**< zero when not usable */
     uint64_t reserved[8];       /**< 0 */

@@ -56,7 +56,7 @@ struct copse_optimizer_params {
     /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c). An infinite norm
         gives NaN where g is infinite, else 0. [0 = off] */
     float clip_norm;
-    /* *< limit on the norm over all variables; all become NaN if it is not finite [0 = off] */
+    /** limit on the norm over all variables; all become NaN if it is not finite [0 = off] */
     float clip_global_norm;
     /** Gradient scaling by s >= 1: derivatives start from s, updates divide by s; transforms see
         scaled gradients. An update with a sum that is not finite is skipped: variables, slots and
@@ -70,13 +70,13 @@ struct copse_optimizer_params {
     float loss_scale_backoff; /**< < 1  [0 = 0.5] */
     float average; /**< decay of a moving average of each variable: docs/optimizers.md  [0 = off] */
     /* Settings of some rules; refused for others. */
-    /* *< first value of sums of squares [0 = 0; ftrl and proximal_adagrad 0.1] */
+    /** first value of sums of squares [0 = 0; ftrl and proximal_adagrad 0.1] */
     float initial;
     float l1, l2;         /**< of ftrl and the proximal rules  [0 = off] */
     float momentum_decay; /**< of nadam  [0 = 4e-3] */
     uint32_t is_centred;  /**< of rmsprop: 1 subtracts the squared mean of gradients  [0] */
     float trust;          /**< of lars  [0 = 1e-3] */
-    /* *< settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
+    /** settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
     const char *groups;
     uint64_t reserved[4]; /**< 0 */
 };

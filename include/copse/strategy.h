@@ -57,7 +57,7 @@ struct copse_strategy_params {
     copse_transfer transfer;
     size_t bucket_bytes;  /**< gradients reduced together, whole variables   [0 = 4 MiB] */
     size_t message_bytes; /**< longest staged chunk                          [0 = 1 MiB] */
-    /* *< forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
+    /** forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
     const char *kernels;
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
     uint64_t reserved[8];         /**< 0 */
@@ -124,7 +124,7 @@ typedef enum copse_initializer {
     COPSE_INIT_GLOROT_UNIFORM, /**< U(+-sqrt(6 / (fan_in + fan_out))); Glorot and Bengio, 2010 */
     COPSE_INIT_HE_NORMAL,      /**< N(0, 2 / fan_in); He et al., 2015 */
     COPSE_INIT_NORMAL,         /**< N(0, 1) times `scale` */
-    /* *< orthonormal columns or, if fewer, rows of [all axes but the last, last], times `scale`;
+    /** orthonormal columns or, if fewer, rows of [all axes but the last, last], times `scale`;
        Saxe et al., 2013 */
     COPSE_INIT_ORTHOGONAL,
     COPSE_INIT_TRUNCATED_NORMAL, /**< N(0, 1) within +-2, times `scale` */
@@ -135,14 +135,14 @@ typedef enum copse_synchronization {
     COPSE_SYNC_AUTO,     /**< ON_WRITE */
     COPSE_SYNC_NONE,     /**< ON_WRITE; only with one device */
     COPSE_SYNC_ON_WRITE, /**< mirrored: always equal, every change goes to all replicas */
-    /* *< replica-local: each replica reads and changes its own; a read outside of replicas
+    /** replica-local: each replica reads and changes its own; a read outside of replicas
        aggregates. Never trained */
     COPSE_SYNC_ON_READ,
 } copse_synchronization;
 
 /** How the components or values of replicas become one value of a variable. */
 typedef enum copse_aggregation {
-    /* *< not: replicas cannot write a mirrored variable, and a replica-local one has no
+    /** not: replicas cannot write a mirrored variable, and a replica-local one has no
        aggregate */
     COPSE_AGGREGATION_NONE,
     COPSE_AGGREGATION_SUM,
@@ -164,7 +164,7 @@ struct copse_variable_params {
     copse_aggregation aggregation;
     bool is_frozen; /**< not trained */
     bool is_sparse; /**< docs/sparse.md */
-    /* *< store it where this variable of the strategy is stored [NULL] */
+    /** store it where this variable of the strategy is stored [NULL] */
     copse_variable *colocate_with;
     uint64_t reserved[8]; /**< 0 */
 };

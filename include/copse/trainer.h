@@ -33,7 +33,7 @@ typedef enum copse_loss_reduction {
 /** When gradients are reduced. */
 typedef enum copse_gating {
     COPSE_GATE_OP, /**< a bucket as soon as all of its gradients are computed */
-    /* *< after all gradients are computed; computation and exchange do not overlap */
+    /** after all gradients are computed; computation and exchange do not overlap */
     COPSE_GATE_GRAPH,
 } copse_gating;
 
@@ -60,32 +60,32 @@ struct copse_trainer_params {
     copse_loss_reduction reduction;
     struct copse_optimizer_params optimizer;
     uint64_t seed; /**< of dropout */
-    /* *< trained variables, each once, at least one [NULL = all] */
+    /** trained variables, each once, at least one [NULL = all] */
     copse_variable *const *variables;
     size_t variable_count; /**< of `variables` */
     uint32_t accumulate;   /**< micro-batches per update                     [0 = 1] */
-    /* *< how a global batch is split, see batch.h. The split does not change a result beyond
+    /** how a global batch is split, see batch.h. The split does not change a result beyond
        rounding [COPSE_SHARD_BALANCED] */
     copse_shard_rule sharing;
-    /* *< COPSE_SHARD_FIXED: examples of a full batch, a multiple of the replicas */
+    /** COPSE_SHARD_FIXED: examples of a full batch, a multiple of the replicas */
     size_t batch_size;
-    /* *< COPSE_SHARD_WEIGHTED: one weight >= 0 for each replica of all workers */
+    /** COPSE_SHARD_WEIGHTED: one weight >= 0 for each replica of all workers */
     const float *shares;
     copse_gating gating;
-    /* *< COPSE_ERR_NONFINITE for a loss that is NaN or infinite, before anything changes; the host
+    /** COPSE_ERR_NONFINITE for a loss that is NaN or infinite, before anything changes; the host
        waits for the losses of every step */
     bool check_numerics;
-    /* *< the same for each replica's gradients; implies COPSE_GATE_GRAPH */
+    /** the same for each replica's gradients; implies COPSE_GATE_GRAPH */
     bool check_gradients;
-    /* *< for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host wait */
+    /** for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host wait */
     bool summarize_gradients;
     copse_transform_fn *transform; /**< of gradients                                 [NULL] */
     void *transform_user;
-    /* *< batches that are uploaded ahead of their steps on a queue of their own, see
+    /** batches that are uploaded ahead of their steps on a queue of their own, see
        copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for an
        accelerator. At most COPSE_PREFETCH_MAX [0 = none] */
     uint32_t prefetch;
-    /* *< recorded graphs to keep for each replica, one for every size of its share (with
+    /** recorded graphs to keep for each replica, one for every size of its share (with
        `accumulate` up to two). Each has device memory for its values. The least recently used one
        is evicted; recorded again, it computes the same bits [0 = 32] */
     uint32_t recordings;
@@ -117,7 +117,7 @@ struct copse_step_result {
     uint32_t report_count;
     const char *report_names[7]; /**< borrowed from the trainer */
     double reports[7];           /**< means over the global batch, see copse_report */
-    /* *< gradient scaling skipped the update (optimizer.h); `step` counts it */
+    /** gradient scaling skipped the update (optimizer.h); `step` counts it */
     bool is_skipped;
     float loss_scale;     /**< of the step; 0 = gradients are not scaled */
     uint64_t reserved[8]; /**< 0 */
@@ -179,10 +179,10 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
 /** An epoch of copse_trainer_fit. */
 struct copse_epoch {
     uint32_t epoch; /**< from 1 */
-    /* *< of its last step, but loss and reports: means over the examples of the epoch, while the
+    /** of its last step, but loss and reports: means over the examples of the epoch, while the
        variables change */
     struct copse_step_result training;
-    /* *< means over the examples of `held_out` after the epoch; without: step 0 */
+    /** means over the examples of `held_out` after the epoch; without: step 0 */
     struct copse_step_result held_out;
     uint64_t reserved[8]; /**< 0 */
 };

@@ -29,18 +29,18 @@ struct copse_tower_params {
     struct copse_optimizer_params optimizer;
     copse_optimizer_factory_fn *factory; /**< instead of `optimizer`             [NULL] */
     void *factory_user;
-    /* *< MEAN: with N replicas every loss is divided by N before it is differentiated; in
+    /** MEAN: with N replicas every loss is divided by N before it is differentiated; in
        copse_replicated_run that call's applies */
     copse_loss_reduction reduction;
     uint64_t seed; /**< of dropout */
-    /* *< of its slots in checkpoints, 1 to 63 bytes, another than those of the strategy's other
+    /** of its slots in checkpoints, 1 to 63 bytes, another than those of the strategy's other
        ones; NULL: "tower", "tower_1", ... the first that is free [NULL] */
     const char *name;
-    /* *< of loss functions, kept for each replica: one for every function, `user`, list of
+    /** of loss functions, kept for each replica: one for every function, `user`, list of
        variables and shape of arguments. One more releases the least recently used, which is
        recorded again when it is needed, and computes the same bits [0 = 32] */
     uint32_t recordings;
-    /* *< do not compare the first launches of its loss functions and updates with the host
+    /** do not compare the first launches of its loss functions and updates with the host
        (train/audit.h) */
     bool no_cross_check;
     uint64_t reserved[4]; /**< 0 */
@@ -205,7 +205,7 @@ struct copse_model_call {
 struct copse_model_spec {
     copse_value *loss;    /**< f32, one element; needed to train and to evaluate */
     copse_value *outputs; /**< structure of arrays [n, ...]; required to predict */
-    /* *< replica-local states, the same on all replicas */
+    /** replica-local states, the same on all replicas */
     copse_variable *metrics[COPSE_MAX_METRICS];
     size_t metric_count;
     uint64_t reserved[4]; /**< 0 */
@@ -221,9 +221,9 @@ struct copse_replicated_params {
 };
 /** What all replicas together gave. */
 struct copse_replicated_result {
-    /* *< sum of the replicas' losses, with MEAN each divided by N; 0 where there is none */
+    /** sum of the replicas' losses, with MEAN each divided by N; 0 where there is none */
     double loss;
-    /* *< those of this worker's replicas one behind another along axis 0, on the host; a reference
+    /** those of this worker's replicas one behind another along axis 0, on the host; a reference
        for the caller. NULL where there are none */
     copse_value *outputs;
     uint64_t reserved[4]; /**< 0 */

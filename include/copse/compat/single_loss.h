@@ -102,7 +102,7 @@ COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica_object(copse_outp
 /** An output. Lifetime of what it points to: until the table changes. */
 struct copse_output {
     const double *values;
-    /* *< 1 when reduced or with one replica, else one per replica of all workers */
+    /** 1 when reduced or with one replica, else one per replica of all workers */
     size_t count;
     bool is_reduced;
     uint64_t reserved[4]; /**< 0 */
@@ -181,9 +181,9 @@ typedef copse_status copse_make_trainer_fn(void *user, copse_trainer **out);
 /** An output that is wanted: "loss", or a name that the loss function reports. */
 struct copse_output_params {
     const char *name;
-    /* *< over the replicas of all workers; MEAN weights them by their examples */
+    /** over the replicas of all workers; MEAN weights them by their examples */
     copse_output_reduction reduction;
-    /* *< before the first iteration; without reduction for each replica */
+    /** before the first iteration; without reduction for each replica */
     double initial;
 };
 

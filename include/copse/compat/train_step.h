@@ -61,7 +61,7 @@ struct copse_train_step_params {
     struct copse_optimizer_params optimizer;
     uint64_t seed;
     copse_global_step_kind global_step;
-    /* *< COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
+    /** COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
     uint64_t *counter;
     const struct copse_update_hook *update_hooks; /**< run in this order; copied */
     size_t update_hook_count;
@@ -77,7 +77,7 @@ struct copse_train_step_params {
     copse_shard_rule sharing;
     size_t batch_size;
     const float *shares;
-    /* *< batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run with a
+    /** batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run with a
        batch of NULL [0 = none] */
     uint32_t prefetch;
     uint32_t recordings;    /**< see copse/trainer.h            [0 = 32] */
@@ -102,7 +102,7 @@ struct copse_train_step_result {
     double total;         /**< loss of the global batch that was minimised */
     size_t loss_count;
     const char *names[COPSE_MAX_LOSSES]; /**< lifetime: that of the train step */
-    /* *< of the global batch, in the order they were given in */
+    /** of the global batch, in the order they were given in */
     double losses[COPSE_MAX_LOSSES];
     uint64_t reserved[4]; /**< 0 */
 };

@@ -38,7 +38,7 @@ extern "C" {
 typedef enum copse_data_kind {
     COPSE_DATA_ARRAY, /**< arrays in memory, .npy and IDX files */
     COPSE_DATA_TABLE, /**< CSV files */
-    /* *< PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    /** PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
     COPSE_DATA_PICTURES,
     COPSE_DATA_TEXT, /**< windows of tokens, data/text.h */
 } copse_data_kind;
@@ -49,10 +49,10 @@ struct copse_schema_info {
     copse_task task;   /**< COPSE_TASK_AUTO without labels */
     copse_type type;   /**< of column "x" of a dataset: f32 or u8; of a text u8 or i32 */
     copse_shape shape; /**< of one example of "x" */
-    /* *< the network's input is (x - input_offset) * input_scale, computed on the device as f32. */
+    /** the network's input is (x - input_offset) * input_scale, computed on the device as f32. */
     float input_offset;
     float input_scale; /**< 0 and 1 where nothing is left to be done */
-    /* *< classes, targets of a regression, or tokens of a text; 0 without labels */
+    /** classes, targets of a regression, or tokens of a text; 0 without labels */
     uint32_t outputs;
     uint32_t columns;     /**< of the file of a table, see copse_schema_column; otherwise 0 */
     uint64_t reserved[4]; /**< 0 */
@@ -68,7 +68,7 @@ COPSE_API const char *copse_schema_class(const copse_schema *schema, uint32_t i)
 /** Use of a column of a table. */
 typedef enum copse_column_role {
     COPSE_COLUMN_NUMBER, /**< one number of "x": (cell - mean) / scale, computed in double */
-    /* *< `width` numbers of "x": 1 at the place of the cell's category, otherwise 0 */
+    /** `width` numbers of "x": 1 at the place of the cell's category, otherwise 0 */
     COPSE_COLUMN_CATEGORY,
     COPSE_COLUMN_LABEL, /**< class, or target of a regression */
     COPSE_COLUMN_IGNORED,

@@ -13,7 +13,7 @@ extern "C" {
 
 /** How to read pictures (data/pictures.h) and texts (data/text.h). */
 struct copse_source_params {
-    /* *< size that pictures get, "WIDTHxHEIGHT" [NULL = all must have one size] */
+    /** size that pictures get, "WIDTHxHEIGHT" [NULL = all must have one size] */
     const char *resize;
     uint64_t picture_bytes; /**< most memory for decoded pictures        [0 = 1 GiB] */
     const struct copse_text_params *text; /**< the file is a text, data/text.h [NULL] */

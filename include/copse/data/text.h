@@ -26,12 +26,12 @@ extern "C" {
 
 /** What a token is. */
 typedef enum copse_tokens {
-    /* *< a code point of UTF-8. The vocabulary is the characters of the training text, at most
+    /** a code point of UTF-8. The vocabulary is the characters of the training text, at most
        65536, in ascending order. A byte order mark is left out, and CR LF is one LF; NUL is
        refused */
     COPSE_TOKENS_CHARACTERS,
     COPSE_TOKENS_BYTES, /**< a byte, 0 to 255; any file */
-    /* *< byte-pair encoding, learned from the text; any file. Tokens 0 to 255 are the bytes, and
+    /** byte-pair encoding, learned from the text; any file. Tokens 0 to 255 are the bytes, and
        each further token joins two before it. docs/text.md has the rules */
     COPSE_TOKENS_BPE,
 } copse_tokens;
@@ -39,7 +39,7 @@ typedef enum copse_tokens {
 /** The windows of a text. */
 typedef enum copse_text_rows {
     COPSE_TEXT_WINDOWS, /**< all, with "y" */
-    /* *< for each line the last `context` tokens before its end; no "y". Lines that end before
+    /** for each line the last `context` tokens before its end; no "y". Lines that end before
        `context` tokens have no row */
     COPSE_TEXT_LINES,
     COPSE_TEXT_END, /**< the last tokens of the text; no "y" */
@@ -53,14 +53,14 @@ typedef enum copse_text_rows {
     `context` are the schema's. */
 struct copse_text_params {
     copse_tokens tokens;
-    /* *< tokens in a window [0 = COPSE_TEXT_CONTEXT] */
+    /** tokens in a window [0 = COPSE_TEXT_CONTEXT] */
     uint32_t context;
-    /* *< tokens between the starts of two windows [0 = the schema's, else `context`] */
+    /** tokens between the starts of two windows [0 = the schema's, else `context`] */
     uint32_t stride;
     copse_text_rows rows;
-    /* *< BPE: tokens, 256 to 65536, fewer if no pair occurs twice [0 = COPSE_TEXT_VOCABULARY] */
+    /** BPE: tokens, 256 to 65536, fewer if no pair occurs twice [0 = COPSE_TEXT_VOCABULARY] */
     uint32_t vocabulary;
-    /* *< BPE: the vocabulary is learned from this part of the text, its beginning.
+    /** BPE: the vocabulary is learned from this part of the text, its beginning.
        copse_dataset_split then cuts after it. 1: from the whole text [0 = 0.8, as of the split] */
     float train_fraction;
     uint64_t reserved[3]; /**< 0 */
@@ -85,9 +85,9 @@ COPSE_API COPSE_CHECKED copse_status copse_text_create(copse_context *ctx, const
 struct copse_text_info {
     copse_tokens tokens;
     uint32_t context, stride;
-    /* *< different tokens; copse_schema_class gives a character as UTF-8, others as a number */
+    /** different tokens; copse_schema_class gives a character as UTF-8, others as a number */
     uint32_t vocabulary;
-    /* *< of these: tokens that the text has not, or of byte pairs the part that they were learned
+    /** of these: tokens that the text has not, or of byte pairs the part that they were learned
        from. copse_model_generate does not draw them */
     uint32_t unseen;
     bool knows_unseen;    /**< false: the schema is of an older version, which did not note them */

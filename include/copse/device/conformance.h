@@ -71,7 +71,7 @@ typedef enum copse_conformance_mode {
                                          see copse/device/tuning.h */
     COPSE_CONFORM_LAUNCH = 1 << 12, /**< each kernel alone: launch sizes and classes of values */
     COPSE_CONFORM_API = 1 << 13,    /**< queues, barriers, copies, reads, claimed limits */
-    /* *< no mode, but a filter of the others: only cases that a kernel has failed on this device,
+    /** no mode, but a filter of the others: only cases that a kernel has failed on this device,
        and launches of kernels that failed their self-test */
     COPSE_CONFORM_FAILED = 1 << 14,
 } copse_conformance_mode;
@@ -124,7 +124,7 @@ typedef void copse_case_uses_fn(void *user, const char *kernel);
  * `copse_kernel_contract` and docs/conformance.md.
  */
 struct copse_own_kernel {
-    /* *< whose place it takes: "softmax"; or "@" and the path of a file that describes a launch of
+    /** whose place it takes: "softmax"; or "@" and the path of a file that describes a launch of
        its own, with its grid, signature, reference and tolerance: mode LAUNCH alone */
     const char *kernel;
     const void *code; /**< text in the dialect or in OpenCL C for OpenCL devices; SPIR-V words for
@@ -147,9 +147,9 @@ struct copse_conformance_params {
     copse_case_result_fn *result;
     void *user;
     copse_case_uses_fn *uses;
-    /* *< other inputs for all cases [0 = those of the cases' names] */
+    /** other inputs for all cases [0 = those of the cases' names] */
     uint64_t seed;
-    /* *< file of known failures, a line for each: "DEVICE | MODE/OP/CASE | REASON"; patterns may
+    /** file of known failures, a line for each: "DEVICE | MODE/OP/CASE | REASON"; patterns may
        contain '*' [those of the library only] */
     const char *known;
     uint64_t reserved[1]; /**< 0 */
@@ -195,7 +195,7 @@ struct copse_coverage_cell {
     const char *reason; /**< why there can be no case; "" = there can */
     uint32_t case_count;
     copse_conformance_tier tier; /**< the lowest of the cases */
-    /* *< of a cell without cases and reason: what they lack, "REVERSE 1, LATER 1"; "" */
+    /** of a cell without cases and reason: what they lack, "REVERSE 1, LATER 1"; "" */
     const char *missing;
     uint64_t reserved[3]; /**< 0 */
 };
@@ -241,7 +241,7 @@ COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language
 
 /** What a context does although kernels or devices have failed: bits for copse_context_allow. */
 typedef enum copse_allowed {
-    /* *< where no variant of a kernel is left, the host computes the launch with the functions of
+    /** where no variant of a kernel is left, the host computes the launch with the functions of
        `host:0`: right, but slow, with a wait in each step */
     COPSE_ALLOW_HOST = 1 << 0,
     COPSE_ALLOW_UNRELIABLE = 1 << 1, /**< strategies use devices whose faults come and go */
@@ -260,11 +260,11 @@ COPSE_API COPSE_CHECKED copse_status copse_context_allow(copse_context *ctx, uns
 struct copse_blocked_kernel {
     char kernel[48];  /**< "matmul_wide"; "matmul_clblast": the vendor's library */
     char reason[160]; /**< the case that failed, or what the application said */
-    /* *< until `copse_device_unblock`: by the application. Else three runs of
+    /** until `copse_device_unblock`: by the application. Else three runs of
        `copse_conformance_run` in a row take it back: runs in which all cases that failed pass, in
        the same tier or a higher one */
     bool is_lasting;
-    /* *< the kernel failed its self-test; three runs in a row in which all of its cases pass take
+    /** the kernel failed its self-test; three runs in a row in which all of its cases pass take
        it back */
     bool by_self_test;
     uint32_t passes;      /**< runs in a row that passed since */
@@ -273,10 +273,10 @@ struct copse_blocked_kernel {
 
 /** What conformance has found out about a device, with its present driver. */
 struct copse_device_state {
-    /* *< "run grad (quick, 2026-11-23)": the modes that were run, the tier and the day (UTC); "" =
+    /** "run grad (quick, 2026-11-23)": the modes that were run, the tier and the day (UTC); "" =
        never tested */
     char modes[256];
-    /* *< its faults come and go: strategies refuse it, and "auto" omits it. A case failed and
+    /** its faults come and go: strategies refuse it, and "auto" omits it. A case failed and
        passed since, or when it was repeated. Three runs in a row in which all such cases pass make
        the device reliable again; after three such faults only `copse_device_unblock` for all
        kernels does */

@@ -28,7 +28,7 @@ typedef enum copse_conformance_work {
 
 typedef enum copse_conformance_event_kind {
     COPSE_CONFORM_STARTED, /**< first */
-    /* *< a device was described: before the first case, and again after the last */
+    /** a device was described: before the first case, and again after the last */
     COPSE_CONFORM_DEVICE,
     COPSE_CONFORM_READY,   /**< all devices are known */
     COPSE_CONFORM_PLANNED, /**< `result`: a case that would run */
@@ -41,10 +41,10 @@ typedef enum copse_conformance_event_kind {
 /** An event of a job. Texts live during the call. */
 struct copse_conformance_event {
     copse_conformance_event_kind kind;
-    /* *< NULL without a case. BEGIN: only device, mode, op, name, variant are set; the other texts
+    /** NULL without a case. BEGIN: only device, mode, op, name, variant are set; the other texts
        are "" */
     const struct copse_case_result *result;
-    /* *< RESULT: "4.1 ulp of 5 at element 77: got 1, expected 2"; "" = no number */
+    /** RESULT: "4.1 ulp of 5 at element 77: got 1, expected 2"; "" = no number */
     const char *measure;
     const char *again; /**< RESULT: the command line that repeats the case; "" for other kinds */
     const copse_conformance_results *results; /**< so far; for use during the call */
@@ -90,31 +90,31 @@ struct copse_conformance_job_params {
     const char *ops;       /**< only these: "softmax,matmul"                [all] */
     const char *case_name; /**< only this case                              [all] */
     const char *variant;   /**< only this variant; "" = the default choice  [NULL = all] */
-    /* *< file of a user kernel, and the kernel that it replaces, or "@" and the file that describes
+    /** file of a user kernel, and the kernel that it replaces, or "@" and the file that describes
        its launch (conformance.h) [none] */
     const char *own_path, *own_kernel;
     double seconds; /**< for each device; cases not reached are SKIP  [0 = no limit] */
-    /* *< for each case before it counts as hung [s]; at least 60 before the first case [60; from
+    /** for each case before it counts as hung [s]; at least 60 before the first case [60; from
        tier full on 600] */
     double deadline;
-    /* *< program of the helper process: a path, or a name to look up in PATH; the application's
+    /** program of the helper process: a path, or a name to look up in PATH; the application's
        own: "/proc/self/exe" on Linux [the command `copse` beside the library, else in PATH] */
     const char *helper;
-    /* *< of the helper process, as in copse_context_params; its list of blocked kernels is changed
+    /** of the helper process, as in copse_context_params; its list of blocked kernels is changed
        [that of the context; else none] */
     const char *cache_folder;
-    /* *< do the work in this process: for debuggers; without a deadline. It lives as long as the
+    /** do the work in this process: for debuggers; without a deadline. It lives as long as the
        job [NULL = in helper processes] */
     const struct copse_conformance_helper_params *in_process;
     copse_conformance_event_fn *event;
     void *user;
     const char *html, *markdown, *junit, *csv, *json; /**< files to write at the end  [none] */
-    /* *< command line of the run, for the card [that of `copse conformance`] */
+    /** command line of the run, for the card [that of `copse conformance`] */
     const char *command;
     bool is_verbose; /**< for `open`: log more */
-    /* *< as in copse_conformance_params [0 = inputs of the cases' names] */
+    /** as in copse_conformance_params [0 = inputs of the cases' names] */
     uint64_t seed;
-    /* *< file of known failures, as in copse_conformance_params; crashes and hangs count, too
+    /** file of known failures, as in copse_conformance_params; crashes and hangs count, too
        [none] */
     const char *known;
     uint64_t reserved[6]; /**< 0 */

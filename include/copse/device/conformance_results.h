@@ -19,7 +19,7 @@ typedef struct copse_conformance_results copse_conformance_results;
 /** A device of a run. Lifetime of the texts: that of the results. */
 struct copse_checked_device {
     const char *id, *name, *driver, *api_version;
-    /* *< one JSON object: identity, `limits`, `blocked` kernels with their reasons */
+    /** one JSON object: identity, `limits`, `blocked` kernels with their reasons */
     const char *json;
     uint64_t reserved[4]; /**< 0 */
 };
@@ -30,7 +30,7 @@ typedef enum copse_conformance_format {
     COPSE_CONFORM_MARKDOWN, /**< device cards */
     COPSE_CONFORM_JUNIT,    /**< JUnit XML */
     COPSE_CONFORM_CSV,      /**< a table: one row for each case */
-    /* *< one JSON object in each line, as `copse conformance --json` prints them */
+    /** one JSON object in each line, as `copse conformance --json` prints them */
     COPSE_CONFORM_JSON,
 } copse_conformance_format;
 

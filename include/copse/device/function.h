@@ -19,7 +19,7 @@ struct copse_function_params {
     copse_graph *graph;           /**< without variables; need not outlive the function */
     copse_tensor *const *outputs; /**< tensors of the graph */
     size_t output_count;          /**< 1 to 64 */
-    /* *< forced kernel variants: "matmul=wide", see copse/device/tuning.h [NULL = none] */
+    /** forced kernel variants: "matmul=wide", see copse/device/tuning.h [NULL = none] */
     const char *kernels;
     uint64_t reserved[4]; /**< 0 */
 };

@@ -29,7 +29,7 @@ typedef void (*copse_opencl_fn)(void);
 struct copse_opencl_handles {
     cl_context context;
     cl_device_id device; /**< one of the context's; may be a sub-device */
-    /* *< an in-order queue of this context and device [NULL = queues of Copse's own in the context,
+    /** an in-order queue of this context and device [NULL = queues of Copse's own in the context,
        which need no lock] */
     cl_command_queue queue;
 

@@ -22,7 +22,7 @@ extern "C" {
 struct copse_kernel_variant {
     const char *family; /**< "matmul" */
     const char *name;   /**< "wide": unique in the family */
-    /* *< "matmul_wide": unique; as in blocked kernels, measurements and conformance */
+    /** "matmul_wide": unique; as in blocked kernels, measurements and conformance */
     const char *kernel;
     uint64_t reserved[4]; /**< 0 */
 };

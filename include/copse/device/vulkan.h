@@ -17,7 +17,7 @@ extern "C" {
 /** What the application lends. A zeroed member means the value in brackets; a member without
     brackets is required. */
 struct copse_vulkan_handles {
-    /* *< the application's; no loader is opened beside it */
+    /** the application's; no loader is opened beside it */
     PFN_vkGetInstanceProcAddr get_proc_addr;
     VkInstance instance;
     uint32_t api_version; /**< `VkApplicationInfo.apiVersion` of the instance: VK_API_VERSION_1_1 or

@@ -27,7 +27,7 @@ extern "C" {
 /** Settings of an accelerator strategy. A zeroed struct, or NULL, means the defaults in
     brackets. */
 struct copse_accelerator_params {
-    /* *< transfer STAGED, on one device: copies instead of reading in place */
+    /** transfer STAGED, on one device: copies instead of reading in place */
     struct copse_strategy_params strategy;
     uint32_t steps_per_run; /**< batches taken ahead, at most COPSE_MAX_STEPS_PER_RUN   [0 = 1] */
     uint32_t cores;         /**< replicas  [0 = one on every core; with an assignment needed] */

@@ -104,16 +104,16 @@ typedef struct copse_cluster copse_cluster;
 /** What carries bytes between workers. No bit of a result depends on it. */
 typedef enum copse_engine {
     COPSE_ENGINE_AUTO, /**< MPI where an MPI launcher started the process, else Gloo */
-    /* *< only for processes that an MPI launcher started; a lost worker ends the job */
+    /** only for processes that an MPI launcher started; a lost worker ends the job */
     COPSE_ENGINE_MPI,
-    /* *< TCP; any process may join by its address; a lost worker is noticed and named */
+    /** TCP; any process may join by its address; a lost worker is noticed and named */
     COPSE_ENGINE_GLOO,
 } copse_engine;
 
 /** Whether parameter servers and their workers read each other's memory, by windows of the engine,
     or send messages. No bit of what a worker reads depends on it. */
 typedef enum copse_one_sided {
-    /* *< windows where they work between all tasks of the job: over MPI, see docs/cluster.md;
+    /** windows where they work between all tasks of the job: over MPI, see docs/cluster.md;
        messages elsewhere, and for large variables, see one_sided_bytes */
     COPSE_ONE_SIDED_AUTO,
     COPSE_ONE_SIDED_ON,  /**< windows for all; the cluster does not open where they do not work */
@@ -124,19 +124,19 @@ typedef enum copse_one_sided {
 struct copse_cluster_params {
     copse_engine engine;
     uint32_t warn_ms; /**< waits longer than this are logged                     [5000] */
-    /* *< waits longer than this fail and name the missing task [60000]; a parameter server treats a
+    /** waits longer than this fail and name the missing task [60000]; a parameter server treats a
        worker as lost when its process sends no heartbeat for this time, however long its steps
        take */
     uint32_t deadline_ms;
-    /* *< absolute path of the folder with the engines, which only the user and root may change
+    /** absolute path of the folder with the engines, which only the user and root may change
        [COPSE_MODULES of the environment, else beside the library] */
     const char *modules;
-    /* *< of a job with parameter servers; others have no windows [auto] */
+    /** of a job with parameter servers; others have no windows [auto] */
     copse_one_sided one_sided;
-    /* *< size of the window of each parameter server [bytes], 4096 to 2^30; variables that do not
+    /** size of the window of each parameter server [bytes], 4096 to 2^30; variables that do not
        fit are sent in messages [16 MiB] */
     uint64_t window_bytes;
-    /* *< with auto: larger variables [bytes] are sent in messages, which are faster for them
+    /** with auto: larger variables [bytes] are sent in messages, which are faster for them
        (docs/performance.md) [512 KiB] */
     uint64_t one_sided_bytes;
     uint64_t reserved[4]; /**< 0 */

@@ -38,7 +38,7 @@ typedef enum copse_cross_device_kind {
     COPSE_CROSS_AUTO,       /**< the cheapest by measured link costs */
     COPSE_CROSS_TO_ONE,     /**< one by one: reduce on one device, copy to the destinations */
     COPSE_CROSS_ALL_REDUCE, /**< sharded over the devices, with packing */
-    /* *< two groups with rotating roots; includes every device, odd counts too */
+    /** two groups with rotating roots; includes every device, odd counts too */
     COPSE_CROSS_HIERARCHICAL,
 } copse_cross_device_kind;
 
@@ -61,17 +61,17 @@ struct copse_cross_device_params {
     copse_cross_device_kind kind;
     bool has_root; /**< TO_ONE: reduce at `root` instead of the first destination [false] */
     uint32_t root; /**< a rank, or COPSE_HOST */
-    /* *< TO_ONE: instead of the sum; not for sparse values [NULL] */
+    /** TO_ONE: instead of the sum; not for sparse values [NULL] */
     copse_accumulate_fn *accumulate;
     void *user;
-    /* *< concatenate a batch and cut it into this many pieces of floor(total/packs) elements, the
+    /** concatenate a batch and cut it into this many pieces of floor(total/packs) elements, the
        last takes the rest [0 = no] */
     uint32_t packs;
-    /* *< packs 0: runs of consecutive tensors of at most so many bytes ... [0 = no] */
+    /** packs 0: runs of consecutive tensors of at most so many bytes ... [0 = no] */
     size_t small_bytes;
-    /* *< ... are joined, at most so many together; strictly [0 = 10] */
+    /** ... are joined, at most so many together; strictly [0 = 10] */
     uint32_t small_group;
-    /* *< packs 0, small_bytes 0: join from the last tensor on, a new pack when one holds more than
+    /** packs 0, small_bytes 0: join from the last tensor on, a new pack when one holds more than
        so many bytes [0 = one pack] */
     size_t pack_bytes;
     uint64_t reserved[4]; /**< 0 */
@@ -114,7 +114,7 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_set_links(copse_strategy *st
  */
 struct copse_destinations {
     const copse_value *like; /**< the devices of this value or variable            [NULL] */
-    /* *< else: these ranks of the strategy, or COPSE_HOST; none twice [NULL] */
+    /** else: these ranks of the strategy, or COPSE_HOST; none twice [NULL] */
     const uint32_t *ranks;
     size_t count; /**< of `ranks`; an empty list is refused */
 };

@@ -48,7 +48,7 @@ typedef enum copse_input_policy {
     COPSE_INPUT_AUTO, /**< "auto": FILE where there are files, else DATA */
     COPSE_INPUT_FILE, /**< "file": files in turn: i belongs to pipeline i % pipelines. Each pipeline
                            makes batches of its files' rows, and they are split as all are */
-    /* *< "data": all read everything; each batch is split, then minibatch i belongs to pipeline i %
+    /** "data": all read everything; each batch is split, then minibatch i belongs to pipeline i %
        pipelines */
     COPSE_INPUT_DATA,
     COPSE_INPUT_OFF, /**< "off": all read everything and get every minibatch */
@@ -165,20 +165,20 @@ typedef struct copse_distributed copse_distributed;
 
 /** What to walk over. Fields in brackets are defaults for zero. */
 struct copse_distributed_params {
-    /* *< retained; in the same order in every pipeline [NULL: files] */
+    /** retained; in the same order in every pipeline [NULL: files] */
     copse_dataset *data;
-    /* *< each as for `copse_dataset_open`; those of this pipeline are read and joined [NULL:
+    /** each as for `copse_dataset_open`; those of this pipeline are read and joined [NULL:
        data] */
     const char *const *files;
     size_t file_count; /**< */
-    /* *< how files are read. Not `labels` with several files. When pipelines read different files,
+    /** how files are read. Not `labels` with several files. When pipelines read different files,
        `scale` must be COPSE_SCALE_NONE, and `classes` given if there are labels, because a part of
        the data may lack some */
     struct copse_dataset_params read;
     struct copse_input_context input; /**< which pipeline this is */
     copse_input_policy policy;        /**< [COPSE_INPUT_AUTO] */
     copse_shard_rule rule;            /**< [COPSE_SHARD_BALANCED] */
-    /* *< `batch`: examples of all replicas together, required; it may be larger than the data. All
+    /** `batch`: examples of all replicas together, required; it may be larger than the data. All
        pipelines need the same values. `prefetch` counts batches */
     struct copse_batches_params batches;
     uint64_t reserved[4]; /**< 0 */
@@ -296,7 +296,7 @@ typedef copse_status copse_replica_batch_fn(void *user, struct copse_host_batch 
 /** Where the batches of a pipeline come from: `data` or `next`. */
 struct copse_pipeline_source {
     copse_dataset *data; /**< with a reference that becomes the walk's */
-    /* *< with `data`. `batch`: examples of *one* replica; `drop_last` leaves out a minibatch that
+    /** with `data`. `batch`: examples of *one* replica; `drop_last` leaves out a minibatch that
        is not full */
     struct copse_batches_params batches;
     copse_replica_batch_fn *next;

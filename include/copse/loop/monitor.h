@@ -24,28 +24,28 @@ typedef struct copse_cluster copse_cluster; /* distribute/cluster.h */
 /** What the other workers do when one is lost. */
 typedef enum copse_on_loss {
     COPSE_LOSS_STOPS, /**< the call fails and names the lost worker */
-    /* *< they regroup (copse_cluster_regroup) and continue from the newest checkpoint with fewer
+    /** they regroup (copse_cluster_regroup) and continue from the newest checkpoint with fewer
        replicas */
     COPSE_LOSS_CONTINUES,
 } copse_on_loss;
 
 /** Settings of a monitor. */
 struct copse_monitor_params {
-    /* *< for checkpoints step-<progress>.safetensors; made when it is missing; for one monitor at a
+    /** for checkpoints step-<progress>.safetensors; made when it is missing; for one monitor at a
        time [NULL = no checkpoints] */
     const char *folder;
     const char *file;        /**< one file instead, which each checkpoint replaces [NULL] */
     uint64_t every_steps;    /**< checkpoint after so many steps      [0 = not by steps] */
     uint64_t every_progress; /**< or when the progress has grown by so much [0 = not by progress] */
-    /* *< or after so much time, checked after each step [0 = not by time; all 0: 600] */
+    /** or after so much time, checked after each step [0 = not by time; all 0: 600] */
     double every_seconds;
     uint32_t keep;         /**< checkpoints to keep in the folder   [0 = 3] */
     uint32_t retries;      /**< how often to restart from one checkpoint after device failures
                                                                       [0 = 3; COPSE_NO_RETRIES] */
     copse_on_loss on_loss; /**< [COPSE_LOSS_STOPS] */
-    /* *< workers that the step runs on [NULL = those of its strategy] */
+    /** workers that the step runs on [NULL = those of its strategy] */
     copse_cluster *cluster;
-    /* *< refuse to start where there are checkpoints, instead of resuming */
+    /** refuse to start where there are checkpoints, instead of resuming */
     bool is_new;
     uint64_t reserved[8]; /**< 0 */
 };

@@ -17,7 +17,7 @@ extern "C" {
 /** How a convolution is padded with zeros. */
 typedef enum copse_padding {
     COPSE_PADDING_EXPLICIT, /**< by `before` and `after` */
-    /* *< so that y has ceil(size / stride) positions; of an odd number of zeros the larger half is
+    /** so that y has ceil(size / stride) positions; of an odd number of zeros the larger half is
        at the end */
     COPSE_PADDING_SAME,
 } copse_padding;
@@ -28,12 +28,12 @@ struct copse_conv_params {
     uint32_t stride[2];    /**< [0 = 1]; at most 65,535, as the following numbers */
     uint32_t dilation[2];  /**< distance of taps [0 = 1] */
     copse_padding padding; /**< [COPSE_PADDING_EXPLICIT] */
-    /* *< zeros before the first and after the last element; 0 with COPSE_PADDING_SAME */
+    /** zeros before the first and after the last element; 0 with COPSE_PADDING_SAME */
     uint32_t before[2], after[2];
-    /* *< output channels of a group read the channels of that group [0 = 1] */
+    /** output channels of a group read the channels of that group [0 = 1] */
     uint32_t groups;
     copse_activation activation; /**< [COPSE_LINEAR] */
-    /* *< copse_conv_transposed only: positions that y gets at the end; less than the stride or the
+    /** copse_conv_transposed only: positions that y gets at the end; less than the stride or the
        dilation */
     uint32_t extra[2];
     uint64_t reserved[4]; /**< 0 */

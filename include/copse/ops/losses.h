@@ -20,9 +20,9 @@ extern "C" {
 /** Settings of copse_cross_entropy. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_cross_entropy_params {
     copse_averaging averaging; /**< [COPSE_MEAN] */
-    /* *< e, 0 to 1 (Szegedy et al., "Rethinking the Inception architecture", 2016) [0] */
+    /** e, 0 to 1 (Szegedy et al., "Rethinking the Inception architecture", 2016) [0] */
     float label_smoothing;
-    /* *< f32 [classes]; no derivative is computed for them [NULL = 1] */
+    /** f32 [classes]; no derivative is computed for them [NULL = 1] */
     copse_tensor *class_weights;
     bool ignores;          /**< whether examples with ignored_label count nothing [false] */
     int32_t ignored_label; /**< any number, also one out of range */

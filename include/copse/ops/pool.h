@@ -17,13 +17,13 @@ extern "C" {
 struct copse_pool_params {
     uint32_t window[2]; /**< elements along each axis: 1 to 256, together at most 8,192 */
     uint32_t stride[2]; /**< [0 = the window]; at most 65,535 */
-    /* *< distance of the elements of a window [0 = 1]; at most 65,535 */
+    /** distance of the elements of a window [0 = 1]; at most 65,535 */
     uint32_t dilation[2];
     copse_padding padding; /**< [COPSE_PADDING_EXPLICIT] */
-    /* *< places outside of x before its first and after its last element; less than the span of the
+    /** places outside of x before its first and after its last element; less than the span of the
        window; 0 with COPSE_PADDING_SAME */
     uint32_t before[2], after[2];
-    /* *< copse_average_pool divides by the size of the window, not by its elements inside of x
+    /** copse_average_pool divides by the size of the window, not by its elements inside of x
        [false] */
     bool counts_padding;
     uint64_t reserved[4]; /**< 0 */

@@ -13,13 +13,13 @@ extern "C" {
 
 /** Operands that a recurrent layer may have; NULL: none. G is the number of its gates. */
 struct copse_recurrent_params {
-    /* *< f32 [G units], added to the products of the input [0] */
+    /** f32 [G units], added to the products of the input [0] */
     copse_tensor *bias;
-    /* *< f32 [G units], added to those of the hidden state [0] */
+    /** f32 [G units], added to those of the hidden state [0] */
     copse_tensor *recurrent_bias;
-    /* *< f32 [batch, units], the hidden state before the first step [0] */
+    /** f32 [batch, units], the hidden state before the first step [0] */
     copse_tensor *hidden;
-    /* *< the cell likewise; of an LSTM alone [0] */
+    /** the cell likewise; of an LSTM alone [0] */
     copse_tensor *cell;
     /** i32 [batch], steps of each sequence, from 0 to time; others count as the nearer of these. A
         step past its sequence's end

@@ -15,10 +15,10 @@ extern "C" {
     `out`: */
 typedef enum copse_resize_kind {
     COPSE_RESIZE_NEAREST, /**< element i in / out, rounded down; torch "nearest" */
-    /* *< the two elements around place (i + 1/2) in / out - 1/2, weighted by their distance; at the
+    /** the two elements around place (i + 1/2) in / out - 1/2, weighted by their distance; at the
        ends the outermost; torch "bilinear" with align_corners=False, ONNX half_pixel */
     COPSE_RESIZE_LINEAR,
-    /* *< the mean of elements i in / out, rounded down, to below (i + 1) in / out, rounded up;
+    /** the mean of elements i in / out, rounded down, to below (i + 1) in / out, rounded up;
        torch "area", adaptive average pooling */
     COPSE_RESIZE_AREA,
 } copse_resize_kind;

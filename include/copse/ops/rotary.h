@@ -18,7 +18,7 @@ struct copse_rotary_params {
     uint32_t offset; /**< position of the first row                             [0] */
     uint32_t width;  /**< R: the first elements of each head that turn; even    [0: all] */
     uint32_t heads;  /**< the first heads that turn, others are copied          [0: all] */
-    /* *< a pair is elements 2 k and 2 k + 1 [false: k and k + R / 2] */
+    /** a pair is elements 2 k and 2 k + 1 [false: k and k + R / 2] */
     bool is_interleaved;
     uint64_t reserved[4]; /**< 0 */
 };

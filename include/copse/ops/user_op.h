@@ -45,7 +45,7 @@ struct copse_user_call {
     const copse_shape *shapes; /**< of the operands */
     const void *settings;      /**< of copse_user_op_add; settings_size bytes */
     copse_shape shape;         /**< of the result; not in `shape` callbacks */
-    /* *< of the launch: a power of two, at most that of the op; only in `launch` */
+    /** of the launch: a power of two, at most that of the op; only in `launch` */
     uint32_t group_size;
     copse_tensor *const *operands; /**< only in `gradient` */
     copse_tensor *result;          /**< only in `gradient` */
@@ -76,12 +76,12 @@ typedef void copse_user_gradient_fn(void *user, copse_graph *g, const struct cop
 
 /** Operands for the self-test and for conformance. */
 struct copse_user_sample {
-    /* *< "a matrix"; unique within the op, up to 60 bytes */
+    /** "a matrix"; unique within the op, up to 60 bytes */
     const char *name;
     copse_shape shapes[COPSE_USER_OPERANDS]; /**< of the operands */
-    /* *< settings_size bytes [NULL = zeros] */
+    /** settings_size bytes [NULL = zeros] */
     const void *settings;
-    /* *< range of the operands' numbers [0, 0 = -2 to 2] */
+    /** range of the operands' numbers [0, 0 = -2 to 2] */
     double low, high;
     uint64_t reserved[4]; /**< 0 */
 };
@@ -89,40 +89,40 @@ struct copse_user_sample {
 /** How to register an op. A zeroed struct means the defaults in brackets. Texts and arrays are
     copied. */
 struct copse_user_op_params {
-    /* *< of the op and of its kernel: a C identifier of up to 32 bytes; not the name of a kernel of
+    /** of the op and of its kernel: a C identifier of up to 32 bytes; not the name of a kernel of
        the library, nor of another op of the context */
     const char *name;
     uint32_t operands;                     /**< 1 to COPSE_USER_OPERANDS */
     copse_type types[COPSE_USER_OPERANDS]; /**< COPSE_F32 or COPSE_I32       [COPSE_F32] */
     copse_type type; /**< of the result: likewise                [COPSE_F32] */
-    /* *< for OpenCL devices: the kernel in the dialect of docs/add-an-op.md or in OpenCL C 1.2
+    /** for OpenCL devices: the kernel in the dialect of docs/add-an-op.md or in OpenCL C 1.2
        [NULL = none] */
     const char *text;
-    /* *< for Vulkan devices: SPIR-V 1.3, compiled from the dialect by copse_kernel_complete and a
+    /** for Vulkan devices: SPIR-V 1.3, compiled from the dialect by copse_kernel_complete and a
        GLSL compiler, or with the same bindings [NULL = none] */
     const uint32_t *spirv;
     size_t spirv_bytes;
-    /* *< invocations of a group: a power of two up to 1024 [0 = 256] */
+    /** invocations of a group: a power of two up to 1024 [0 = 256] */
     uint32_t group_size;
     uint32_t params;            /**< words of PARAMS, up to COPSE_USER_PARAMS */
     uint32_t specs;             /**< SPEC constants, up to COPSE_USER_SPECS */
     size_t settings_size;       /**< bytes of settings of a call, up to 256; no pointers in them */
     copse_user_shape_fn *shape; /**< [NULL = the shape of the first operand] */
-    /* *< [NULL = params[0] is the number of elements of the result, one invocation each] */
+    /** [NULL = params[0] is the number of elements of the result, one invocation each] */
     copse_user_launch_fn *launch;
     copse_user_gradient_fn *gradient;   /**< [NULL = no derivative] */
     copse_user_reference_fn *reference; /**< required */
-    /* *< largest error [ULP of the result]; with ratio 0, too: the same bits as the reference */
+    /** largest error [ULP of the result]; with ratio 0, too: the same bits as the reference */
     double ulp;
-    /* *< for sums: added to it, times 2^-24 and the reference of the operands' magnitudes */
+    /** for sums: added to it, times 2^-24 and the reference of the operands' magnitudes */
     double ratio;
     double gradient_ulp, gradient_ratio; /**< the same for the derivatives */
-    /* *< at least one; the operands of the first have up to 2048 elements */
+    /** at least one; the operands of the first have up to 2048 elements */
     const struct copse_user_sample *samples;
     size_t sample_count; /**< up to 64 */
-    /* *< axis 0 of all operands may have any size, the same for all: conformance tries some */
+    /** axis 0 of all operands may have any size, the same for all: conformance tries some */
     bool any_rows;
-    /* *< conformance also tries NaN, infinities, subnormal and largest numbers */
+    /** conformance also tries NaN, infinities, subnormal and largest numbers */
     bool any_numbers;
     void *user;           /**< of the callbacks; lives as long as the context */
     uint64_t reserved[8]; /**< 0 */

@@ -16,11 +16,11 @@ extern "C" {
 /** An update rule. All texts are static. */
 struct copse_optimizer_rule {
     copse_optimizer_kind kind;
-    /* *< "adagrad"; the `--optimizer` of `copse train` and the `optimizer` of the Python package */
+    /** "adagrad"; the `--optimizer` of `copse train` and the `optimizer` of the Python package */
     const char *name;
     const char *title;  /**< "Adagrad" */
     const char *source; /**< where the formula comes from */
-    /* *< names of the words per element that the rule keeps, separated by spaces; in brackets those
+    /** names of the words per element that the rule keeps, separated by spaces; in brackets those
        that a setting adds: "v [mean] [momentum]". "" if it keeps none */
     const char *slots;
     float learning_rate, momentum, beta1, beta2, epsilon, initial, momentum_decay,

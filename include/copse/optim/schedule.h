@@ -35,7 +35,7 @@ typedef struct copse_rate_schedule copse_schedule;
 struct copse_schedule_params {
     const char *text; /**< the description, required */
     float rate;       /**< base rate, > 0 */
-    /* *< of the run; later steps have the rate of the last one [0 = only phases with a length, and
+    /** of the run; later steps have the rate of the last one [0 = only phases with a length, and
        factors that need no n in the last one] */
     uint64_t steps;
     uint64_t reserved[4]; /**< 0 */

@@ -37,7 +37,7 @@ extern "C" {
 
 /** When a trainer audits and cross-checks. */
 struct copse_audit_params {
-    /* *< steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
+    /** steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
     uint32_t every;
     bool is_off;             /**< it never audits */
     bool is_cross_check_off; /**< it never cross-checks */

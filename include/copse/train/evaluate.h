@@ -13,16 +13,16 @@ extern "C" {
 
 /** What to compute besides the mean values. */
 struct copse_evaluation_params {
-    /* *< receives the number of rows of each label and prediction, [classes, classes] [NULL] */
+    /** receives the number of rows of each label and prediction, [classes, classes] [NULL] */
     uint64_t *confusion;
-    /* *< receives the rows with the largest loss, the largest first [NULL] */
+    /** receives the rows with the largest loss, the largest first [NULL] */
     uint32_t *worst;
-    /* *< receives their losses [NULL] */
+    /** receives their losses [NULL] */
     double *worst_losses;
     size_t worst_count; /**< room in `worst` and `worst_losses` */
-    /* *< of a regression: receives the coefficient of determination of each target [NULL] */
+    /** of a regression: receives the coefficient of determination of each target [NULL] */
     double *target_r2;
-    /* *< and the mean absolute error of each target in its unit, [targets] [NULL] */
+    /** and the mean absolute error of each target in its unit, [targets] [NULL] */
     double *target_mae;
     uint64_t reserved[2]; /**< 0 */
 };
@@ -32,13 +32,13 @@ struct copse_evaluation {
     size_t rows;
     double loss;     /**< as copse_model_loss */
     double accuracy; /**< of a classification; of a text the share of tokens */
-    /* *< of a regression: coefficient of determination, averaged over targets; NaN: constant
+    /** of a regression: coefficient of determination, averaged over targets; NaN: constant
        labels */
     double r2;
-    /* *< of a regression: mean absolute error in the unit of the target, averaged over targets */
+    /** of a regression: mean absolute error in the unit of the target, averaged over targets */
     double mae;
     size_t worst_count; /**< rows in `worst` */
-    /* *< of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable
+    /** of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable
        between kinds of tokens, as `loss` is not */
     double bits_per_byte;
     uint64_t reserved[3]; /**< 0 */

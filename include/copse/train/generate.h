@@ -16,11 +16,11 @@ extern "C" {
 struct copse_generate_params {
     uint64_t length; /**< tokens, from 1; required */
     uint64_t seed;   /**< the same seed on the same device: the same text */
-    /* *< finite, from 0. 0: the token with the largest output, of equal ones the first [0] */
+    /** finite, from 0. 0: the token with the largest output, of equal ones the first [0] */
     float temperature;
-    /* *< 0 to 1: of the most likely tokens the fewest whose probabilities reach it [0 = 1] */
+    /** 0 to 1: of the most likely tokens the fewest whose probabilities reach it [0 = 1] */
     float top_p;
-    /* *< the most likely tokens, of equal ones the first [0 = all] */
+    /** the most likely tokens, of equal ones the first [0 = all] */
     uint32_t top_k;
     uint64_t reserved[4]; /**< 0 */
 };

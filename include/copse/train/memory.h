@@ -17,7 +17,7 @@ struct copse_value_memory {
     uint64_t bytes; /**< of the buffers for them */
     uint64_t kept;  /**< results of the forward pass that the backward pass reads */
     uint64_t peak;  /**< the most that is in use at once */
-    /* *< the op at which that is, and its result: "gelu_grad f32[8, 128, 256], backward pass" */
+    /** the op at which that is, and its result: "gelu_grad f32[8, 128, 256], backward pass" */
     char op[120];
     uint32_t recomputed;  /**< ops of the forward pass that are computed again */
     uint64_t reserved[4]; /**< 0 */
@@ -27,11 +27,11 @@ struct copse_value_memory {
 struct copse_step_memory {
     uint64_t variables, gradients; /**< of the strategy */
     uint64_t slots;                /**< of its optimizers */
-    /* *< allocated on the device besides, without values of steps: batches, reports */
+    /** allocated on the device besides, without values of steps: batches, reports */
     uint64_t others;
     uint64_t available;              /**< of device memory, for values of steps [0 = unknown] */
     struct copse_value_memory plain; /**< without a budget */
-    /* *< with the budget; without one: the least that recomputation needs */
+    /** with the budget; without one: the least that recomputation needs */
     struct copse_value_memory recomputed;
     bool fits;            /**< `recomputed` keeps the budget; without one: true */
     uint64_t reserved[4]; /**< 0 */

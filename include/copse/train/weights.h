@@ -14,11 +14,11 @@ extern "C" {
 
 /** Order of the axes of matrices in a file. */
 typedef enum copse_weight_layout {
-    /* *< that of the variables; a file of matrices that says "format": "pt" in its metadata is
+    /** that of the variables; a file of matrices that says "format": "pt" in its metadata is
        refused */
     COPSE_LAYOUT_AUTO,
     COPSE_LAYOUT_COPSE, /**< that of the variables: a dense layer has [inputs, outputs] */
-    /* *< torch.nn.Linear: matrices are [outputs, inputs] and are transposed; those of variables
+    /** torch.nn.Linear: matrices are [outputs, inputs] and are transposed; those of variables
        whose name, or a part of it behind a '/' or '.', begins with "embedding" are not */
     COPSE_LAYOUT_TORCH,
 } copse_weight_layout;
@@ -45,12 +45,12 @@ struct copse_load_report {
     size_t matched_count;
     const char *const *missing; /**< variables that the file lacks; they keep their values */
     size_t missing_count;
-    /* *< arrays that no variable has; without "application/..." and the slots "<variable>/..." of a
+    /** arrays that no variable has; without "application/..." and the slots "<variable>/..." of a
        checkpoint */
     const char *const *unused;
     size_t unused_count;
     size_t converted; /**< of `matched`: of another element type in the file */
-    /* *< variables that the file has and `choose` left out; they keep their values */
+    /** variables that the file has and `choose` left out; they keep their values */
     const char *const *skipped;
     size_t skipped_count;
     uint64_t reserved[2]; /**< 0 */
