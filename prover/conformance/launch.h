@@ -197,15 +197,28 @@ static inline uint32_t *copse__launch_words(uint32_t *with_bands)
     return with_bands + COPSE_LAUNCH_BAND / COPSE_WORD_BYTES;
 }
 
-/* Lists of forms, each in one file; the last one is NULL. */
+/* What the cases of a kernel cannot tell of its forms: which parameter is the length of the line
+   (row, chain, keys of a query) that an invocation, or a group, walks. */
+struct copse_launch_line {
+    enum copse_kernel_id kernel;
+    uint32_t word;        /* 1 + the parameter [0: none] */
+    const char *no_line;  /* why no case has a long line [NULL] */
+    const char *no_flags; /* why not every combination of flags has a case [NULL] */
+};
+#define COPSE_WALKS_NONE "an invocation walks no line"
+
+/* Forms of a family, each in one file, with a line for each of its kernels, but for kernels of
+   streams; the last list is NULL. */
 struct copse_launch_list {
     const struct copse_launch_form *forms;
     size_t count;
+    const struct copse_launch_line *lines;
+    size_t line_count;
 };
 extern const struct copse_launch_list copse_launch_elementwise, copse_launch_moves,
     copse_launch_optim, copse_launch_sums, copse_launch_rows, copse_launch_sorts,
-    copse_launch_products, copse_launch_convs, copse_launch_channels, copse_launch_attention,
-    copse_launch_recurrent, copse_launch_decoders;
+    copse_launch_products, copse_launch_convs, copse_launch_pools, copse_launch_channels,
+    copse_launch_attention, copse_launch_recurrent, copse_launch_decoders;
 extern const struct copse_launch_list *const copse_launch_lists[];
 
 /* What the cases of a kernel must have besides the launch sizes and classes of values

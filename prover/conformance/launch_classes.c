@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the cases of a kernel must have besides the launch sizes and the classes of values: lengths
    of lines, combinations of flags, values of settings, numbers of steps, signs of zeros. All is
-   read from the planned launches of the cases. A kernel that is in no table below needs such cases,
-   too. */
+   read from the planned launches of the cases. */
 #include <stdio.h>
 
 #include "core/device/kernel_words.h"
@@ -20,154 +19,23 @@ const char *const copse_class_names[COPSE_LAUNCH_CLASS_COUNT] = {
 
 /* ---- the length of a line ---- */
 
-/* Which parameter is the number of elements that an invocation, or a group, walks; or why there is
-   none. */
-struct line {
-    uint32_t word; /* + 1 */
-    const char *why;
-};
-#define NO_LINE "an invocation walks no line"
-#define LINE(kernel, field) \
-    [COPSE_KERNEL_##kernel] = { offsetof(struct copse_params_##kernel, field) / 4 + 1, NULL }
-#define NONE(kernel)        [COPSE_KERNEL_##kernel] = { 0, NO_LINE }
-#define BOUND(kernel, text) [COPSE_KERNEL_##kernel] = { 0, text }
-
-#define BLOCKS   "a group walks a block of a fixed size"
-#define LISTS    "there are at most 64 lists"
-#define WINDOWS  "no case yet: windows are small here"
-#define PRODUCTS "sums of products: no case here; mode stress has chains of 70,001"
-#define COMBINED \
-    "products: modes run and grad have the combinations of operands, bias and activation"
-#define LAUNCHES "a launch takes at most 16,384 positions of a row, which a form has"
-
-static const struct line lines[COPSE_KERNEL_COUNT] = {
-    LINE(reduce, count),
-    LINE(scan, count),
-    LINE(scan_sums, count),
-    LINE(argmax, count),
-    LINE(row_stats, count),
-    LINE(row_stats_wide, cols),
-    LINE(softmax_wide, cols),
-    LINE(softmax_grad, cols),
-    LINE(softmax_grad_wide, cols),
-    LINE(cross_entropy_grad_wide, cols),
-    LINE(layer_norm, cols),
-    LINE(layer_norm_wide, cols),
-    LINE(column_sum_wide, block),
-    LINE(channel_sums, rows),
-    LINE(channel_sums_wide, rows),
-    LINE(channel_merge, chunks),
-    LINE(attention, keys),
-    LINE(attention_wide, keys),
-    LINE(attention_texel, keys),
-    LINE(attention_grad_query, keys),
-    LINE(attention_grad_query_wide, keys),
-    LINE(attention_grad_query_texel, keys),
-    LINE(attention_grad_key, queries),
-    LINE(attention_grad_key_wide, queries),
-    LINE(attention_grad_key_texel, queries),
-    BOUND(gather_grad, LAUNCHES),
-    BOUND(top_k, "no case yet: the lists are short"),
-    BOUND(tree_sum, LISTS),
-    BOUND(sum_i32, LISTS),
-    BOUND(row_join, LISTS),
-    BOUND(row_find, LISTS),
-    BOUND(square_sum, BLOCKS),
-    BOUND(lamb_sum, BLOCKS),
-    BOUND(adam8, BLOCKS),
-    BOUND(digest, BLOCKS),
-    BOUND(sort_count, BLOCKS),
-    BOUND(sort_place, BLOCKS),
-    BOUND(sort_offsets, BLOCKS),
-    BOUND(pool, WINDOWS),
-    BOUND(pool_grad, WINDOWS),
-    BOUND(pool_wide, WINDOWS),
-    BOUND(pool_grad_wide, WINDOWS),
-    BOUND(resize, WINDOWS),
-    BOUND(resize_grad, WINDOWS),
-    BOUND(conv, PRODUCTS),
-    BOUND(conv_wide, PRODUCTS),
-    BOUND(conv_texel, PRODUCTS),
-    BOUND(conv_weight, PRODUCTS),
-    BOUND(conv_weight_wide, PRODUCTS),
-    BOUND(conv_weight_texel, PRODUCTS),
-    BOUND(matmul, PRODUCTS),
-    BOUND(matmul_half, PRODUCTS),
-    BOUND(matmul_wide, PRODUCTS),
-    BOUND(matmul_texel, PRODUCTS),
-    BOUND(matmul_cooperative, PRODUCTS),
-    NONE(matmul_pad),
-    NONE(matmul_wide_pack),
-    NONE(matmul_wide_turn),
-    NONE(dense_grad),
-    NONE(bias_activation),
-    NONE(unary),
-    NONE(unary_grad),
-    NONE(unary_wide),
-    NONE(unary_grad_wide),
-    NONE(binary),
-    NONE(binary_grad),
-    NONE(compare_i32),
-    NONE(where),
-    NONE(where_i32),
-    NONE(glu),
-    NONE(glu_grad),
-    NONE(glu_wide),
-    NONE(glu_grad_wide),
-    NONE(pair_loss),
-    NONE(pair_loss_grad),
-    NONE(copy),
-    NONE(copy_i32),
-    NONE(fill),
-    NONE(fill_i32),
-    NONE(step_scalar),
-    NONE(from_half),
-    NONE(from_u8),
-    NONE(to_half),
-    NONE(to_f32),
-    NONE(to_i32),
-    NONE(gather),
-    NONE(row_put),
-    NONE(dropout),
-    NONE(dropout_wide),
-    NONE(accumulate),
-    NONE(mean),
-    NONE(recurrent),
-    NONE(recurrent_grad),
-    NONE(channel_norm),
-    NONE(channel_norm_wide),
-    NONE(softmax),
-    NONE(cross_entropy),
-    NONE(cross_entropy_grad),
-    NONE(class_loss),
-    NONE(class_loss_grad),
-    NONE(label_logit),
-    NONE(logits_grad),
-    NONE(rotary),
-    NONE(rotary_wide),
-    NONE(row_heads),
-    NONE(sort_starts),
-    NONE(top_k_grad),
-    NONE(top_k_values),
-};
-
-/* Why not every combination of flags has a case. */
-static const char *const partial[COPSE_KERNEL_COUNT] = {
-    [COPSE_KERNEL_adaptive] = "a rule uses its own settings alone",
-    [COPSE_KERNEL_mean] = "a mean of whole numbers uses no power of two",
-    [COPSE_KERNEL_matmul] = COMBINED,
-    [COPSE_KERNEL_matmul_half] = COMBINED,
-    [COPSE_KERNEL_matmul_wide] = COMBINED,
-    [COPSE_KERNEL_matmul_texel] = COMBINED,
-    [COPSE_KERNEL_matmul_cooperative] = COMBINED,
-};
+/* A kernel without a row has an empty one: nothing tells that it has no line. */
+static struct copse_launch_line line_of(const struct copse_launch_list *const *lists,
+                                        enum copse_kernel_id kernel)
+{
+    for (size_t i = 0; lists[i]; i++)
+        for (size_t k = 0; k < lists[i]->line_count; k++)
+            if (lists[i]->lines[k].kernel == kernel)
+                return lists[i]->lines[k];
+    return (struct copse_launch_line){ .kernel = kernel };
+}
 
 /* ---- what the cases have ---- */
 
 enum { STATES = 3, COMBINATIONS = 729 }; /* of a constant; of COPSE_MAX_SPECS constants */
 
 struct survey {
-    enum copse_kernel_id kernel;
+    struct copse_launch_line line; /* of the kernel */
     struct copse_class_cell *cells;
     struct copse_launch planned;
     uint32_t first[COPSE_MAX_PARAM_WORDS]; /* the parameters of the first case */
@@ -189,13 +57,13 @@ static void add(struct survey *s, enum copse_launch_class class, const struct co
 /* The whole length where the kernel has no line. */
 static uint32_t length_of(const struct survey *s)
 {
-    const uint32_t word = lines[s->kernel].word;
+    const uint32_t word = s->line.word;
     return word ? s->planned.params[word - 1] : UINT32_MAX;
 }
 
 static void take_line(struct survey *s, const struct copse_launch_case *c)
 {
-    const uint32_t length = lines[s->kernel].word ? length_of(s) : 0;
+    const uint32_t length = s->line.word ? length_of(s) : 0;
     if (length > LONG)
         add(s, COPSE_CLASS_LONG, c);
     if (length > FAR && length % TILE == 1)
@@ -294,7 +162,7 @@ static bool is_flag(const struct survey *s, unsigned i)
     static const char *const sizes[] = { "TEXELS", "LOG_VECTORS", "LOG_LANES" };
     const unsigned states = s->states[i];
     char name[32];
-    item_of(copse_kernel_words[s->kernel].specs, i, ' ', name, sizeof name);
+    item_of(copse_kernel_words[s->line.kernel].specs, i, ' ', name, sizeof name);
     for (size_t k = 0; k < COPSE_COUNT(sizes); k++)
         if (strcmp(name, sizes[k]) == 0)
             return false;
@@ -310,7 +178,7 @@ static void name_combination(const struct survey *s, size_t at, char *out, size_
         if (is_flag(s, i))
             length += (size_t)snprintf(
                 out + length, room - length, "%s%s %u", length ? ", " : "",
-                item_of(copse_kernel_words[s->kernel].specs, i, ' ', name, sizeof name),
+                item_of(copse_kernel_words[s->line.kernel].specs, i, ' ', name, sizeof name),
                 (unsigned)(at / weight % STATES));
 }
 
@@ -349,9 +217,9 @@ static void lack_settings(const struct survey *s)
     struct copse_class_cell *cell = &s->cells[COPSE_CLASS_SETTINGS];
     char name[48];
     bool has_one = false;
-    for (unsigned i = 0; i < copse_kernel_table[s->kernel].param_words; i++) {
+    for (unsigned i = 0; i < copse_kernel_table[s->line.kernel].param_words; i++) {
         const char *field =
-            item_of(copse_kernel_words[s->kernel].params, i, ';', name, sizeof name);
+            item_of(copse_kernel_words[s->line.kernel].params, i, ';', name, sizeof name);
         if (strncmp(field, "float ", 6) != 0)
             continue;
         has_one = true;
@@ -366,14 +234,14 @@ void copse__launch_classes(const struct copse_launch_list *const *lists,
                            struct copse_class_cell cells[COPSE_LAUNCH_CLASS_COUNT])
 {
     static const char no_steps[] = "the kernel reads no step";
-    struct survey s = { .kernel = kernel, .cells = cells };
+    struct survey s = { .line = line_of(lists, kernel), .cells = cells };
     memset(cells, 0, COPSE_LAUNCH_CLASS_COUNT * sizeof *cells);
     copse__launch_cases_of(lists, kernel, take, &s);
     cells[COPSE_CLASS_LONG].why = cells[COPSE_CLASS_PAST].why =
-        s.is_stream && !lines[kernel].word && !lines[kernel].why ? NO_LINE : lines[kernel].why;
+        s.is_stream && !s.line.word && !s.line.no_line ? COPSE_WALKS_NONE : s.line.no_line;
     lack_flags(&s);
     if (s.cells[COPSE_CLASS_FLAGS].missing[0])
-        s.cells[COPSE_CLASS_FLAGS].why = partial[kernel];
+        s.cells[COPSE_CLASS_FLAGS].why = s.line.no_flags;
     lack_settings(&s);
     for (unsigned k = COPSE_CLASS_FIRST_STEP; k <= COPSE_CLASS_LATE_STEPS; k++)
         cells[k].why = s.has_first && !s.has_steps ? no_steps : NULL;

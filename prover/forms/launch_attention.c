@@ -2,7 +2,7 @@
 /* Forms of the kernels of attention. */
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 
@@ -484,4 +484,19 @@ static const struct copse_launch_form forms[] = {
     KEY_LATER("another head", plan_attention_grad_key_head, 0, NO_MASK),
 };
 
-const struct copse_launch_list copse_launch_attention = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_LINE(attention, keys),
+    COPSE_LINE(attention_wide, keys),
+    COPSE_LINE(attention_texel, keys),
+    COPSE_LINE(attention_grad_query, keys),
+    COPSE_LINE(attention_grad_query_wide, keys),
+    COPSE_LINE(attention_grad_query_texel, keys),
+    COPSE_LINE(attention_grad_key, queries),
+    COPSE_LINE(attention_grad_key_wide, queries),
+    COPSE_LINE(attention_grad_key_texel, queries),
+};
+
+const struct copse_launch_list copse_launch_attention = { forms, COPSE_COUNT(forms), lines,
+                                                          COPSE_COUNT(lines) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that normalise channels. */
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 enum { MEAN, SPREAD, SLOPES }; /* of kernels/norm/channel_sums.cl */
@@ -186,4 +186,15 @@ static const struct copse_launch_form forms[] = {
     NORM(channel_norm_wide, "gradient", GRADIENT, plan_norm_wide),
 };
 
-const struct copse_launch_list copse_launch_channels = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_LINE(channel_sums, rows),
+    COPSE_LINE(channel_merge, chunks),
+    COPSE_NO_LINE(channel_norm, COPSE_WALKS_NONE),
+    COPSE_LINE(channel_sums_wide, rows),
+    COPSE_NO_LINE(channel_norm_wide, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_channels = { forms, COPSE_COUNT(forms), lines,
+                                                         COPSE_COUNT(lines) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of convolutions. */
 #include "copse/matmul.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
@@ -326,92 +326,6 @@ static void plan_weight_texel(struct copse_launch *l)
                       (size_t)parts * p.taps_h * p.taps_w * in * out);
 }
 
-/* ---- pooling: windows of 3 x 2 that overlap, on images of 5 x 4 ---- */
-
-static struct copse_params_pool pool_params(const struct copse_launch *l)
-{
-    return (struct copse_params_pool){ .count = extent(l),
-                                       .channels = 3,
-                                       .in_h = 5,
-                                       .in_w = 4,
-                                       .out_h = 3,
-                                       .out_w = 4,
-                                       .stride_h = 2,
-                                       .stride_w = 1,
-                                       .step_h = 1,
-                                       .step_w = 2,
-                                       .before_h = 1,
-                                       .before_w = 1,
-                                       .divisor = l->regime == COPSE_REGIME_FEW ? 6 : 0 };
-}
-
-static void plan_pool(struct copse_launch *l)
-{
-    const struct copse_params_pool p = pool_params(l);
-    const size_t images = divide_up(p.count, p.out_h * p.out_w * p.channels);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, p.count);
-}
-
-static void plan_pool_grad(struct copse_launch *l)
-{
-    const struct copse_params_pool p = pool_params(l);
-    const size_t image = p.in_h * p.in_w * p.channels, images = divide_up(p.count, image);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels,
-                      p.count);
-}
-
-/* Lines of pixels with 17 channels: two vectors that overlap. The last of several groups is a
-   surplus one. */
-#define POOL_LINES(l)                                                                         \
-    {                                                                                         \
-        .lines = (uint32_t)(l)->want - ((l)->want > 1), .channels = 17, .in_h = 5, .in_w = 2, \
-        .out_h = 3, .out_w = 2, .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2,       \
-        .before_h = 1, .before_w = 1, .divisor = (l)->regime == COPSE_REGIME_FEW ? 6 : 0      \
-    }
-
-static void plan_pool_wide(struct copse_launch *l)
-{
-    const struct copse_params_pool_wide p = POOL_LINES(l);
-    const size_t images = divide_up(p.lines, p.out_h);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels,
-                      (size_t)p.lines * p.out_w * p.channels);
-}
-
-static void plan_pool_grad_wide(struct copse_launch *l)
-{
-    const struct copse_params_pool_grad_wide p = POOL_LINES(l);
-    const size_t images = divide_up(p.lines, p.in_h);
-    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels,
-                      images * p.out_h * p.out_w * p.channels,
-                      (size_t)p.lines * p.in_w * p.channels);
-}
-
-/* ---- resizing: lines of 5 elements become 7, and back; in the regime of few groups 17, which an
-   element reaches more of ---- */
-
-static uint32_t resized(const struct copse_launch *l)
-{
-    return l->regime == COPSE_REGIME_FEW ? 17 : 7;
-}
-
-static void plan_resize(struct copse_launch *l)
-{
-    const struct copse_params_resize p = {
-        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
-    };
-    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner,
-                      p.count);
-}
-
-static void plan_resize_grad(struct copse_launch *l)
-{
-    const struct copse_params_resize_grad p = {
-        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
-    };
-    COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner,
-                      p.count);
-}
-
 /* ---- equal and lost terms ---- */
 
 static void any_conv(const struct copse_launch *l, uint32_t *const *words)
@@ -485,14 +399,6 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
         }                                                                                        \
     }
 
-#define RESIZE(kernel_, plan_, label, kind)                                              \
-    {                                                                                    \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, \
-        .plan = plan_, .cap = 0x1p50f, .spec = {                                         \
-            kind                                                                         \
-        }                                                                                \
-    }
-
 #define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                           \
     {                                                                               \
         .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                      \
@@ -517,40 +423,6 @@ static const struct copse_launch_form forms[] = {
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
-    { .kernel = COPSE_KERNEL_pool,
-      .name = "largest",
-      .contents = { VALUES, RESULT },
-      .plan = plan_pool,
-      .spec = { 0, 3, 2 },
-      .is_exact = true },
-    { .kernel = COPSE_KERNEL_pool,
-      .name = "mean",
-      .contents = { VALUES, RESULT },
-      .plan = plan_pool,
-      .cap = 0x1p50f,
-      .spec = { 1, 3, 2 } },
-    FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
-    FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
-    { .kernel = COPSE_KERNEL_pool_wide,
-      .name = "largest",
-      .contents = { VALUES, RESULT },
-      .plan = plan_pool_wide,
-      .spec = { 0, 3, 2 },
-      .is_exact = true },
-    { .kernel = COPSE_KERNEL_pool_wide,
-      .name = "mean",
-      .contents = { VALUES, RESULT },
-      .plan = plan_pool_wide,
-      .cap = 0x1p50f,
-      .spec = { 1, 3, 2 } },
-    FORM(pool_grad_wide, "largest", plan_pool_grad_wide, RESULT, 0, 0, 3, 2),
-    FORM(pool_grad_wide, "mean", plan_pool_grad_wide, RESULT, 0, 1, 3, 2),
-    RESIZE(resize, plan_resize, "nearest", 0),
-    RESIZE(resize, plan_resize, "linear", 1),
-    RESIZE(resize, plan_resize, "area", 2),
-    RESIZE(resize_grad, plan_resize_grad, "nearest", 0),
-    RESIZE(resize_grad, plan_resize_grad, "linear", 1),
-    RESIZE(resize_grad, plan_resize_grad, "area", 2),
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
@@ -593,4 +465,15 @@ static const struct copse_launch_form forms[] = {
     ANY(conv_weight_texel, plan_weight_texel, any_weight_texel, RESULT, 0, 8, 0),
 };
 
-const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+#define PRODUCTS "sums of products: no case here; mode stress has chains of 70,001"
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(conv, PRODUCTS),       COPSE_NO_LINE(conv_weight, PRODUCTS),
+    COPSE_NO_LINE(conv_wide, PRODUCTS),  COPSE_NO_LINE(conv_weight_wide, PRODUCTS),
+    COPSE_NO_LINE(conv_texel, PRODUCTS), COPSE_NO_LINE(conv_weight_texel, PRODUCTS),
+};
+
+const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms), lines,
+                                                      COPSE_COUNT(lines) };

@@ -2,7 +2,7 @@
 /* Forms of the kernels of rotary positions and of gated units. */
 #include "core/device/device.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
@@ -209,4 +209,13 @@ static const struct copse_launch_form forms[] = {
     ROTARY(rotary_wide, "adjacent", 1),
 };
 
-const struct copse_launch_list copse_launch_decoders = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(glu, COPSE_WALKS_NONE),      COPSE_NO_LINE(glu_wide, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(glu_grad, COPSE_WALKS_NONE), COPSE_NO_LINE(glu_grad_wide, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(rotary, COPSE_WALKS_NONE),   COPSE_NO_LINE(rotary_wide, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_decoders = { forms, COPSE_COUNT(forms), lines,
+                                                         COPSE_COUNT(lines) };

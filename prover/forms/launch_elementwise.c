@@ -4,7 +4,7 @@
 
 #include "copse/matmul.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum {
 #define UNARY(name, number, ...)  UNARY_##name = number,
@@ -448,4 +448,22 @@ static const struct copse_launch_form forms[] = {
     BIAS("tanh", 0, COPSE_TANH, .why = NULL),
 };
 
-const struct copse_launch_list copse_launch_elementwise = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(unary, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(unary_grad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(unary_wide, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(unary_grad_wide, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(binary, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(binary_grad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(compare_i32, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(where, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(where_i32, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(pair_loss, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(pair_loss_grad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(bias_activation, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_elementwise = { forms, COPSE_COUNT(forms), lines,
+                                                            COPSE_COUNT(lines) };

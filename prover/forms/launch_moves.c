@@ -5,7 +5,7 @@
 #include "core/base/half.h"
 #include "core/base/random.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
@@ -399,4 +399,17 @@ static const struct copse_launch_form forms[] = {
     DROPOUT(dropout_wide, "examples around 2^32", arrange_last),
 };
 
-const struct copse_launch_list copse_launch_moves = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(copy, COPSE_WALKS_NONE),        COPSE_NO_LINE(copy_i32, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(fill, COPSE_WALKS_NONE),        COPSE_NO_LINE(fill_i32, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(step_scalar, COPSE_WALKS_NONE), COPSE_NO_LINE(from_u8, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(from_half, COPSE_WALKS_NONE),   COPSE_NO_LINE(to_half, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(to_f32, COPSE_WALKS_NONE),      COPSE_NO_LINE(to_i32, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(gather, COPSE_WALKS_NONE),      COPSE_NO_LINE(row_put, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(dropout, COPSE_WALKS_NONE),     COPSE_NO_LINE(dropout_wide, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_moves = { forms, COPSE_COUNT(forms), lines,
+                                                      COPSE_COUNT(lines) };

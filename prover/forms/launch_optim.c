@@ -4,7 +4,7 @@
 
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, STEP = COPSE_CONTENT_STEP };
 
@@ -359,4 +359,14 @@ static const struct copse_launch_form forms[] = {
     STREAM(block_scale, "", .contents = { VALUES, VALUES }),
 };
 
-const struct copse_launch_list copse_launch_optim = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(adaptive, COPSE_WALKS_NONE, .no_flags = "a rule uses its own settings alone"),
+    COPSE_NO_LINE(adam8, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(lamb_sum, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(square_sum, COPSE_WALKS_BLOCKS),
+};
+
+const struct copse_launch_list copse_launch_optim = { forms, COPSE_COUNT(forms), lines,
+                                                      COPSE_COUNT(lines) };

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 
@@ -488,4 +488,22 @@ static const struct copse_launch_form forms[] = {
          .why = "an item has four groups; one item has as many"),
 };
 
-const struct copse_launch_list copse_launch_products = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+#define COMBINED \
+    "products: modes run and grad have the combinations of operands, bias and activation"
+#define PRODUCTS "sums of products: no case here; mode stress has chains of 70,001"
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(matmul, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_texel, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_half, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_cooperative, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_wide, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_pad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(matmul_wide_pack, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(matmul_wide_turn, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_products = { forms, COPSE_COUNT(forms), lines,
+                                                         COPSE_COUNT(lines) };

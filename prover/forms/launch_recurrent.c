@@ -2,7 +2,7 @@
 /* Forms of the kernels of recurrent layers. */
 #include "core/ops/ops.h"
 #include "core/ops/recurrent/recurrent_steps.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 
@@ -114,4 +114,12 @@ static const struct copse_launch_form forms[] = {
     GRAD("gru, state alone, packed", GRU, 1, 0, plan_recurrent_grad),
 };
 
-const struct copse_launch_list copse_launch_recurrent = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(recurrent, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(recurrent_grad, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_recurrent = { forms, COPSE_COUNT(forms), lines,
+                                                          COPSE_COUNT(lines) };

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
@@ -524,4 +524,26 @@ static const struct copse_launch_form forms[] = {
             LONG_ROWS, .arrange = arrange_norm_equal, .tier = COPSE_CONFORM_STANDARD),
 };
 
-const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_LINE(argmax, count),
+    COPSE_LINE(row_stats, count),
+    COPSE_NO_LINE(softmax, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(cross_entropy, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(cross_entropy_grad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(label_logit, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(logits_grad, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(class_loss, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(class_loss_grad, COPSE_WALKS_NONE),
+    COPSE_LINE(row_stats_wide, cols),
+    COPSE_LINE(softmax_wide, cols),
+    COPSE_LINE(softmax_grad, cols),
+    COPSE_LINE(softmax_grad_wide, cols),
+    COPSE_LINE(cross_entropy_grad_wide, cols),
+    COPSE_LINE(layer_norm, cols),
+    COPSE_LINE(layer_norm_wide, cols),
+};
+
+const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms), lines,
+                                                     COPSE_COUNT(lines) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that sort positions by row, and of those of top-k. */
 #include "core/ops/sort/row_sort.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum {
     VALUES = COPSE_CONTENT_VALUES,
@@ -260,4 +260,18 @@ static const struct copse_launch_form forms[] = {
       .is_single = true },
 };
 
-const struct copse_launch_list copse_launch_sorts = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(sort_count, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(sort_offsets, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(sort_place, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(sort_starts, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(row_heads, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(top_k, "no case yet: the lists are short"),
+    COPSE_NO_LINE(top_k_values, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(top_k_grad, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_sorts = { forms, COPSE_COUNT(forms), lines,
+                                                      COPSE_COUNT(lines) };

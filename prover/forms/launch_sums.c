@@ -4,7 +4,7 @@
 #include "core/device/digest.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/forms/lines.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
@@ -387,4 +387,27 @@ static const struct copse_launch_form forms[] = {
     DENSE_GRAD("tanh", COPSE_TANH, .cap = 0x1p40f),
 };
 
-const struct copse_launch_list copse_launch_sums = { forms, COPSE_COUNT(forms) };
+/* ---- the lines that an invocation, or a group, walks ---- */
+
+#define FEW_LISTS "there are at most 64 lists"
+#define LAUNCHES  "a launch takes at most 16,384 positions of a row, which a form has"
+
+static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(accumulate, COPSE_WALKS_NONE),
+    COPSE_NO_LINE(tree_sum, FEW_LISTS),
+    COPSE_NO_LINE(sum_i32, FEW_LISTS),
+    COPSE_NO_LINE(row_find, FEW_LISTS),
+    COPSE_NO_LINE(row_join, FEW_LISTS),
+    COPSE_NO_LINE(digest, COPSE_WALKS_BLOCKS),
+    COPSE_NO_LINE(mean, COPSE_WALKS_NONE,
+                  .no_flags = "a mean of whole numbers uses no power of two"),
+    COPSE_LINE(reduce, count),
+    COPSE_LINE(column_sum_wide, block),
+    COPSE_LINE(scan_sums, count),
+    COPSE_LINE(scan, count),
+    COPSE_NO_LINE(gather_grad, LAUNCHES),
+    COPSE_NO_LINE(dense_grad, COPSE_WALKS_NONE),
+};
+
+const struct copse_launch_list copse_launch_sums = { forms, COPSE_COUNT(forms), lines,
+                                                     COPSE_COUNT(lines) };

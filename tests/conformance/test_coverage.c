@@ -53,7 +53,7 @@ static void no_cell_is_empty(void **state)
 static void kernel_without_forms_has_empty_cells(void **state)
 {
     (void)state;
-    static const struct copse_launch_list nothing = { NULL, 0 };
+    static const struct copse_launch_list nothing = { .forms = NULL };
     const struct copse_launch_list *lists[32] = { NULL };
     for (size_t i = 0; copse_launch_lists[i]; i++) {
         assert_true(i + 1 < COPSE_COUNT(lists));
@@ -62,9 +62,16 @@ static void kernel_without_forms_has_empty_cells(void **state)
     struct count all = { 0 }, sort = { .kernel = "sort_place" };
     copse__launch_coverage(lists, take, &all);
     copse__launch_coverage(lists, take, &sort);
-    /* Flags, steps and signs, too; the kernels are known to have no setting and no long line. */
-    assert_int_equal(sort.empty, SIZES_BY_VALUES + 5);
+    /* Lines, flags, steps and signs, too; the kernels are known to have no setting. */
+    assert_int_equal(sort.empty, SIZES_BY_VALUES + 7);
     assert_int_equal(all.empty, 8 * sort.empty); /* of eight kernels */
+}
+
+/* A list with other forms. */
+static struct copse_launch_list list_with(const struct copse_launch_list *list,
+                                          const struct copse_launch_form *forms, size_t count)
+{
+    return (struct copse_launch_list){ forms, count, list->lines, list->line_count };
 }
 
 /* A form without a regime leaves its cells empty until it says why. */
@@ -72,7 +79,8 @@ static void removed_case_is_an_empty_cell(void **state)
 {
     (void)state;
     struct copse_launch_form f = copse_launch_optim.forms[0];
-    const struct copse_launch_list one = { &f, 1 }, *const lists[] = { &one, NULL };
+    const struct copse_launch_list one = list_with(&copse_launch_optim, &f, 1);
+    const struct copse_launch_list *const lists[] = { &one, NULL };
     const char *kernel = copse_kernel_table[f.kernel].name;
     f.no_regimes = COPSE_BIT(COPSE_REGIME_AXIS);
     f.why = NULL;
@@ -143,7 +151,8 @@ static void lost_case_is_an_empty_cell(void **state)
             f.has_zero_signs = f.has_zero_signs && !loss->has_no_signs;
             forms[count++] = f;
         }
-        const struct copse_launch_list one = { forms, count }, *const lists[] = { &one, NULL };
+        const struct copse_launch_list one = list_with(loss->list, forms, count);
+        const struct copse_launch_list *const lists[] = { &one, NULL };
         struct wanted before = { .loss = loss }, after = before;
         copse__launch_coverage(copse_launch_lists, look, &before);
         copse__launch_coverage(lists, look, &after);
