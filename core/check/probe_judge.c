@@ -121,7 +121,7 @@ static copse_status evaluate(const struct copse_probe *p, const struct copse_bou
 {
     const struct copse_command *c = &p->command;
     const void *params = e->part ? e->part->split.params : copse__law_params(c);
-    COPSE_TRY(load(p, b, is_size && !b->limit.size, e));
+    COPSE_TRY(load(p, b, is_size && !b->limit.size && !b->law->has_signs, e));
     if (is_size && b->limit.size)
         b->limit.size(params, copse__law_spec(c), e->args);
     else
@@ -209,8 +209,8 @@ static copse_status compare(const struct copse_probe *p, const struct copse_boun
 
 /* ---- in part ---- */
 
-/* The words before the launch, as floats; copies of their magnitudes, too, where the bound needs
-   them. */
+/* The words before the launch, as floats; copies of them, or of their magnitudes, where the bound
+   needs them. */
 static copse_status load_floats(const struct copse_probe *p, const struct copse_bound *b,
                                 struct evaluation *e, struct evaluation *size)
 {
@@ -224,7 +224,8 @@ static copse_status load_floats(const struct copse_probe *p, const struct copse_
         size->args[i].data = magnitudes;
         COPSE_TRY(copse_need_memory(magnitudes, "audit"));
         for (size_t k = 0; k < count; k++)
-            magnitudes[k] = fabsf(real_of(words_of(p, i, false)[k]));
+            magnitudes[k] = b->law->has_signs ? real_of(words_of(p, i, false)[k])
+                                              : fabsf(real_of(words_of(p, i, false)[k]));
     }
     return COPSE_OK;
 }

@@ -53,7 +53,8 @@ struct copse_limit {
 /* Where the limit of a kernel depends on its constants: change the one of its law. `params` are
    NULL where no launch is known. */
 typedef void copse_limit_fn(const void *params, const int32_t *spec, struct copse_limit *limit);
-/* Set the constants with which the host function computes S: without activation. */
+/* Set the constants with which the host function computes S: without activation, or so that it adds
+   the magnitudes of its terms. */
 typedef void copse_magnitudes_fn(int32_t *spec);
 
 /* The largest number of roundings that a term takes part in (sum_bound.h): of a sum of so many
@@ -99,8 +100,11 @@ struct copse_law {
     /* [the same limit for all constants] */
     copse_limit_fn *limit_of;
     copse_magnitudes_fn *magnitudes; /* constants for S                    [the launch's] */
-    copse_roundings_fn *roundings;   /*                                    [no sums of products] */
-    copse_sum_fn *sum;               /*                                    [none is counted] */
+    /* with these constants it takes the operands as they are, since their signs select terms
+       [their magnitudes] */
+    bool has_signs;
+    copse_roundings_fn *roundings; /*                                    [no sums of products] */
+    copse_sum_fn *sum;             /*                                    [none is counted] */
     copse_self_test_fn *self_test;
 };
 

@@ -48,7 +48,7 @@ static copse_status open_bench(struct copse_conform_run *r, const struct copse_l
     b->every.launch = l;
     b->every.truth = copse_kernel_table[l->form->kernel].law->host;
     b->every.is_gradient = l->form->kernel == COPSE_KERNEL_unary_grad;
-    b->every.ulp = copse__launch_limit(l->form, copse_kernel_table[l->form->kernel].law).ulp;
+    b->every.ulp = copse__launch_limit(l->form).ulp;
     b->every.flushes = !r->dev->limits->keeps_denormals;
     COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &b->kernel));
     COPSE_TRY(copse_queue_create(r->dev, &b->queue));

@@ -83,11 +83,7 @@ struct copse_launch_form {
     void (*plan)(struct copse_launch *l);
     /* Sets words that depend on others, after the contents were filled.            [NULL] */
     void (*arrange)(const struct copse_launch *l, uint32_t *const *words);
-    copse_host_fn *size; /* basis of limit.ratio: writes it to the results   [the law's] */
-    /* where the kernel's law has another one [the law's] */
-    struct copse_case_limit limit;
     bool is_proven; /* the ratio comes from core/device/sum_bound.h */
-    bool is_exact;  /* the same bits, including the sign of zero, where the law has a limit */
     /* largest finite magnitude, so that no intermediate result overflows [0 = none] */
     float cap;
     /* invocations that a group needs [1] */
@@ -121,10 +117,9 @@ struct copse_launch_form {
 
 /* Elements of a launch with `each` elements to a group. */
 uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each); /* launch_values.c */
-/* The limit of a form of a kernel with this law; all zero: the same bits, including the sign of
+/* The limit of a form, from the law of its kernel; all zero: the same bits, including the sign of
    zero. */
-struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f,
-                                            const struct copse_law *law);
+struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f);
 
 static inline uint32_t copse__launch_group(const struct copse_launch *l)
 {
@@ -267,7 +262,8 @@ void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_
 /* The words before and after a launch, and its expected results (launch_judge.c). */
 struct copse_launch_image {
     const struct copse_launch *launch;
-    const struct copse_kernel_row *row; /* of the library */
+    const struct copse_case_limit *limit; /* of a user's kernel [the form's] */
+    const struct copse_kernel_row *row;   /* of the library */
     uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS];
 };
 copse_status copse__launch_judge(struct copse_conform_run *r,

@@ -118,7 +118,7 @@ static void take_step(struct survey *s, const struct copse_launch_case *c)
 static void take_signs(struct survey *s, const struct copse_launch_case *c)
 {
     const struct copse_launch_form *f = c->form;
-    const struct copse_case_limit limit = copse__launch_limit(f, copse_kernel_table[f->kernel].law);
+    const struct copse_case_limit limit = copse__launch_limit(f);
     const bool is_exact = !(limit.ulp > 0) && !(limit.ratio > 0) && !(limit.of_max > 0);
     struct copse_class_cell *cell = &s->cells[COPSE_CLASS_ZERO_SIGNS];
     if (c->values != COPSE_VALUES_ZEROS)

@@ -72,8 +72,8 @@ static void drop(struct copse_conform_run *r, const struct copse_launch_image *x
 /* Run the reference on the words before the launch. `how` changes the words of operand `only`, or
    of all operands. Integers and the step buffer stay as they are. */
 static copse_status evaluate(struct copse_conform_run *r, const struct copse_launch_image *x,
-                             copse_host_fn *truth, enum change how, uint32_t only,
-                             struct evaluation *e)
+                             copse_host_fn *truth, const int32_t *spec, enum change how,
+                             uint32_t only, struct evaluation *e)
 {
     const struct copse_launch *l = x->launch;
     memset(e, 0, sizeof *e);
@@ -94,13 +94,27 @@ static copse_status evaluate(struct copse_conform_run *r, const struct copse_lau
                     is_real && how != AS_IS ? word_of((float)y) : word;
         }
     }
-    truth(l->params, l->spec, e->args);
+    truth(l->params, spec, e->args);
     for (uint32_t a = 0; a < x->row->arg_count; a++)
         if (!x->row->args[a].is_written) { /* several evaluations are kept */
             copse__free(&r->ctx->base.mem, e->args[a].data);
             e->args[a].data = NULL;
         }
     return COPSE_OK;
+}
+
+/* The basis of the ratio. */
+static copse_status evaluate_size(struct copse_conform_run *r, const struct copse_launch_image *x,
+                                  struct evaluation *e)
+{
+    const struct copse_law *law = x->row->law;
+    int32_t spec[COPSE_MAX_SPECS];
+    memcpy(spec, x->launch->spec, sizeof spec);
+    if (law->magnitudes)
+        law->magnitudes(spec);
+    return law->limit.size
+               ? evaluate(r, x, law->limit.size, x->launch->spec, AS_IS, ALL, e)
+               : evaluate(r, x, law->host, spec, law->has_signs ? AS_IS : MAGNITUDES, ALL, e);
 }
 
 static double value_at(const struct evaluation *e, uint32_t arg, size_t i)
@@ -213,17 +227,18 @@ static bool is_exact(const struct copse_case_limit *l)
     return !(l->ulp > 0) && !(l->ratio > 0) && !(l->of_max > 0);
 }
 
-struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f,
-                                            const struct copse_law *law)
+struct copse_case_limit copse__launch_limit(const struct copse_launch_form *f)
 {
     struct copse_limit of;
-    struct copse_case_limit limit = f->limit;
-    if (!f->is_exact && is_exact(&limit)) {
-        copse__law_limit(law, NULL, f->spec, &of);
-        limit = (struct copse_case_limit){ .ulp = of.ulp, .floor = of.floor, .ratio = of.ratio };
-    }
-    limit.is_proven = f->is_proven;
-    return limit;
+    copse__law_limit(copse_kernel_table[f->kernel].law, NULL, f->spec, &of);
+    return (struct copse_case_limit){
+        .ulp = of.ulp, .floor = of.floor, .ratio = of.ratio, .is_proven = f->is_proven
+    };
+}
+
+static struct copse_case_limit limit_of(const struct copse_launch_image *x)
+{
+    return x->limit ? *x->limit : copse__launch_limit(x->launch->form);
 }
 
 /* Numbers of one result, as doubles: expected, the basis of the ratio, the device's. */
@@ -239,7 +254,7 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
 {
     const struct copse_launch_form *f = x->launch->form;
     const size_t count = x->launch->counts[arg];
-    struct copse_case_limit limit = copse__launch_limit(f, x->row->law);
+    struct copse_case_limit limit = limit_of(x);
     const bool exact = is_exact(&limit);
     double *room;
     COPSE_TRY(copse__conform_memory(r, count, (exact ? 1 : 3) * sizeof *room, &room));
@@ -315,7 +330,7 @@ static copse_status flush_more(struct copse_conform_run *r, const struct copse_l
 {
     for (size_t end = t->flushed_count + 2; t->flushed_count < end; t->flushed_count++) {
         const size_t w = t->flushed_count;
-        COPSE_TRY(evaluate(r, x, truth, way(x->launch->form, w),
+        COPSE_TRY(evaluate(r, x, truth, x->launch->spec, way(x->launch->form, w),
                            w < FLUSHES ? ALL : (uint32_t)(w - FLUSHES) / 2, &t->flushed[w]));
     }
     return COPSE_OK;
@@ -336,10 +351,9 @@ static copse_status judge(struct copse_conform_run *r, const struct copse_launch
                           copse_host_fn *truth, struct truths *t, struct copse_conform_outcome *out)
 {
     const struct copse_launch_form *f = x->launch->form;
-    copse_host_fn *size = f->size ? f->size : x->row->law->limit.size;
-    COPSE_TRY(evaluate(r, x, truth, AS_IS, ALL, &t->as_is));
-    if (copse__launch_limit(f, x->row->law).ratio > 0)
-        COPSE_TRY(evaluate(r, x, size ? size : truth, size ? AS_IS : MAGNITUDES, ALL, &t->size));
+    COPSE_TRY(evaluate(r, x, truth, x->launch->spec, AS_IS, ALL, &t->as_is));
+    if (limit_of(x).ratio > 0)
+        COPSE_TRY(evaluate_size(r, x, &t->size));
     for (uint32_t a = 0; a < x->row->arg_count; a++) {
         struct copse_comparison c;
         if (!x->row->args[a].is_written)

@@ -51,12 +51,9 @@ static void plan_reference(const struct own_work *w, struct own_pair *out)
     const struct copse_kernel_row *row = &copse_kernel_table[o->reference];
     struct copse_limit limit;
     copse__law_limit(row->law, NULL, o->reference_spec, &limit);
-    out->reference_form =
-        (struct copse_launch_form){ .kernel = (enum copse_kernel_id)o->reference,
-                                    .name = "",
-                                    .limit = o->limit,
-                                    .is_single = limit.is_single,
-                                    .is_exact = !(o->limit.ulp > 0) && !(o->limit.ratio > 0) };
+    out->reference_form = (struct copse_launch_form){ .kernel = (enum copse_kernel_id)o->reference,
+                                                      .name = "",
+                                                      .is_single = limit.is_single };
     out->reference = out->launch;
     out->reference.form = &out->reference_form;
     memcpy(out->reference.params, o->reference_params, sizeof o->reference_params);
@@ -87,7 +84,9 @@ static copse_status judge(struct copse_conform_run *r, const struct own_work *w,
                           struct copse_conform_outcome *out)
 {
     const struct copse_kernel_row *row = &copse_kernel_table[w->own->reference];
-    struct copse_launch_image image = { .launch = &p->reference, .row = row };
+    struct copse_launch_image image = { .launch = &p->reference,
+                                        .limit = &w->own->limit,
+                                        .row = row };
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const int32_t at = w->own->buffer_of[a];
         image.before[a] = at < 0 ? NULL : copse__launch_words(g->before[at]);

@@ -50,19 +50,12 @@ static void plan_rotary_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * ROWS * PAIRS, p.n);
 }
 
-/* The magnitudes of the terms, which the last specialisation constant selects. */
-static void size_rotary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
-    copse__row(COPSE_KERNEL_rotary)->law->host(params, of_size, args);
-}
-
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
-#define ROTARY(kernel_, label, is_interleaved)                                               \
-    {                                                                                        \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_interleaved },         \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .size = size_rotary, \
-        .cap = 65536, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)                            \
+#define ROTARY(kernel_, label, is_interleaved)                                        \
+    {                                                                                 \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_interleaved },  \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, .cap = 65536, \
+        .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)                                   \
     }
 
 /* ---- gated units ---- */
@@ -159,44 +152,34 @@ static void plan_glu_grad_wide_two(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, 2 * (size_t)p.n);
 }
 
-static void size_glu_grad(const void *params, const int32_t *spec,
-                          const struct copse_host_arg *args)
-{
-    const int32_t of_size[COPSE_MAX_SPECS] = { spec[0], [5] = 1 };
-    copse__row(COPSE_KERNEL_glu_grad)->law->host(params, of_size, args);
-}
-
 #define APART COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define GLU(kernel_, label, op, plan_, ulp_)                                              \
-    {                                                                                     \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },          \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_, .limit = { .ulp = ulp_ },  \
-        .cap = 65536, .apart = APART, .zero_why = "the function loses the sign of a zero" \
+#define GLU(kernel_, label, op, plan_)                                                       \
+    {                                                                                        \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },             \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_, .cap = 65536, .apart = APART, \
+        .zero_why = "the function loses the sign of a zero"                                  \
     }
-#define SLOPES(kernel_, label, op, plan_, ulp_, ratio_)                                          \
-    {                                                                                            \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },                 \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                           \
-        .limit = { .ulp = ulp_, .ratio = ratio_ },                                               \
-        .zero_why = "the sign of a derivative that is 0 is not promised", .size = size_glu_grad, \
-        .cap = 65536, .apart = APART                                                             \
+#define SLOPES(kernel_, label, op, plan_)                                               \
+    {                                                                                   \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { UNARY_##op },        \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,                  \
+        .zero_why = "the sign of a derivative that is 0 is not promised", .cap = 65536, \
+        .apart = APART                                                                  \
     }
 /* Every activation of rows in one tensor, and silu of two tensors. */
-#define GATED(kernel_)                                                                             \
-    GLU(kernel_, "silu", silu, plan_##kernel_, 6), GLU(kernel_, "gelu", gelu, plan_##kernel_, 17), \
-        GLU(kernel_, "sigmoid", sigmoid, plan_##kernel_, 6),                                       \
-        GLU(kernel_, "tanh", tanh, plan_##kernel_, 6),                                             \
-        GLU(kernel_, "relu", relu, plan_##kernel_, 1),                                             \
-        GLU(kernel_, "no function", none, plan_##kernel_, 1),                                      \
-        GLU(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 6)
-#define GATED_SLOPES(kernel_)                                       \
-    SLOPES(kernel_, "silu", silu, plan_##kernel_, 8, 3),            \
-        SLOPES(kernel_, "gelu", gelu, plan_##kernel_, 18, 8),       \
-        SLOPES(kernel_, "sigmoid", sigmoid, plan_##kernel_, 8, 0),  \
-        SLOPES(kernel_, "tanh", tanh, plan_##kernel_, 8, 0),        \
-        SLOPES(kernel_, "relu", relu, plan_##kernel_, 2, 0),        \
-        SLOPES(kernel_, "no function", none, plan_##kernel_, 2, 0), \
-        SLOPES(kernel_, "silu, two tensors", silu, plan_##kernel_##_two, 8, 3)
+#define GATED(kernel_)                                                                          \
+    GLU(kernel_, "silu", silu, plan_##kernel_), GLU(kernel_, "gelu", gelu, plan_##kernel_),     \
+        GLU(kernel_, "sigmoid", sigmoid, plan_##kernel_),                                       \
+        GLU(kernel_, "tanh", tanh, plan_##kernel_), GLU(kernel_, "relu", relu, plan_##kernel_), \
+        GLU(kernel_, "no function", none, plan_##kernel_),                                      \
+        GLU(kernel_, "silu, two tensors", silu, plan_##kernel_##_two)
+#define GATED_SLOPES(kernel_)                                                                     \
+    SLOPES(kernel_, "silu", silu, plan_##kernel_), SLOPES(kernel_, "gelu", gelu, plan_##kernel_), \
+        SLOPES(kernel_, "sigmoid", sigmoid, plan_##kernel_),                                      \
+        SLOPES(kernel_, "tanh", tanh, plan_##kernel_),                                            \
+        SLOPES(kernel_, "relu", relu, plan_##kernel_),                                            \
+        SLOPES(kernel_, "no function", none, plan_##kernel_),                                     \
+        SLOPES(kernel_, "silu, two tensors", silu, plan_##kernel_##_two)
 
 static const struct copse_launch_form forms[] = {
     GATED(glu),

@@ -90,42 +90,6 @@ static void plan_unary_grad_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 
-/* The two terms of the derivative of silu, gelu, gelu_tanh or mish: f'(x) = share + x bell. */
-static void slope_terms(int32_t op, double x, double *share, double *bell)
-{
-    const double u = 1.5957691216057308 * x * (1 + 0.044715 * x * x), e = exp(x > 300 ? 300 : x),
-                 n = e * (e + 2);
-    switch (op) {
-    case UNARY_gelu:
-        *share = 0.5 * erfc(-x * 0.70710678118654752);
-        *bell = exp(-0.5 * x * x) * 0.39894228040143268;
-        return;
-    case UNARY_gelu_tanh:
-        *share = 1 / (1 + exp(-u));
-        *bell = *share / (1 + exp(u)) * 1.5957691216057308 * (1 + 3 * 0.044715 * x * x);
-        return;
-    case UNARY_mish:
-        *share = n / (n + 2);
-        *bell = (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
-        return;
-    default:
-        *share = 1 / (1 + exp(-x));
-        *bell = *share / (1 + exp(x));
-    }
-}
-
-/* |dy| times the sum of the magnitudes of these terms. */
-static void size_slope(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_unary_grad *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const double x = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
-        double share, bell;
-        slope_terms(spec[0], x, &share, &bell);
-        copse__store(&args[2], i, dy * (share + fabs(x) * bell));
-    }
-}
-
 /* ---- two operands ---- */
 
 /* Operands of mode 2. Of two axes the inner one has 7 elements: the first operand repeats along it,
@@ -243,10 +207,11 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
         .kernel = COPSE_KERNEL_##kernel_, .name = #op, .spec = { UNARY_##op },                \
         .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_, NO_SIGNS, __VA_ARGS__ \
     }
-#define ONE_GRAD_SET(op, label)                                                            \
-    {                                                                                      \
-        .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op }, \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, NO_SIGNS      \
+#define ONE_GRAD_SET(op, label)                                                                \
+    {                                                                                          \
+        .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },     \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, \
+        NO_SIGNS                                                                               \
     }
 #define TWO(op, label, axes, a_mode, b_mode, ...)                                              \
     {                                                                                          \
@@ -268,9 +233,8 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
         .spec = { BINARY_##op, a_mode, b_mode, 2 }, .contents = { WHOLE, WHOLE, RESULT }, \
         .plan = plan_compare, .is_poor = true, NO_REALS, __VA_ARGS__                      \
     }
-#define TWO_WHOLE(op, a_mode, b_mode) \
-    TWO_WHOLE_OF(op, , a_mode, b_mode, .tier = COPSE_CONFORM_QUICK)
-#define NO_SIGNS .zero_why = "the sign of a derivative that is 0 is not promised"
+#define TWO_WHOLE(op, a_mode, b_mode) TWO_WHOLE_OF(op, , a_mode, b_mode, QUICK)
+#define NO_SIGNS                      .zero_why = "the sign of a derivative that is 0 is not promised"
 /* A function of a zero has the sign of its definition, but for these, which compute with |x| or e^x
    - 1. */
 #define SIGNS(op)                      \
@@ -291,6 +255,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
         .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode }, \
         .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32, __VA_ARGS__     \
     }
+#define QUICK  .tier = COPSE_CONFORM_QUICK
 #define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define PAIR(kernel_, label, kind, ...)                                                       \
@@ -312,14 +277,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 #define QUOTIENTS                                                                       \
     .no_values = COPSE_BIT(COPSE_VALUES_SUBNORMALS) | COPSE_BIT(COPSE_VALUES_EXTREMES), \
     .why = "the quotient of the operands overflows where the derivative does not"
-#define ULP(x) .limit = { .ulp = (x) }
-#define EXACT  .is_exact = true
 
-/* The limit of derivatives with a zero is relative to the sizes of their terms. */
-#define HAS_ZERO(op)                                                                          \
-    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh || \
-     UNARY_##op == UNARY_mish)
-#define GRAD_SIZE(op) .size = HAS_ZERO(op) ? size_slope : NULL
 #define TIER(op)                                                                                 \
     .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu || \
                     UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                         \
@@ -328,8 +286,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 
 /* The kernels for wide vectors have the text of the others: these functions have all of its
    operations. */
-#define WIDE(op) \
-    ONE(unary_wide, op, TIER_WIDE(op)), ONE_GRAD(unary_grad_wide, op, GRAD_SIZE(op), TIER_WIDE(op))
+#define WIDE(op) ONE(unary_wide, op, TIER_WIDE(op)), ONE_GRAD(unary_grad_wide, op, TIER_WIDE(op))
 #define TIER_WIDE(op)                                                                  \
     .tier = UNARY_##op == UNARY_relu || UNARY_##op == UNARY_gelu ? COPSE_CONFORM_QUICK \
                                                                  : COPSE_CONFORM_STANDARD
@@ -337,7 +294,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
 #define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class) \
-    ONE(unary, op, TIER(op)), ONE_GRAD(unary_grad, op, GRAD_SIZE(op), TIER(op)),
+    ONE(unary, op, TIER(op)), ONE_GRAD(unary_grad, op, TIER(op)),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
@@ -376,37 +333,37 @@ static const struct copse_launch_form forms[] = {
       SIGNS(pow) },
     ONE_GRAD_SET(pow, "exponent -0.5"),
     ONE_GRAD_SET(elu, "alpha 0.3"),
-    TWO(add, "", 2, 0, 0, ULP(1)),
-    TWO(mul, ", scalar", 2, 0, 1, ULP(1)),
-    TWO(div, ", 6 axes", 6, 2, 2, .why = NULL),
-    TWO(sub, ", repeated", 2, 2, 0, ULP(1)),
-    TWO(maximum, ", both repeated", 2, 2, 2, EXACT),
-    TWO(minimum, "", 2, 0, 0, EXACT),
-    TWO(less, "", 2, 0, 2, EXACT, .is_poor = true),
-    TWO(equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO_GRAD(mul, 0, ULP(1)),
-    TWO_GRAD(mul, 1, ULP(1)),
+    TWO(add, "", 2, 0, 0, QUICK),
+    TWO(mul, ", scalar", 2, 0, 1, QUICK),
+    TWO(div, ", 6 axes", 6, 2, 2, QUICK),
+    TWO(sub, ", repeated", 2, 2, 0, QUICK),
+    TWO(maximum, ", both repeated", 2, 2, 2, QUICK),
+    TWO(minimum, "", 2, 0, 0, QUICK),
+    TWO(less, "", 2, 0, 2, .is_poor = true),
+    TWO(equal, "", 2, 0, 0, .is_poor = true),
+    TWO_GRAD(mul, 0, QUICK),
+    TWO_GRAD(mul, 1, QUICK),
     TWO_GRAD(div, 0, QUOTIENTS),
     TWO_GRAD(div, 1, QUOTIENTS),
-    TWO_GRAD(maximum, 0, EXACT),
-    TWO_GRAD(maximum, 1, EXACT),
-    TWO_GRAD(minimum, 0, EXACT),
-    TWO_GRAD(minimum, 1, EXACT),
-    TWO(prelu, "", 2, 0, 2, ULP(1)),
-    TWO(not_equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO(greater, "", 2, 2, 0, EXACT, .is_poor = true),
-    TWO(less_equal, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO(logical_and, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO(logical_or, "", 2, 0, 1, EXACT, .is_poor = true),
-    TWO(logical_xor, "", 2, 0, 0, EXACT, .is_poor = true),
-    TWO_GRAD(prelu, 0, ULP(1)),
-    TWO_GRAD(prelu, 1, ULP(1)),
-    TWO(add, ", scalar first", 2, 1, 0, ULP(1)),
-    TWO(sub, ", scalar and repeated", 2, 1, 2, ULP(1), SELDOM),
-    TWO(mul, ", repeated and scalar", 2, 2, 1, ULP(1), SELDOM),
+    TWO_GRAD(maximum, 0, QUICK),
+    TWO_GRAD(maximum, 1, QUICK),
+    TWO_GRAD(minimum, 0, QUICK),
+    TWO_GRAD(minimum, 1, QUICK),
+    TWO(prelu, "", 2, 0, 2, QUICK),
+    TWO(not_equal, "", 2, 0, 0, .is_poor = true),
+    TWO(greater, "", 2, 2, 0, .is_poor = true),
+    TWO(less_equal, "", 2, 0, 0, .is_poor = true),
+    TWO(logical_and, "", 2, 0, 0, .is_poor = true),
+    TWO(logical_or, "", 2, 0, 1, .is_poor = true),
+    TWO(logical_xor, "", 2, 0, 0, .is_poor = true),
+    TWO_GRAD(prelu, 0, QUICK),
+    TWO_GRAD(prelu, 1, QUICK),
+    TWO(add, ", scalar first", 2, 1, 0, QUICK),
+    TWO(sub, ", scalar and repeated", 2, 1, 2, SELDOM),
+    TWO(mul, ", repeated and scalar", 2, 2, 1, SELDOM),
     TWO(div, ", two scalars", 2, 1, 1, SELDOM, .is_poor = true),
-    TWO_GRAD_OF(mul, ", repeated", 0, 2, 0, ULP(1), SELDOM),
-    TWO_GRAD_OF(mul, ", not repeated", 0, 0, 1, ULP(1), SELDOM),
+    TWO_GRAD_OF(mul, ", repeated", 0, 2, 0, SELDOM),
+    TWO_GRAD_OF(mul, ", not repeated", 0, 0, 1, SELDOM),
     TWO_WHOLE_OF(less, ", scalar", 0, 1, SELDOM),
     TWO_WHOLE_OF(less, ", both repeated", 2, 2, SELDOM),
     TWO_WHOLE_OF(less, ", scalar first", 1, 0, SELDOM),
@@ -421,16 +378,16 @@ static const struct copse_launch_form forms[] = {
     TWO_WHOLE(logical_and, 0, 0),
     TWO_WHOLE(logical_or, 0, 2),
     TWO_WHOLE(logical_xor, 0, 0),
-    WHERE("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK),
-    WHERE("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
-    WHERE("repeated operands", 0, 1, 0, .tier = COPSE_CONFORM_QUICK),
+    WHERE("", 0, 0, 0, QUICK),
+    WHERE("repeated", 1, 0, 1, QUICK),
+    WHERE("repeated operands", 0, 1, 0, QUICK),
     WHERE("repeated b", 0, 0, 1, SELDOM),
     WHERE("repeated a, b", 0, 1, 1, SELDOM),
     WHERE("repeated condition", 1, 0, 0, SELDOM),
     WHERE("repeated condition, a", 1, 1, 0, SELDOM),
     WHERE("all repeated", 1, 1, 1, SELDOM),
-    WHERE_I32("", 0, 0, 0, .tier = COPSE_CONFORM_QUICK),
-    WHERE_I32("repeated", 1, 0, 1, .tier = COPSE_CONFORM_QUICK),
+    WHERE_I32("", 0, 0, 0, QUICK),
+    WHERE_I32("repeated", 1, 0, 1, QUICK),
     WHERE_I32("repeated a", 0, 1, 0, SELDOM),
     WHERE_I32("repeated b", 0, 0, 1, SELDOM),
     WHERE_I32("repeated a, b", 0, 1, 1, SELDOM),
@@ -441,11 +398,11 @@ static const struct copse_launch_form forms[] = {
     PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "binary", 0, VALUES, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "divergence", 1, VALUES, VALUES, VALUES, VALUES),
-    BIAS("bias", 1, COPSE_LINEAR, ULP(1)),
-    BIAS("relu", 0, COPSE_RELU, EXACT),
-    BIAS("bias, relu", 1, COPSE_RELU, ULP(1)),
-    BIAS("sigmoid", 0, COPSE_SIGMOID, .why = NULL),
-    BIAS("tanh", 0, COPSE_TANH, .why = NULL),
+    BIAS("bias", 1, COPSE_LINEAR, QUICK),
+    BIAS("relu", 0, COPSE_RELU, QUICK),
+    BIAS("bias, relu", 1, COPSE_RELU, QUICK),
+    BIAS("sigmoid", 0, COPSE_SIGMOID, QUICK),
+    BIAS("tanh", 0, COPSE_TANH, QUICK),
 };
 
 /* ---- the lines that an invocation, or a group, walks ---- */

@@ -121,11 +121,11 @@ static void plan_resize_grad(struct copse_launch *l)
     }
 
 static const struct copse_launch_form forms[] = {
-    POOL(pool, "largest", 0, .is_exact = true),
+    POOL(pool, "largest", 0, .why = NULL),
     POOL(pool, "mean", 1, CAP),
     POOL_GRAD(pool_grad, "largest", 0),
     POOL_GRAD(pool_grad, "mean", 1),
-    POOL(pool_wide, "largest", 0, .is_exact = true),
+    POOL(pool_wide, "largest", 0, .why = NULL),
     POOL(pool_wide, "mean", 1, CAP),
     POOL_GRAD(pool_grad_wide, "largest", 0),
     POOL_GRAD(pool_grad_wide, "mean", 1),
@@ -148,4 +148,4 @@ static const struct copse_launch_line lines[] = {
 };
 
 const struct copse_launch_list copse_launch_pools = { forms, COPSE_COUNT(forms), lines,
-                                                        COPSE_COUNT(lines) };
+                                                      COPSE_COUNT(lines) };

@@ -200,18 +200,6 @@ static void any_halves(const struct copse_launch *l, uint32_t *const *words)
     copse__launch_any_halves(l, l->spec[4] != 0, words, p->k, p->n);
 }
 
-/* Sums of magnitudes. */
-static void size_halves(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const int32_t of_size[COPSE_MAX_SPECS] = {
-        spec[0], COPSE_LINEAR, spec[2], spec[3], spec[4], 1
-    };
-    for (uint32_t a = 2; a < 4; a++)
-        for (size_t i = 0; i < args[a].count; i++)
-            copse__store(&args[a], i, fabs(copse__load(&args[a], i)));
-    copse__row(COPSE_KERNEL_matmul_half)->law->host(params, of_size, args);
-}
-
 /* B in panels. */
 static void plan_wide(struct copse_launch *l)
 {
@@ -396,8 +384,8 @@ static void plan_pad(struct copse_launch *l)
     {                                                                                             \
         .kernel = COPSE_KERNEL_##kernel_, .name = label,                                          \
         .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_, \
-        .arrange = arrange_halves, .size = size_halves, .cap = 0x1p15f, .is_rare = true,          \
-        .least_group = group_, .apart = apart_, .spec = {                                         \
+        .arrange = arrange_halves, .cap = 0x1p15f, .is_rare = true, .least_group = group_,        \
+        .apart = apart_, .spec = {                                                                \
             __VA_ARGS__                                                                           \
         }                                                                                         \
     }
@@ -409,16 +397,16 @@ static void plan_pad(struct copse_launch *l)
 #define COOPERATIVE(label, plan_, c, ...) \
     OF_HALVES(matmul_cooperative, 128, 0, label, plan_, c, __VA_ARGS__)
 /* Equal and lost terms, in sums of 300. */
-#define ANY(kernel_, plan_, arrange_, contents_, size_, lanes, ...)                           \
-    {                                                                                         \
-        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                \
-        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT }, \
-        .plan = plan_, .arrange = arrange_, .size = size_, .is_proven = true, .cap = 0x1p15f, \
-        .is_rare = true, .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,           \
-        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                       \
-        .why = "launches of few groups have the longest sums", .spec = {                      \
-            __VA_ARGS__                                                                       \
-        }                                                                                     \
+#define ANY(kernel_, plan_, arrange_, contents_, lanes, ...)                                    \
+    {                                                                                           \
+        .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                  \
+        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT },   \
+        .plan = plan_, .arrange = arrange_, .is_proven = true, .cap = 0x1p15f, .is_rare = true, \
+        .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                              \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                         \
+        .why = "launches of few groups have the longest sums", .spec = {                        \
+            __VA_ARGS__                                                                         \
+        }                                                                                       \
     }
 #define MOVE(kernel_, label, plan_, ...)                                                 \
     {                                                                                    \
@@ -458,17 +446,15 @@ static const struct copse_launch_form forms[] = {
       .no_values = COPSE_ALL_VALUES & ~1u,
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "long sums take one launch" },
-    ANY(matmul, plan_matmul, any_matmul, VALUES, NULL, 0, 1),
-    ANY(matmul_texel, plan_texel, any_texel, VALUES, NULL, TEXEL_LANES, 1),
-    ANY(matmul_wide, plan_wide, any_wide, VALUES, NULL, 0, 1),
-    ANY(matmul_half, plan_half, any_halves, ARRANGED, size_halves, 0, 1),
+    ANY(matmul, plan_matmul, any_matmul, VALUES, 0, 1),
+    ANY(matmul_texel, plan_texel, any_texel, VALUES, TEXEL_LANES, 1),
+    ANY(matmul_wide, plan_wide, any_wide, VALUES, 0, 1),
+    ANY(matmul_half, plan_half, any_halves, ARRANGED, 0, 1),
     { .kernel = COPSE_KERNEL_matmul_cooperative,
       .name = "any terms",
       .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT },
       .plan = plan_cooperative,
       .arrange = any_halves,
-      .size = size_halves,
-      .limit = { .ulp = 0.5, .ratio = 16 },
       .is_proven = true,
       .cap = 0x1p15f,
       .is_rare = true,

@@ -347,7 +347,7 @@ static const struct copse_launch_form forms[] = {
            .is_single = true, NO_REALS),
     REDUCE("sum", COPSE_AXIS_SUM, .cap = 0x1p100f),
     REDUCE("mean", COPSE_AXIS_MEAN, .cap = 0x1p100f),
-    REDUCE("maximum", COPSE_AXIS_MAX, .is_exact = true),
+    REDUCE("maximum", COPSE_AXIS_MAX, .why = NULL),
     { .kernel = COPSE_KERNEL_column_sum_wide,
       .name = "",
       .contents = { VALUES, RESULT },
@@ -382,7 +382,7 @@ static const struct copse_launch_form forms[] = {
     GATHER_GRAD("shared", 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0),
     GATHER_GRAD_LONG("a long row, shared", 1),
-    DENSE_GRAD("relu", COPSE_RELU, .is_exact = true),
+    DENSE_GRAD("relu", COPSE_RELU, .why = NULL),
     DENSE_GRAD("sigmoid", COPSE_SIGMOID, .cap = 0x1p40f),
     DENSE_GRAD("tanh", COPSE_TANH, .cap = 0x1p40f),
 };

@@ -34,7 +34,7 @@ static uint32_t word_of(float x)
 
 static double ulp_of(const struct copse_launch_form *f)
 {
-    return copse__launch_limit(f, copse_kernel_table[f->kernel].law).ulp;
+    return copse__launch_limit(f).ulp;
 }
 
 static bool is_within(const struct copse_launch_form *f, double y, uint32_t word)
@@ -94,7 +94,7 @@ static void scan(const struct copse_launch_form *f, const struct copse_launch *l
     }
     const bool is_usual =
         (first & 0x7f800000u) >= 0x3e000000u && (first & 0x7f800000u) <= 0x41000000u;
-    if (is_usual && !f->limit.ratio && extra > COUNT / 16)
+    if (is_usual && extra > COUNT / 16)
         fail_msg("%s, %s: pattern %08x: %zu numbers are found without need",
                  copse_kernel_table[f->kernel].name, f->name, first, extra);
 }

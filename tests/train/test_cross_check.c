@@ -364,31 +364,6 @@ static void functions_that_do_not_round_are_compared_as_words(void **state)
     assert_true(copse__limit_is_exact(&limit) && limit.is_single);
 }
 
-/* A form of conformance that has a limit of its own has another one than the law of its kernel, and
-   what it accepts is accepted while training. */
-static void limits_of_forms_are_within_the_laws(void **state)
-{
-    (void)state;
-    for (size_t i = 0; copse_launch_lists[i]; i++)
-        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
-            const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
-            struct copse_limit limit;
-            copse__law_limit(copse_kernel_table[f->kernel].law, NULL, f->spec, &limit);
-            const bool is_own = f->limit.ulp > 0 || f->limit.ratio > 0;
-            if (is_own && f->limit.ulp == limit.ulp && f->limit.floor == limit.floor &&
-                f->limit.ratio == limit.ratio)
-                fail_msg("%s, %s: repeats the limit of its law", copse_kernel_table[f->kernel].name,
-                         f->name);
-            if (f->is_exact && (is_own || copse__limit_is_exact(&limit)))
-                fail_msg("%s, %s: is_exact says nothing", copse_kernel_table[f->kernel].name,
-                         f->name);
-            if (f->limit.ulp > COPSE_BOUND_MARGIN * limit.ulp ||
-                f->limit.ratio > COPSE_BOUND_MARGIN * limit.ratio)
-                fail_msg("%s, %s: mode launch allows more than the limit of its law",
-                         copse_kernel_table[f->kernel].name, f->name);
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,7 +379,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
-        cmocka_unit_test(limits_of_forms_are_within_the_laws),
         cmocka_unit_test(functions_that_do_not_round_are_compared_as_words),
         cmocka_unit_test_setup_teardown(it_can_be_switched_off, begin, end),
     };

@@ -402,6 +402,7 @@ const struct copse_law copse_law_rotary = {
     .at = rotary_at,
     .limit = { .ulp = 1, .ratio = 4 },
     .magnitudes = rotary_magnitudes,
+    .has_signs = true,
     .self_test = rotary_test,
 };
 const struct copse_law copse_law_rotary_wide = {
@@ -409,5 +410,6 @@ const struct copse_law copse_law_rotary_wide = {
     .at = rotary_at,
     .limit = { .ulp = 1, .ratio = 4 },
     .magnitudes = rotary_magnitudes,
+    .has_signs = true,
     .self_test = rotary_wide_test,
 };

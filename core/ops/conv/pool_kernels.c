@@ -268,11 +268,20 @@ static struct copse_elements pool_grad_wide_elements(const void *params, const i
                                     (uint64_t)p->out_h * p->out_w };
 }
 
+/* The largest element is one of x. */
+static void pool_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[0] == COPSE_POOL_LARGEST)
+        limit->ulp = limit->ratio = 0;
+}
+
 const struct copse_law copse_law_pool = {
     .host = pool_host,
     .at = pool_at,
     .elements = pool_elements,
     .limit = { .ulp = 4, .ratio = 4 },
+    .limit_of = pool_limit,
     .self_test = pool_test,
 };
 const struct copse_law copse_law_pool_grad = {
@@ -287,6 +296,7 @@ const struct copse_law copse_law_pool_wide = {
     .at = pool_at,
     .elements = pool_wide_elements,
     .limit = { .ulp = 4, .ratio = 4 },
+    .limit_of = pool_limit,
     .self_test = pool_wide_test,
 };
 const struct copse_law copse_law_pool_grad_wide = {

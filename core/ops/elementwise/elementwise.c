@@ -243,19 +243,56 @@ static void unary_grad_wide_test(const struct copse_kernel *k, struct copse_self
 
 /* ---- bases of tolerances ---- */
 
-/* The slope. */
-static void put_slopes(const struct copse_host_arg *slope, const struct copse_host_arg *to)
+enum {
+#define UNARY(name, number, ...)  UNARY_##name = number,
+#define SCALED(name, number, ...) UNARY_##name = number,
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+/* f'(x) = share + x bell, where the derivative is 0 between numbers. False: it is not. */
+static bool slope_terms(int32_t op, double x, double *share, double *bell)
 {
-    for (size_t i = 0; i < COPSE_MIN(slope->count, to->count); i++)
-        copse__store(to, i, fabs(copse__load(slope, i)));
+    const double u = 1.5957691216057308 * x * (1 + 0.044715 * x * x), e = exp(x > 300 ? 300 : x),
+                 n = e * (e + 2);
+    switch (op) {
+    case UNARY_gelu:
+        *share = 0.5 * erfc(-x * 0.70710678118654752);
+        *bell = exp(-0.5 * x * x) * 0.39894228040143268;
+        return true;
+    case UNARY_gelu_tanh:
+        *share = 1 / (1 + exp(-u));
+        *bell = *share / (1 + exp(u)) * 1.5957691216057308 * (1 + 3 * 0.044715 * x * x);
+        return true;
+    case UNARY_mish:
+        *share = n / (n + 2);
+        *bell = (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
+        return true;
+    case UNARY_silu:
+        *share = 1 / (1 + exp(-x));
+        *bell = *share / (1 + exp(x));
+        return true;
+    default:
+        return false;
+    }
 }
 
+double copse__slope_size(int32_t number, double x)
+{
+    double share, bell;
+    return slope_terms(number, x, &share, &bell) ? share + fabs(x) * bell : 0;
+}
+
+/* |dy| times the sum of the magnitudes of the terms of f'(x). */
 static void unary_grad_size(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args)
 {
-    (void)params;
-    (void)spec;
-    put_slopes(&args[1], &args[2]);
+    const struct copse_params_unary_grad *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[2], i,
+                     fabs(copse__load(&args[1], i)) *
+                         copse__slope_size(spec[0], copse__load(&args[0], i)));
 }
 
 /* ---- laws ---- */
@@ -290,19 +327,13 @@ static void unary_limit(const void *params, const int32_t *spec, struct copse_li
         limit->ulp = of.ulp;
 }
 
-enum {
-#define UNARY(name, number, ...)  UNARY_##name = number,
-#define SCALED(name, number, ...) UNARY_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-};
-
-/* Where a derivative is 0 between numbers, its error is relative to its slope. */
-static bool slope_has_zero(int32_t number)
+/* Half of the ULPs are relative to the terms of a slope that is 0 between numbers. */
+double copse__slope_ratio(int32_t number)
 {
-    return number == UNARY_silu || number == UNARY_gelu || number == UNARY_gelu_tanh ||
-           number == UNARY_mish;
+    struct copse_unary_ulps of;
+    double share, bell;
+    return slope_terms(number, 0, &share, &bell) && copse__unary_ulps(number, &of) ? of.ulp_grad / 2
+                                                                                   : 0;
 }
 
 static void unary_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
@@ -311,7 +342,7 @@ static void unary_grad_limit(const void *params, const int32_t *spec, struct cop
     (void)params;
     if (copse__unary_ulps(spec[0], &of))
         limit->ulp = of.ulp_grad;
-    limit->ratio = slope_has_zero(spec[0]) ? limit->ulp / 2 : 0;
+    limit->ratio = copse__slope_ratio(spec[0]);
 }
 
 const struct copse_law copse_law_unary = {

@@ -280,16 +280,6 @@ static double slope_of(int32_t function, double x, double dy)
     return dx;
 }
 
-/* The sum of the magnitudes of the two terms of f'(x), where it has a zero; else 0. */
-static double slope_terms(int32_t function, double x)
-{
-    if (function == UNARY_silu)
-        return (1 + fabs(x) / (1 + exp(x))) / (1 + exp(-x));
-    return function == UNARY_gelu ? 0.5 * erfc(-x * 0.70710678118654752) +
-                                        fabs(x) * exp(-0.5 * x * x) * 0.39894228040143268
-                                  : 0;
-}
-
 /* of the specification: the magnitudes of the terms of dy value f'(gate), for limits */
 #define ADDS_MAGNITUDES 5
 
@@ -317,7 +307,7 @@ static double glu_grad_at(const void *params, const int32_t *spec,
     if (is_value)
         return spec[ADDS_MAGNITUDES] ? 0 : dy * function_of(spec[0], x);
     const double slope = dy * copse__load(&args[1], p->first + at);
-    return spec[ADDS_MAGNITUDES] ? fabs(slope) * slope_terms(spec[0], x)
+    return spec[ADDS_MAGNITUDES] ? fabs(slope) * copse__slope_size(spec[0], x)
                                  : slope_of(spec[0], x, slope);
 }
 
@@ -396,32 +386,36 @@ static void glu_grad_magnitudes(int32_t *spec)
     spec[5] = 1;
 }
 
-/* The ULPs of the products and of the gate's function. */
+/* The function of the gate and a product. */
 static void glu_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     struct copse_unary_ulps of;
     (void)params;
     if (copse__unary_ulps(spec[0], &of))
-        limit->ulp += COPSE_MAX(of.ulp, of.ulp_grad);
+        limit->ulp += of.ulp;
 }
 
+/* The function, or its derivative, and two products. */
 static void glu_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
-    glu_limit(params, spec, limit);
-    limit->ratio = limit->ulp;
+    struct copse_unary_ulps of;
+    (void)params;
+    if (copse__unary_ulps(spec[0], &of))
+        limit->ulp += COPSE_MAX(of.ulp, of.ulp_grad);
+    limit->ratio = copse__slope_ratio(spec[0]);
 }
 
 const struct copse_law copse_law_glu = {
     .host = glu_host,
     .at = glu_at,
-    .limit = { .ulp = 2 },
+    .limit = { .ulp = 1 },
     .limit_of = glu_limit,
     .self_test = glu_test,
 };
 const struct copse_law copse_law_glu_wide = {
     .host = glu_host,
     .at = glu_at,
-    .limit = { .ulp = 2 },
+    .limit = { .ulp = 1 },
     .limit_of = glu_limit,
     .self_test = glu_wide_test,
 };
@@ -432,6 +426,7 @@ const struct copse_law copse_law_glu_grad = {
     .limit = { .ulp = 2 },
     .limit_of = glu_grad_limit,
     .magnitudes = glu_grad_magnitudes,
+    .has_signs = true,
     .self_test = glu_grad_test,
 };
 const struct copse_law copse_law_glu_grad_wide = {
@@ -441,5 +436,6 @@ const struct copse_law copse_law_glu_grad_wide = {
     .limit = { .ulp = 2 },
     .limit_of = glu_grad_limit,
     .magnitudes = glu_grad_magnitudes,
+    .has_signs = true,
     .self_test = glu_grad_wide_test,
 };

@@ -11,6 +11,10 @@ struct copse_unary_ulps {
     double ulp, ulp_grad;
 };
 bool copse__unary_ulps(int32_t number, struct copse_unary_ulps *out);
+/* The limit of a derivative that is 0 between numbers: so much times |dy| times the sum of the
+   magnitudes of the terms of f'(x). Both are 0 for other functions. */
+double copse__slope_ratio(int32_t number);
+double copse__slope_size(int32_t number, double x);
 
 struct copse_unary_attr {
     int32_t id; /* the number of the row */

@@ -214,12 +214,12 @@ static bool cross_entropy_grad_wide_split(const struct copse_command *c, struct 
 const struct copse_law copse_law_cross_entropy_grad = {
     .host = cross_entropy_grad_host,
     .split = cross_entropy_grad_split,
-    .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_size },
+    .limit = { .ulp = 12, .ratio = 16, .size = cross_entropy_grad_size },
     .self_test = cross_entropy_grad_test,
 };
 const struct copse_law copse_law_cross_entropy_grad_wide = {
     .host = cross_entropy_grad_wide_host,
     .split = cross_entropy_grad_wide_split,
-    .limit = { .ulp = 16, .ratio = 16, .size = cross_entropy_grad_wide_size },
+    .limit = { .ulp = 12, .ratio = 16, .size = cross_entropy_grad_wide_size },
     .self_test = cross_entropy_grad_wide_test,
 };

@@ -140,8 +140,8 @@ copse_tensor *copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, cops
     copse__product_operands(g, &x, &w);
     if (bias)
         COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
-    copse_tensor *z = bias ? COPSE_NODE(g, &op_dense, &d, x, w, bias)
-                           : COPSE_NODE(g, &op_dense, &d, x, w);
+    copse_tensor *z =
+        bias ? COPSE_NODE(g, &op_dense, &d, x, w, bias) : COPSE_NODE(g, &op_dense, &d, x, w);
     if (activation == COPSE_GELU)
         return copse_gelu(g, z);
     if (activation == COPSE_SILU)
@@ -177,9 +177,18 @@ static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test
 
 /* ---- laws ---- */
 
+/* The slope of relu chooses dy or 0. */
+static void dense_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[2] == COPSE_RELU)
+        limit->ulp = 0;
+}
+
 const struct copse_law copse_law_dense_grad = {
     .host = dense_grad_host,
     .split = copse__split_elements,
     .limit = { .ulp = 4 },
+    .limit_of = dense_grad_limit,
     .self_test = dense_grad_test,
 };

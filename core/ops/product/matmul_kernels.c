@@ -630,10 +630,20 @@ const struct copse_law copse_law_matmul_pad = {
     .elements = matmul_pad_elements,
     .self_test = matmul_pad_test,
 };
+/* Without sigmoid and tanh only the sum with a bias is rounded. */
+static void bias_activation_limit(const void *params, const int32_t *spec,
+                                  struct copse_limit *limit)
+{
+    (void)params;
+    if (spec[1] == COPSE_LINEAR || spec[1] == COPSE_RELU)
+        limit->ulp = spec[0] ? 1 : 0;
+}
+
 const struct copse_law copse_law_bias_activation = {
     .host = bias_activation_host,
     .split = bias_activation_split,
     .limit = { .ulp = 5 },
+    .limit_of = bias_activation_limit,
     .self_test = bias_activation_test,
 };
 const struct copse_law copse_law_matmul_wide = {

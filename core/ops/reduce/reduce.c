@@ -267,12 +267,14 @@ static struct copse_elements reduce_elements(const void *params, const int32_t *
     return (struct copse_elements){ p->n, 1 + p->count / COPSE_MAX(p->chunks, 1u) };
 }
 
-/* A mean is rounded once more. */
+/* A mean is rounded once more, a maximum is an element. */
 static void reduce_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     (void)params;
     if (spec[0] == COPSE_AXIS_MEAN)
         limit->ulp = 1;
+    if (spec[0] == COPSE_AXIS_MAX)
+        limit->ulp = limit->ratio = 0;
 }
 
 const struct copse_law copse_law_reduce = {
