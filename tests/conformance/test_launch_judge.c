@@ -33,8 +33,9 @@ static double flushed(uint32_t word, double below)
 
 #define ALL UINT32_MAX
 
-/* The results of a device that computes with numbers of operand `only` below `below` as zeros. */
-static void run_with(struct made *m, double below, uint32_t only)
+/* The results of a device that computes with numbers of operand `only` below `below` as zeros, in
+   double or, `is_single`, with each sum rounded. */
+static void run_with(struct made *m, double below, uint32_t only, bool is_single)
 {
     const struct copse_launch *l = &m->launch;
     const struct copse_kernel_row *row = m->image.row;
@@ -42,7 +43,7 @@ static void run_with(struct made *m, double below, uint32_t only)
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const bool is_real = copse__content_is_real(l->form->contents[a]);
         args[a] = (struct copse_host_arg){ calloc(l->counts[a] + 1, 8), l->counts[a],
-                                           is_real && !l->form->is_single };
+                                           is_real && !l->form->is_single && !is_single };
         for (size_t i = 0; i < l->counts[a]; i++)
             if (is_real)
                 copse__store(
@@ -64,7 +65,7 @@ static void run_with(struct made *m, double below, uint32_t only)
 
 static void run_on(struct made *m, double below)
 {
-    run_with(m, below, ALL);
+    run_with(m, below, ALL, false);
 }
 
 static void make(struct made *m, enum copse_kernel_id kernel, const char *name,
@@ -147,7 +148,7 @@ static void one_flushed_operand(void **state)
     struct made m;
     make(&m, COPSE_KERNEL_unary_grad, "pow, exponent -0.5", COPSE_VALUES_SUBNORMALS);
     for (uint32_t only = 0; only < 2; only++) {
-        run_with(&m, 0x1p-126, only);
+        run_with(&m, 0x1p-126, only, false);
         assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
         assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
     }
@@ -160,7 +161,7 @@ static void flushed_squares(void **state)
     (void)state;
     struct made m;
     make(&m, COPSE_KERNEL_adaptive, "ftrl", COPSE_VALUES_EXTREMES);
-    run_with(&m, 0x1p-62, 0);
+    run_with(&m, 0x1p-62, 0, false);
     assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
     assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
     drop(&m);
@@ -254,6 +255,23 @@ static void wrong_words_fail(void **state)
     }
 }
 
+/* Slopes of windows cancel. An error is relative to the slopes of the windows that an element is the
+   largest of, which the signs of x decide: of its magnitudes another element is the largest. */
+static void slopes_of_the_windows_of_an_element(void **state)
+{
+    static const float slopes[] = { 0x1p24f, 1.0f, -0x1p24f };
+    struct made m;
+    (void)state;
+    make(&m, COPSE_KERNEL_pool_grad, "largest", COPSE_VALUES_USUAL);
+    for (size_t i = 0; i < m.launch.counts[0]; i++)
+        m.image.before[0][i] |= 0x80000000u;
+    for (size_t i = 0; i < m.launch.counts[1]; i++)
+        memcpy(&m.image.before[1][i], &slopes[i / 3 % 3], sizeof slopes[0]);
+    run_with(&m, 0.0, ALL, true);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_PASS);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test(flushed_squares),
         cmocka_unit_test(an_underflow_times_infinity),
         cmocka_unit_test(flushed_updates),
+        cmocka_unit_test(slopes_of_the_windows_of_an_element),
         cmocka_unit_test(wrong_words_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

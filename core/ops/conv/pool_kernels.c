@@ -81,12 +81,21 @@ static void pool_host(const void *params, const int32_t *spec, const struct cops
         copse__store(&args[1], i, pool_at(params, spec, args, i));
 }
 
+#define ADDS_MAGNITUDES 5 /* of the specification: the magnitudes of the slopes, for limits */
+
+/* The slope of window `o`. */
+static double slope_of(const int32_t *spec, const struct copse_host_arg *args, size_t o)
+{
+    const double dy = copse__load(&args[1], o);
+    return spec[ADDS_MAGNITUDES] ? fabs(dy) : dy;
+}
+
 /* What window `o` adds to element `e`. */
 static double share_of(const struct copse_params_pool *p, const int32_t *spec,
                        const struct copse_host_arg *args, size_t o, size_t e)
 {
     const struct place at = place_of(p, spec, o);
-    const double dy = copse__load(&args[1], o);
+    const double dy = slope_of(spec, args, o);
     double sum = 0;
     size_t other;
     if (spec[0] == COPSE_POOL_LARGEST)
@@ -135,7 +144,7 @@ static void pool_grad_host(const void *params, const int32_t *spec,
         copse__store(&args[2], i, 0);
     for (size_t o = 0; o < images * p.out_h * p.out_w * p.channels; o++) {
         const struct place at = place_of(&p, spec, o);
-        const double dy = copse__load(&args[1], o);
+        const double dy = slope_of(spec, args, o);
         size_t e;
         if (spec[0] == COPSE_POOL_LARGEST && largest(&at, &args[0], &e) && e < p.count)
             copse__store(&args[2], e, copse__load(&args[2], e) + dy);
@@ -276,6 +285,13 @@ static void pool_limit(const void *params, const int32_t *spec, struct copse_lim
         limit->ulp = limit->ratio = 0;
 }
 
+/* With the last constant the host function adds the magnitudes of the slopes; x has its signs, because
+   it decides which windows an element is the largest of. */
+static void pool_grad_magnitudes(int32_t *spec)
+{
+    spec[ADDS_MAGNITUDES] = 1;
+}
+
 const struct copse_law copse_law_pool = {
     .host = pool_host,
     .at = pool_at,
@@ -289,6 +305,8 @@ const struct copse_law copse_law_pool_grad = {
     .at = pool_grad_at,
     .elements = pool_grad_elements,
     .limit = { .ulp = 4, .ratio = 4 },
+    .magnitudes = pool_grad_magnitudes,
+    .has_signs = true,
     .self_test = pool_grad_test,
 };
 const struct copse_law copse_law_pool_wide = {
@@ -304,5 +322,7 @@ const struct copse_law copse_law_pool_grad_wide = {
     .at = pool_grad_at,
     .elements = pool_grad_wide_elements,
     .limit = { .ulp = 4, .ratio = 4 },
+    .magnitudes = pool_grad_magnitudes,
+    .has_signs = true,
     .self_test = pool_grad_wide_test,
 };
