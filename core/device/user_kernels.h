@@ -12,6 +12,18 @@
    then the application's. */
 #define COPSE_FIRST_USER_KERNEL (COPSE_KERNEL_COUNT + 1)
 #define COPSE_KERNEL_IDS        (COPSE_FIRST_USER_KERNEL + COPSE_MAX_USER_KERNELS)
+static inline uint32_t copse__id_count(void)
+{
+    return COPSE_KERNEL_IDS;
+}
+/* Kernels by id; and by name, each once, where they are of another process. */
+struct copse_kernel_set {
+    bool has[COPSE_KERNEL_IDS];
+};
+struct copse_kernel_names {
+    char at[COPSE_KERNEL_IDS][48];
+    size_t count;
+};
 
 struct copse_user_kernel {
     struct copse_kernel_row row; /* its name is "NAME@HASH"; the function in the text is NAME */

@@ -28,9 +28,10 @@ struct copse_tree_sum {
 copse_status copse__tree_command(copse_device *dev, const struct copse_tree_sum *t,
                                  struct copse_command *out);
 /* `sum` += `term`, f32. `rows`: how many ranks the tree has. */
-copse_status copse__accumulate_command(copse_device *dev, uint32_t rows, struct copse_binding term,
-                                       struct copse_binding sum, uint64_t count,
-                                       struct copse_command *out);
+COPSE_PRIVATE copse_status copse__accumulate_command(copse_device *dev, uint32_t rows,
+                                                     struct copse_binding term,
+                                                     struct copse_binding sum, uint64_t count,
+                                                     struct copse_command *out);
 copse_status copse__mean_command(copse_device *dev, struct copse_binding sums,
                                  struct copse_binding means, uint64_t count, uint32_t divisor,
                                  bool is_whole, struct copse_command *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode api, queues: commands of a queue run in order, also over submissions; later commands see the
    effects of earlier ones. */
+#include "core/reduce/tree.h"
 #include "prover/conformance/api.h"
 
 /* ---- chains of dispatches ---- */
@@ -9,13 +10,13 @@
    places. */
 #define LINKS ((size_t)256)
 #define COUNT ((size_t)1021) /* words of a sum */
+#define RANKS 2u
 /* bytes of a range, a multiple of COPSE_ALIGNMENT */
 #define RANGE ((size_t)COPSE_WORD_BYTES * 1024)
 
 struct chain {
     struct copse_api_rig rig;
     copse_buffer *sums[2]; /* of the rig */
-    struct copse_kernel *add, *negate;
 };
 
 static copse_status open_chain(struct chain *c, struct copse_conform_run *r,
@@ -24,7 +25,6 @@ static copse_status open_chain(struct chain *c, struct copse_conform_run *r,
     COPSE_TRY(copse__api_open(r, out, LINKS * RANGE, &c->rig));
     c->sums[0] = c->rig.buffers[1];
     c->sums[1] = c->rig.buffers[2];
-    COPSE_TRY(copse__kernel_get(r->dev, COPSE_KERNEL_accumulate, (int32_t[]){ 4, 0 }, &c->add));
     for (size_t k = 0; k < LINKS; k++)
         COPSE_TRY(copse_queue_fill(c->rig.queue, c->rig.buffers[0], k * RANGE, RANGE,
                                    copse__api_word((float)(k + 1))));
@@ -34,11 +34,9 @@ static copse_status open_chain(struct chain *c, struct copse_conform_run *r,
 static copse_status add_link(struct chain *c, size_t k, struct copse_command *to)
 {
     const size_t bytes = COPSE_WORD_BYTES * COUNT;
-    const struct copse_binding bindings[] = { { c->rig.buffers[0], k * RANGE, bytes },
-                                              { c->sums[k % 2], 0, bytes } };
-    const struct copse_params_accumulate params = { .n = (uint32_t)COUNT };
-    const size_t each = (size_t)c->add->group_x * c->add->group_y * 4;
-    return copse__dispatch_init(to, c->add, bindings, 2, &params, (COUNT + each - 1) / each, 0);
+    return copse__accumulate_command(c->rig.run->dev, RANKS,
+                                     (struct copse_binding){ c->rig.buffers[0], k * RANGE, bytes },
+                                     (struct copse_binding){ c->sums[k % 2], 0, bytes }, COUNT, to);
 }
 
 static copse_status encode_link(struct chain *c, size_t k)
@@ -73,7 +71,7 @@ static copse_status check_chain(struct chain *c)
 static copse_status run_chain(struct copse_conform_run *r, bool submits,
                               struct copse_conform_outcome *out)
 {
-    struct chain c = { .add = NULL };
+    struct chain c = { .rig = { .run = NULL } };
     copse_status s;
     COPSE_TRY_OR(done, s, open_chain(&c, r, out));
     for (size_t k = 0; k < LINKS; k++) {
@@ -108,7 +106,7 @@ copse_status copse__api_replays(struct copse_conform_run *r, void *user,
     enum { TURNS = 200 };
     const size_t bytes = COPSE_WORD_BYTES * COUNT;
     const uint32_t expected = copse__api_word((float)TURNS);
-    struct chain c = { .add = NULL };
+    struct chain c = { .rig = { .run = NULL } };
     struct copse_command commands[2];
     struct copse_segment *segment = NULL;
     copse_status s;

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode api: the queue, buffers and checks of a case. */
+#include "core/ops/elementwise/unary.h"
 #include "prover/conformance/api.h"
-
-enum {
-#define UNARY(name, number, ...)  OP_##name = number,
-#define SCALED(name, number, ...) OP_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-};
 
 copse_status copse__api_open(struct copse_conform_run *r, struct copse_conform_outcome *out,
                              size_t bytes, struct copse_api_rig *g)
@@ -40,15 +33,10 @@ uint32_t copse__api_word(float value)
 copse_status copse__api_negate(struct copse_api_rig *g, copse_queue *q, copse_buffer *from,
                                size_t from_offset, copse_buffer *to, size_t to_offset, size_t words)
 {
-    const struct copse_params_unary params = { .n = (uint32_t)words };
     const size_t bytes = COPSE_WORD_BYTES * words;
-    const struct copse_binding bindings[] = { { from, from_offset, bytes },
-                                              { to, to_offset, bytes } };
-    struct copse_kernel *k;
     struct copse_command c;
-    COPSE_TRY(copse__kernel_get(g->run->dev, COPSE_KERNEL_unary, (int32_t[]){ OP_neg }, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y;
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, &params, (words + each - 1) / each, 0));
+    COPSE_TRY(copse__negate_command(g->run->dev, (struct copse_binding){ from, from_offset, bytes },
+                                    (struct copse_binding){ to, to_offset, bytes }, words, &c));
     return copse__queue_encode(q, &c);
 }
 

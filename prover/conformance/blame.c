@@ -8,28 +8,22 @@
      4. else all of them. */
 #include <stdio.h>
 
+#include "core/graph/variant.h"
 #include "prover/conformance/conformance.h"
-
-#define KERNELS COPSE_KERNEL_IDS
-
-struct kernel_set {
-    bool has[KERNELS];
-    unsigned count;
-};
 
 /* A failed case whose variants have not been run yet. */
 struct open_case {
     bool is_open, is_late, is_shaky;
-    struct kernel_set kernels;
+    struct copse_kernel_set kernels;
     char mode[32], op[64], name[192], text[512];
 };
 
 struct copse_verdicts {
     const struct copse_conformance_params *params;
     struct copse_kernel_uses uses;
-    copse_mutex lock;                         /* around the application's callback */
-    bool was_good[KERNELS], was_bad[KERNELS]; /* took part in a case that passed, failed */
-    bool was_alone[KERNELS];                  /* passed a case of its own */
+    copse_mutex lock;                  /* around the application's callback */
+    struct copse_kernel_set good, bad; /* took part in a case that passed, failed */
+    struct copse_kernel_set alone;     /* passed a case of their own */
     struct open_case open;
     struct {
         struct passed_case {
@@ -84,17 +78,23 @@ void copse__verdicts_watch(struct copse_conform_run *r, const copse_device *dev)
 
 void copse__verdicts_begin(struct copse_conform_run *r)
 {
-    for (uint32_t k = 0; k < KERNELS; k++)
+    for (uint32_t k = 0; k < copse__id_count(); k++)
         atomic_store(&r->verdicts->uses.used[k], false);
 }
 
-static struct kernel_set used(const struct copse_verdicts *v)
+static unsigned count_of(const struct copse_kernel_set *s)
 {
-    struct kernel_set s = { .count = 0 };
-    for (uint32_t k = 0; k < KERNELS; k++) {
+    unsigned count = 0;
+    for (uint32_t k = 0; k < copse__id_count(); k++)
+        count += s->has[k];
+    return count;
+}
+
+static struct copse_kernel_set used(const struct copse_verdicts *v)
+{
+    struct copse_kernel_set s;
+    for (uint32_t k = 0; k < copse__id_count(); k++)
         s.has[k] = atomic_load(&v->uses.used[k]);
-        s.count += s.has[k];
-    }
     return s;
 }
 
@@ -112,23 +112,23 @@ static bool is_about_kernels(const char *mode)
 
 bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode)
 {
-    return is_about_kernels(mode) && used(r->verdicts).count > 0;
+    const struct copse_kernel_set s = used(r->verdicts);
+    return is_about_kernels(mode) && count_of(&s) > 0;
 }
 
 /* ---- blame ---- */
 
 /* Keep those of `s` for which `is_so`, unless there are none. */
-static bool narrow(struct copse_conform_run *r, struct kernel_set *s,
+static bool narrow(struct copse_conform_run *r, struct copse_kernel_set *s,
                    bool (*is_so)(struct copse_conform_run *r, uint32_t k))
 {
-    struct kernel_set kept = { .count = 0 };
-    for (uint32_t k = 0; k < KERNELS; k++) {
+    struct copse_kernel_set kept;
+    for (uint32_t k = 0; k < copse__id_count(); k++)
         kept.has[k] = s->has[k] && is_so(r, k);
-        kept.count += kept.has[k];
-    }
-    if (kept.count > 0)
-        *s = kept;
-    return kept.count > 0;
+    if (count_of(&kept) == 0)
+        return false;
+    *s = kept;
+    return true;
 }
 
 static bool is_blocked(struct copse_conform_run *r, uint32_t k)
@@ -143,7 +143,7 @@ static bool fails_self_test(struct copse_conform_run *r, uint32_t k)
 {
     char reason[192] = "";
     struct copse_kernel *kernel;
-    if (k == COPSE_KERNEL_COUNT || copse__device_check(r->dev) != COPSE_OK ||
+    if (k == COPSE_LIBRARY_KERNEL || copse__device_check(r->dev) != COPSE_OK ||
         copse__kernel_get(r->dev, (enum copse_kernel_id)k, r->verdicts->uses.spec[k], &kernel) !=
             COPSE_OK ||
         copse__self_test_ask(kernel, reason, sizeof reason) != COPSE_OK)
@@ -153,13 +153,13 @@ static bool fails_self_test(struct copse_conform_run *r, uint32_t k)
 
 static bool is_unproven(struct copse_conform_run *r, uint32_t k)
 {
-    return !r->verdicts->was_alone[k];
+    return !r->verdicts->alone.has[k];
 }
 
-static void fail_all(struct copse_conform_run *r, const struct kernel_set *s,
+static void fail_all(struct copse_conform_run *r, const struct copse_kernel_set *s,
                      struct copse_kernel_case c, bool is_late, const char *text)
 {
-    for (uint32_t k = 0; k < KERNELS; k++) {
+    for (uint32_t k = 0; k < copse__id_count(); k++) {
         c.kernel = name_of(k);
         if (s->has[k] && copse__device_fail_case(r->dev, &c, is_late, text) != COPSE_OK)
             copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
@@ -167,27 +167,27 @@ static void fail_all(struct copse_conform_run *r, const struct kernel_set *s,
     }
 }
 
-static void blame(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c,
-                  bool is_late, const char *text)
+static void blame(struct copse_conform_run *r, struct copse_kernel_set s,
+                  struct copse_kernel_case c, bool is_late, const char *text)
 {
-    if (s.count > 1 && !narrow(r, &s, is_blocked) && (is_late || !narrow(r, &s, fails_self_test)))
+    if (count_of(&s) > 1 && !narrow(r, &s, is_blocked) &&
+        (is_late || !narrow(r, &s, fails_self_test)))
         narrow(r, &s, is_unproven);
     fail_all(r, &s, c, is_late, text);
 }
 
 /* With a forced variant: its kernel, unless it passes its self-test and another kernel of the case
    explains the failure. */
-static void blame_variant(struct copse_conform_run *r, struct kernel_set s,
+static void blame_variant(struct copse_conform_run *r, struct copse_kernel_set s,
                           struct copse_kernel_case c, bool is_late, const char *text)
 {
     uint32_t forced = 0;
-    while (forced < COPSE_KERNEL_COUNT && strcmp(name_of(forced), c.kernel) != 0)
+    while (forced < COPSE_LIBRARY_KERNEL && strcmp(name_of(forced), c.kernel) != 0)
         forced++;
-    s.count -= s.has[forced];
     s.has[forced] = false;
     if (is_late || fails_self_test(r, forced) ||
         !(narrow(r, &s, is_blocked) || narrow(r, &s, fails_self_test))) {
-        s = (struct kernel_set){ .count = 1 };
+        s = (struct copse_kernel_set){ { false } };
         s.has[forced] = true;
     }
     fail_all(r, &s, c, is_late, text);
@@ -217,7 +217,7 @@ static bool is_failure(copse_verdict v)
            v == COPSE_VERDICT_DEVICE_LOST || v == COPSE_VERDICT_XFAIL;
 }
 
-static void keep_open(struct open_case *o, const struct kernel_set *s,
+static void keep_open(struct open_case *o, const struct copse_kernel_set *s,
                       const struct copse_evidence *e)
 {
     const struct copse_case_result *c = e->result;
@@ -239,17 +239,17 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
     const bool is_good =
         result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
     const char *text = result->text ? result->text : "";
-    const struct kernel_set s = used(v);
+    const struct copse_kernel_set s = used(v);
     struct copse_kernel_case c = { .mode = result->mode,
                                    .op = result->op,
                                    .name = result->name,
                                    .kernel = result->variant,
                                    .tier = (uint32_t)r->params->tier,
                                    .is_shaky = e->is_shaky };
-    for (uint32_t k = 0; k < KERNELS; k++) {
-        v->was_good[k] |= s.has[k] && is_good;
-        v->was_bad[k] |= s.has[k] && is_bad && !e->is_excused;
-        v->was_alone[k] |= s.has[k] && is_good && s.count == 1;
+    for (uint32_t k = 0; k < copse__id_count(); k++) {
+        v->good.has[k] |= s.has[k] && is_good;
+        v->bad.has[k] |= s.has[k] && is_bad && !e->is_excused;
+        v->alone.has[k] |= s.has[k] && is_good && count_of(&s) == 1;
     }
     if (is_forced && is_bad) {
         blame_variant(r, s, c, e->is_late, text);
@@ -261,7 +261,7 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
         else
             blame(r, s, c, e->is_late, text);
     } else if (is_good) {
-        for (uint32_t k = 0; k < KERNELS; k++) {
+        for (uint32_t k = 0; k < copse__id_count(); k++) {
             c.kernel = name_of(k);
             if (s.has[k])
                 pass(r, &c);
@@ -287,9 +287,9 @@ void copse__verdicts_settle(struct copse_conform_run *r, bool has_failed_variant
 static void finish_self_tests(struct copse_conform_run *r)
 {
     const struct copse_verdicts *v = r->verdicts;
-    for (uint32_t k = 0; k < KERNELS; k++)
-        if ((v->was_good[k] || v->was_bad[k]) && is_blocked(r, k) &&
-            copse__device_pass_run(r->dev, name_of(k), !v->was_bad[k]) != COPSE_OK)
+    for (uint32_t k = 0; k < copse__id_count(); k++)
+        if ((v->good.has[k] || v->bad.has[k]) && is_blocked(r, k) &&
+            copse__device_pass_run(r->dev, name_of(k), !v->bad.has[k]) != COPSE_OK)
             copse__log(&r->ctx->base.log, COPSE_LOG_WARN,
                        "conformance: the run of %s is not noted: %s", name_of(k),
                        copse_last_error());

@@ -47,7 +47,7 @@ static copse_status open_bench(struct copse_conform_run *r, const struct copse_l
     const size_t bytes = BATCH * COPSE_WORD_BYTES;
     b->every.launch = l;
     b->every.truth = copse_kernel_table[l->form->kernel].law->host;
-    b->every.is_gradient = l->form->kernel == COPSE_KERNEL_unary_grad;
+    b->every.is_gradient = l->form->every == COPSE_EVERY_DERIVATIVE;
     b->every.ulp = copse__launch_limit(l->form).ulp;
     b->every.flushes = !r->dev->limits->keeps_denormals;
     COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &b->kernel));
@@ -258,8 +258,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
 }
 
 /* "pow, exponent -0.5" is the op pow with the case "every number, exponent -0.5". */
-void copse__conform_every(struct copse_conform_run *r, const char *mode,
-                          enum copse_kernel_id kernel)
+void copse__conform_every(struct copse_conform_run *r, const char *mode, enum copse_every_what what)
 {
     char op[32], name[64];
     if (r->params->tier < COPSE_CONFORM_EXHAUSTIVE && !r->params->case_name)
@@ -267,7 +266,7 @@ void copse__conform_every(struct copse_conform_run *r, const char *mode,
     for (size_t i = 0; i < copse_launch_elementwise.count && !r->is_stopped; i++) {
         const struct copse_launch_form *f = &copse_launch_elementwise.forms[i];
         const size_t length = strcspn(f->name, ",");
-        if (f->kernel != kernel)
+        if (f->every != what)
             continue;
         snprintf(op, sizeof op, "%.*s", (int)length, f->name);
         snprintf(name, sizeof name, NAME "%s", f->name + length);

@@ -49,8 +49,8 @@ struct copse_every_part {
    and the error of the interpolation are within the tolerance together. */
 void copse__every_scan(struct copse_every_part *p);
 
-/* The cases "every number" of a mode, for the functions of the kernel unary or unary_grad. */
+/* The cases "every number" of a mode: values or derivatives. */
 void copse__conform_every(struct copse_conform_run *r, const char *mode,
-                          enum copse_kernel_id kernel);
+                          enum copse_every_what what);
 
 #endif

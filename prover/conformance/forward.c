@@ -23,6 +23,6 @@ done:
 copse_status copse__conform_forward(struct copse_conform_run *r)
 {
     copse__conform_walk(r, "run", NULL, copse__conform_result);
-    copse__conform_every(r, "run", COPSE_KERNEL_unary);
+    copse__conform_every(r, "run", COPSE_EVERY_VALUE);
     return COPSE_OK;
 }

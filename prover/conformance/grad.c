@@ -118,6 +118,6 @@ done:
 copse_status copse__conform_grad(struct copse_conform_run *r)
 {
     copse__conform_walk(r, "grad", copse__case_has_gradient, grad);
-    copse__conform_every(r, "grad", COPSE_KERNEL_unary_grad);
+    copse__conform_every(r, "grad", COPSE_EVERY_DERIVATIVE);
     return COPSE_OK;
 }

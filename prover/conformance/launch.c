@@ -19,20 +19,13 @@ const char *const copse_regime_names[COPSE_REGIME_COUNT] = {
 };
 
 const struct copse_launch_list *const copse_launch_lists[] = {
-    &copse_launch_elementwise,
-    &copse_launch_moves,
-    &copse_launch_optim,
-    &copse_launch_sums,
-    &copse_launch_rows,
-    &copse_launch_sorts,
-    &copse_launch_products,
-    &copse_launch_convs,
-    &copse_launch_pools,
-    &copse_launch_channels,
-    &copse_launch_attention,
-    &copse_launch_recurrent,
-    &copse_launch_decoders,
-    NULL,
+    &copse_launch_elementwise, &copse_launch_moves,
+    &copse_launch_optim,       &copse_launch_sums,
+    &copse_launch_rows,        &copse_launch_sorts,
+    &copse_launch_products,    &copse_launch_convs,
+    &copse_launch_pools,     &copse_launch_channels,
+    &copse_launch_attention,   &copse_launch_recurrent,
+    &copse_launch_decoders,    NULL,
 };
 
 /* ---- sizes ---- */
@@ -212,37 +205,39 @@ static bool is_taken(const struct copse_launch_form *f, unsigned regime, unsigne
             (regime == COPSE_REGIME_FEW && values == COPSE_VALUES_USUAL));
 }
 
-/* kernel COPSE_KERNEL_COUNT: of all kernels. */
+static void visit_form(const struct copse_launch_form *form, copse_launch_case_fn *visit,
+                       void *user)
+{
+    for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
+        for (unsigned values = 0; values <= COPSE_VALUES_COUNT; values++) {
+            struct copse_launch_case c = { .form = form,
+                                           .regime = (enum copse_regime)regime,
+                                           .values = (enum copse_values)values };
+            if (!is_taken(form, regime, values))
+                continue;
+            snprintf(c.name, sizeof c.name, "%s%s%s, %s", form->name, form->name[0] ? ": " : "",
+                     copse_regime_names[regime], copse_values_names[values]);
+            c.tier = regime == COPSE_REGIME_AXIS ? COPSE_CONFORM_STANDARD : COPSE_CONFORM_QUICK;
+            c.tier = COPSE_MAX(c.tier, form->tier);
+            visit(user, &c);
+        }
+}
+
 void copse__launch_cases_of(const struct copse_launch_list *const *lists,
                             enum copse_kernel_id kernel, copse_launch_case_fn *visit, void *user)
 {
     for (size_t i = 0; lists[i]; i++)
-        for (size_t k = 0; k < lists[i]->count; k++) {
-            const struct copse_launch_form *form = &lists[i]->forms[k];
-            if (kernel != COPSE_KERNEL_COUNT && form->kernel != kernel)
-                continue;
-            for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
-                for (unsigned values = 0; values <= COPSE_VALUES_COUNT; values++) {
-                    struct copse_launch_case c = { .form = form,
-                                                   .regime = (enum copse_regime)regime,
-                                                   .values = (enum copse_values)values };
-                    if (!is_taken(c.form, regime, values))
-                        continue;
-                    snprintf(c.name, sizeof c.name, "%s%s%s, %s", c.form->name,
-                             c.form->name[0] ? ": " : "", copse_regime_names[regime],
-                             copse_values_names[values]);
-                    c.tier =
-                        regime == COPSE_REGIME_AXIS ? COPSE_CONFORM_STANDARD : COPSE_CONFORM_QUICK;
-                    c.tier = COPSE_MAX(c.tier, c.form->tier);
-                    visit(user, &c);
-                }
-        }
+        for (size_t k = 0; k < lists[i]->count; k++)
+            if (lists[i]->forms[k].kernel == kernel)
+                visit_form(&lists[i]->forms[k], visit, user);
 }
 
 void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit,
                          void *user)
 {
-    copse__launch_cases_of(lists, COPSE_KERNEL_COUNT, visit, user);
+    for (size_t i = 0; lists[i]; i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            visit_form(&lists[i]->forms[k], visit, user);
 }
 
 struct walk {

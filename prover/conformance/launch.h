@@ -67,6 +67,9 @@ struct copse_launch {
     uint32_t range;                    /* of indices */
 };
 
+/* A function of one number, or its derivative times a slope. */
+enum copse_every_what { COPSE_EVERY_NOTHING, COPSE_EVERY_VALUE, COPSE_EVERY_DERIVATIVE };
+
 #define COPSE_BIT(n)      (1u << (n))
 #define COPSE_ALL_VALUES  (COPSE_BIT(COPSE_VALUES_COUNT) - 1u)
 #define COPSE_ALL_REGIMES (COPSE_BIT(COPSE_REGIME_COUNT) - 1u)
@@ -103,6 +106,8 @@ struct copse_launch_form {
     bool underflows;
     bool keeps_subnormals; /* the kernel computes with integers: exact also on devices that flush */
     copse_conformance_tier tier;
+    /* tier exhaustive runs its function for all bit patterns (every.h) [COPSE_EVERY_NOTHING] */
+    enum copse_every_what every;
     /* classes that are not mixed with others: a launch of their own in every regime */
     unsigned apart;
     /* Cells that cannot exist, with the reason. 0 = every one can. */

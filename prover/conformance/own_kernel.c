@@ -19,13 +19,9 @@ struct copse_own_row {
 
 /* ctx NULL: of any context. */
 static const struct copse_kernel_row *find_row(const copse_context *ctx, const char *name,
-                                               enum copse_kernel_id *id)
+                                               uint32_t *id)
 {
-    uint32_t found;
-    if (!name || !copse__row_find(ctx, name, strlen(name), &found))
-        return NULL;
-    *id = (enum copse_kernel_id)found;
-    return copse__row(found);
+    return name && copse__row_find(ctx, name, strlen(name), id) ? copse__row(*id) : NULL;
 }
 
 /* ---- the contract in words ---- */
@@ -72,7 +68,7 @@ static void add_line(struct lines *l, const char *fmt, ...)
 
 copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 {
-    enum copse_kernel_id id;
+    uint32_t id;
     char words[1024], start[16];
     COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance: contract", kernel, text));
@@ -174,7 +170,7 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
                                     const struct copse_own_kernel *own, struct copse_own_row **out)
 {
     *out = NULL;
-    enum copse_kernel_id id = COPSE_KERNEL_COUNT;
+    uint32_t id = UINT32_MAX;
     const bool is_new = copse__own_launch_is(own);
     const struct copse_kernel_row *base = is_new ? NULL : find_row(ctx, own->kernel, &id);
     if (!base && !is_new)

@@ -195,7 +195,7 @@ static copse_status take_values(const struct line *l, struct copse_own_launch *o
 static copse_status take_reference(const struct line *l, struct copse_own_launch *out)
 {
     if (!copse__row_find(NULL, l->words[1], strlen(l->words[1]), &out->reference) ||
-        out->reference >= COPSE_KERNEL_COUNT)
+        out->reference >= copse_kernel_count)
         return fail(l,
                     "reference: the library has no kernel '%s': copse conformance list --coverage "
                     "lists them",

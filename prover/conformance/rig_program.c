@@ -138,9 +138,9 @@ static double proven_of(const struct copse_case *c, const char *variant,
     double most = 0;
     for (size_t i = 0; c->terms > 0 && f && i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
-        const struct copse_law *law = v->kernel < COPSE_KERNEL_COUNT
-                                          ? copse_kernel_table[v->kernel].law
-                                          : &copse__law_product;
+        const struct copse_law *law = v->kernel == COPSE_LIBRARY_KERNEL
+                                          ? &copse__law_product
+                                          : copse_kernel_table[v->kernel].law;
         if (*variant ? strcmp(copse__variant_kernel(v), variant) == 0
                      : v->prior[0] != COPSE_NO_PRIOR)
             most = fmax(most, copse__sum_bound(law, c->terms, limits));

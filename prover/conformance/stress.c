@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/ops/elementwise/unary.h"
 #include "prover/conformance/rig.h"
 #include "prover/conformance/stress.h"
 
@@ -43,10 +44,8 @@ static copse_status odd_sizes(struct copse_conform_run *r, void *user,
 static copse_status many_groups(struct copse_conform_run *r, void *user,
                                 struct copse_conform_outcome *out)
 {
-    uint32_t x, y;
     (void)user;
-    copse__kernel_group(r->dev->limits, COPSE_KERNEL_unary, &x, &y);
-    const size_t count = (size_t)65541 * x * y + 5;
+    const size_t count = (size_t)(65541 * copse__negate_group(r->dev->limits) + 5);
     if (COPSE_WORD_BYTES * count >
         COPSE_MIN(r->dev->limits->max_binding_bytes,
                   r->dev->limits->max_buffer_bytes - 2 * COPSE_ALIGNMENT)) {

@@ -6,6 +6,7 @@
 #include "copse/ops.h"
 #include "copse/train/audit.h"
 #include "copse/trainer.h"
+#include "core/reduce/tree.h"
 #include "core/variable/flat_store.h"
 #include "prover/conformance/stress.h"
 
@@ -269,13 +270,11 @@ static copse_status memory_exhausted(struct copse_conform_run *r, void *user,
 static copse_status many_submissions(struct copse_conform_run *r, void *user,
                                      struct copse_conform_outcome *out)
 {
-    enum { COUNT = 1000, PER = 16 };
+    enum { COUNT = 1000, RANKS = 2 };
     const uint32_t turns = r->params->tier == COPSE_CONFORM_QUICK ? 1000 : 20000;
     const struct copse_buffer_params how = { .size = COPSE_WORD_BYTES * COUNT };
-    const struct copse_params_accumulate params = { .n = COUNT };
     copse_queue *q = NULL;
     copse_buffer *x = NULL, *sum = NULL;
-    struct copse_kernel *k;
     struct copse_command c;
     float got[COUNT];
     copse_status s;
@@ -283,12 +282,9 @@ static copse_status many_submissions(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &q));
     COPSE_TRY_OR(done, s, copse_buffer_create(r->dev, &how, &x));
     COPSE_TRY_OR(done, s, copse_buffer_create(r->dev, &how, &sum));
-    const struct copse_binding bindings[] = { { x, 0, how.size }, { sum, 0, how.size } };
     COPSE_TRY_OR(done, s,
-                 copse__kernel_get(r->dev, COPSE_KERNEL_accumulate, (int32_t[]){ PER, 0 }, &k));
-    const uint32_t each = k->group_x * k->group_y * PER;
-    COPSE_TRY_OR(done, s,
-                 copse__dispatch_init(&c, k, bindings, 2, &params, (COUNT + each - 1) / each, 0));
+                 copse__accumulate_command(r->dev, RANKS, (struct copse_binding){ x, 0, how.size },
+                                           (struct copse_binding){ sum, 0, how.size }, COUNT, &c));
     COPSE_TRY_OR(done, s, copse_queue_fill(q, x, 0, how.size, 0x3f800000u));
     COPSE_TRY_OR(done, s, copse_queue_fill(q, sum, 0, how.size, 0));
     for (uint32_t i = 0; i < turns; i++) {

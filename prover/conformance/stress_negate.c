@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The work of the cases of mode stress: y = -x over a range, and a check of the words around the
    range. Exact on every device. */
+#include "core/ops/elementwise/unary.h"
 #include "prover/conformance/stress.h"
 
 #define BAND  0xa5a5a5a5u
 #define BANDS ((size_t)64)      /* words checked on both sides */
 #define BLOCK ((size_t)1 << 20) /* words compared at a time */
-
-enum {
-#define UNARY(name, number, ...)  OP_##name = number,
-#define SCALED(name, number, ...) OP_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-};
 
 static uint32_t pattern(size_t i)
 {
@@ -81,14 +74,10 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
                                   copse_buffer *y, size_t offset, size_t count,
                                   struct copse_conform_outcome *out)
 {
-    const struct copse_params_unary params = { .n = (uint32_t)count };
-    const struct copse_binding bindings[] = { { x, offset, COPSE_WORD_BYTES * count },
-                                              { y, offset, COPSE_WORD_BYTES * count } };
-    struct copse_kernel *k;
+    const struct copse_binding from = { x, offset, COPSE_WORD_BYTES * count },
+                               to = { y, offset, COPSE_WORD_BYTES * count };
     struct copse_command c;
-    COPSE_TRY(copse__kernel_get(q->dev, COPSE_KERNEL_unary, (int32_t[]){ OP_neg }, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y;
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, &params, (count + each - 1) / each, 0));
+    COPSE_TRY(copse__negate_command(q->dev, from, to, count, &c));
     COPSE_TRY(walk(r, q, x, offset, count, true, out));
     COPSE_TRY(copse_queue_fill(q, y, offset, COPSE_WORD_BYTES * count, BAND));
     COPSE_TRY(check_around(q, y, offset, COPSE_WORD_BYTES * count, true, out));

@@ -210,7 +210,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 #define ONE_GRAD_SET(op, label)                                                                \
     {                                                                                          \
         .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },     \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, EVERY_DERIVATIVE, \
         NO_SIGNS                                                                               \
     }
 #define TWO(op, label, axes, a_mode, b_mode, ...)                                              \
@@ -284,6 +284,9 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
                 ? COPSE_CONFORM_QUICK                                                            \
                 : COPSE_CONFORM_STANDARD
 
+#define EVERY_VALUE      .every = COPSE_EVERY_VALUE
+#define EVERY_DERIVATIVE .every = COPSE_EVERY_DERIVATIVE
+
 /* The kernels for wide vectors have the text of the others: these functions have all of its
    operations. */
 #define WIDE(op) ONE(unary_wide, op, TIER_WIDE(op)), ONE_GRAD(unary_grad_wide, op, TIER_WIDE(op))
@@ -294,7 +297,7 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
 #define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class) \
-    ONE(unary, op, TIER(op)), ONE_GRAD(unary_grad, op, TIER(op)),
+    ONE(unary, op, TIER(op), EVERY_VALUE), ONE_GRAD(unary_grad, op, TIER(op), EVERY_DERIVATIVE),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
@@ -316,6 +319,7 @@ static const struct copse_launch_form forms[] = {
       .spec = { UNARY_pow },
       .contents = { VALUES, RESULT },
       .plan = plan_power,
+      EVERY_VALUE,
       .is_poor = true,
       .tier = COPSE_CONFORM_STANDARD,
       SIGNS(pow) },
@@ -324,6 +328,7 @@ static const struct copse_launch_form forms[] = {
       .spec = { UNARY_pow },
       .contents = { VALUES, RESULT },
       .plan = plan_power_odd,
+      EVERY_VALUE,
       SIGNS(pow) },
     { .kernel = COPSE_KERNEL_unary_wide,
       .name = "pow, exponent 3",

@@ -9,16 +9,10 @@
 #include "prover/conformance/conformance.h"
 #include "prover/isolation/job.h"
 
-/* Names of kernels, each once. */
-struct kernel_names {
-    char at[COPSE_KERNEL_IDS][48];
-    size_t count;
-};
-
 /* A case, as the begin event names it. */
 struct place {
     char mode[32], op[64], name[192], variant[64];
-    struct kernel_names used;
+    struct copse_kernel_names used;
 };
 
 struct run {
@@ -28,7 +22,7 @@ struct run {
     const char *ops;                  /* as requested, or the op of the user kernel */
     cJSON *plan;                      /* array of "plan" events of the device */
     struct place now;                 /* started and not ended, op "" = none */
-    struct kernel_names proven;       /* kernels that passed a case of their own on the device */
+    struct copse_kernel_names proven; /* kernels that passed a case of their own on the device */
     size_t blocked;                   /* kernels that were blocked because a process died */
     bool own_was_used;                /* any mode ran the user kernel */
     char own_text[COPSE_ERROR_BYTES]; /* why not */
@@ -92,7 +86,7 @@ static void block_here(const struct run *r, const struct copse_case_result *c)
         block_in(r->job->ctx, c->device, c, r->params->tier);
 }
 
-static bool has_kernel(const struct kernel_names *k, const char *name)
+static bool has_kernel(const struct copse_kernel_names *k, const char *name)
 {
     for (size_t i = 0; i < k->count; i++)
         if (strcmp(k->at[i], name) == 0)
@@ -100,7 +94,7 @@ static bool has_kernel(const struct kernel_names *k, const char *name)
     return false;
 }
 
-static void add_kernel(struct kernel_names *k, const char *name)
+static void add_kernel(struct copse_kernel_names *k, const char *name)
 {
     if (k->count < COPSE_COUNT(k->at) && !has_kernel(k, name))
         snprintf(k->at[k->count++], sizeof *k->at, "%s", name);

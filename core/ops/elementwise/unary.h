@@ -38,6 +38,12 @@ struct copse_unary_work copse__unary_work(const copse_tensor *y);
 bool copse__unary_size(const void *work, struct copse_size *out);
 void copse__unary_job(const struct copse_size *at, const char *what, struct copse_tune_job *j);
 
+/* y = -x, which is exact on every device (negate.c); and elements of a group of it. */
+COPSE_PRIVATE copse_status copse__negate_command(copse_device *dev, struct copse_binding x,
+                                                 struct copse_binding y, uint64_t count,
+                                                 struct copse_command *out);
+COPSE_PRIVATE uint64_t copse__negate_group(const struct copse_limits *limits);
+
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
 /* dy times the derivative at x. */
