@@ -222,6 +222,22 @@ static void plan_softmax_grad_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n);
 }
 
+static void plan_softmax_groups(struct copse_launch *l)
+{
+    const struct copse_params_softmax_groups p = { (uint32_t)l->want, cols_of(l),
+                                                   copse__launch_either(l, 0.75f, 0.5f) };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n);
+}
+
+static void plan_softmax_groups_grad(struct copse_launch *l)
+{
+    const struct copse_params_softmax_groups_grad p = { (uint32_t)l->want, cols_of(l),
+                                                        copse__launch_either(l, 0.75f, 0.5f) };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n);
+}
+
 static void plan_cross_entropy_grad_wide(struct copse_launch *l)
 {
     const struct copse_params_cross_entropy_grad_wide p = { rows_by_two(l), cols_of(l),
@@ -357,6 +373,17 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         SOFTMAX_GRAD(kernel_, "logarithm", 1, ALL_SIZES),      \
         SOFTMAX_GRAD(kernel_, "softmax, long", 0, COPSE_LONG), \
         SOFTMAX_GRAD(kernel_, "logarithm, long", 1, COPSE_LONG)
+#define GROUPS(label, ...)                                                                    \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_softmax_groups, .name = label, .contents = { VALUES, RESULT }, \
+        .plan = plan_softmax_groups, .is_rare = true, SHARES, __VA_ARGS__                     \
+    }
+#define GROUPS_GRAD(label, ...)                                                             \
+    {                                                                                       \
+        .kernel = COPSE_KERNEL_softmax_groups_grad, .name = label,                          \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax_groups_grad, .cap = 4, \
+        .is_rare = true, APART, __VA_ARGS__                                                 \
+    }
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define NORM(label, op, is_centered)                                                   \
@@ -486,6 +513,10 @@ static const struct copse_launch_form forms[] = {
     SOFTMAX_WIDE("logarithm, long", 1, COPSE_LONG),
     SOFTMAX_GRADS(softmax_grad),
     SOFTMAX_GRADS(softmax_grad_wide),
+    GROUPS("", ALL_SIZES),
+    GROUPS("long", COPSE_LONG),
+    GROUPS_GRAD("", ALL_SIZES),
+    GROUPS_GRAD("long", COPSE_LONG),
     { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,
       .name = "",
       .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
@@ -537,6 +568,8 @@ static const struct copse_launch_line lines[] = {
     COPSE_LINE(softmax_wide, cols),
     COPSE_LINE(softmax_grad, cols),
     COPSE_LINE(softmax_grad_wide, cols),
+    COPSE_LINE(softmax_groups, cols),
+    COPSE_LINE(softmax_groups_grad, cols),
     COPSE_LINE(cross_entropy_grad_wide, cols),
     COPSE_LINE(layer_norm, cols),
     COPSE_LINE(layer_norm_wide, cols),

@@ -96,6 +96,7 @@ static void layers(struct probe *p)
     NODE_ROW(copse_argmax, NEED(g), NEED(x), 0);
     NODE_ROW(copse_softmax, NEED(g), NEED(x));
     NODE_ROW(copse_log_softmax, NEED(g), NEED(x));
+    NODE_ROW(copse_softmax_groups, NEED(g), NEED(x), 1, 1.0f);
     NODE_ROW(copse_sparse_cross_entropy, NEED(g), NEED(x), NEED(x), COPSE_MEAN);
     NODE_ROW(copse_mean_squared_error, NEED(g), NEED(x), NEED(x));
     NODE_ROW(copse_reshape, NEED(g), NEED(x), COPSE_SHAPE(4));

@@ -130,6 +130,8 @@ CASES = {
              lambda x, y, i: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543773 * np.expm1(x))),
     "softmax": (lambda x, y, i: ops.softmax(x), lambda x, y, i: softmax(x)),
     "log_softmax": (lambda x, y, i: ops.log_softmax(x), lambda x, y, i: np.log(softmax(x))),
+    "softmax_groups": (lambda x, y, i: ops.softmax_groups(ops.reshape(x, (-1, 6)), 3, 0.5),
+                       lambda x, y, i: softmax(x / 2).reshape(-1, 6)),
     "add": (lambda x, y, i: ops.add(x, y), lambda x, y, i: x + y),
     "sub": (lambda x, y, i: ops.sub(1, y), lambda x, y, i: 1 - y),
     "mul": (lambda x, y, i: ops.mul(x, y), lambda x, y, i: x * y),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Cumulative sums, and the largest elements of rows. The rules of copse/ops.h hold here too.
+ * Cumulative sums, the largest elements of rows, and softmax of parts of rows. The rules of copse/ops.h hold here too.
  */
 #ifndef COPSE_PUBLIC_OPS_SCAN_H
 #define COPSE_PUBLIC_OPS_SCAN_H
@@ -37,7 +37,20 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_cumsum(copse_graph *g, copse_tensor 
  * @param indices  i32 [..., k], of `values` along the axis.
  */
 COPSE_API copse_tensor *copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k,
-                                                 copse_tensor **indices);
+                                    copse_tensor **indices);
+
+/**
+ * Softmax of scale x over each of `groups` equal parts of the last axis, such as the scores of
+ * several heads or codebooks: e^(scale x_i) / sum of e^(scale x_j). Finite for finite x of any size;
+ * a group with a NaN, with +Inf, or of -Inf only is NaN.
+ *
+ * @param x       f32; a scalar is a group of one.
+ * @param groups  Divides the last axis: 1 or more. A group has at most 2^20 elements.
+ * @param scale   From 1e-30 to 1e30; 1 / T for a temperature T.
+ * @param y       The shape of x.
+ */
+COPSE_API COPSE_CHECKED copse_tensor *copse_softmax_groups(copse_graph *g, copse_tensor *x,
+                                                           uint32_t groups, float scale);
 
 #if defined(__cplusplus)
 }

@@ -121,6 +121,11 @@ logical_and, logical_or, logical_xor = map(_binary, ("logical_and", "logical_or"
 logical_not, prelu = _unary("logical_not"), _binary("prelu")
 
 
+def softmax_groups(x: Operand, groups: int, scale: float = 1.0) -> Tensor:
+    """Softmax of scale x over each of `groups` equal parts of the last axis."""
+    return _call(lib.copse_softmax_groups, _pointer(x), groups, scale)
+
+
 def leaky_relu(x: Operand, slope: float = 0.01) -> Tensor:
     return _call(lib.copse_leaky_relu, _pointer(x), slope)
 

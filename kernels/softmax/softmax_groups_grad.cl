@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The derivative of softmax_groups from its results y: scale y (dy - sum of y dy) over each row. A group processes a row; its
+   lanes interleave the elements. No chain of additions is longer than 64. */
+GROUP(64, 1)
+PARAMS(uint rows; uint cols; float scale;)
+GROUP_ARRAY(float, part, GROUP_SIZE)
+
+#define CHAIN 64u
+
+KERNEL3(softmax_groups_grad, IN(real, y), IN(real, slope), OUT(real, to))
+{
+    GROUP_ARRAY_HERE(float, part, GROUP_SIZE)
+    const uint lane = LOCAL_INDEX(), row = GROUP_INDEX();
+    const uint cols = SELECT(row < p.rows, p.cols, 0u); /* surplus groups have no elements */
+    const uint base = row * p.cols;
+    float s = 0.0f;
+    for (uint k2 = lane; k2 < cols; k2 += CHAIN * CHAIN * GROUP_SIZE) {
+        const uint end2 = MIN(cols, k2 - lane + CHAIN * CHAIN * GROUP_SIZE);
+        EXACT float s1 = 0.0f;
+        for (uint k1 = k2; k1 < end2; k1 += CHAIN * GROUP_SIZE) {
+            const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);
+            EXACT float s0 = 0.0f;
+            for (uint k = k1; k < end1; k += GROUP_SIZE) {
+                EXACT float term = LOAD(slope, base + k) * LOAD(y, base + k);
+                s0 += term;
+            }
+            s1 += s0;
+        }
+        s += s1;
+    }
+    part[lane] = s;
+    BARRIER();
+    for (uint width = GROUP_SIZE / 2u; width > 0u; width /= 2u) {
+        if (lane < width) {
+            EXACT float pair = part[lane] + part[lane + width];
+            part[lane] = pair;
+        }
+        BARRIER();
+    }
+    s = part[0];
+    for (uint k = lane; k < cols; k += GROUP_SIZE)
+        STORE(to, base + k, p.scale * LOAD(y, base + k) * (LOAD(slope, base + k) - s));
+}
