@@ -2,7 +2,7 @@
 /* Forms of the kernels of attention. */
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that normalise channels. */
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 enum { MEAN, SPREAD, SLOPES }; /* of kernels/norm/channel_sums.cl */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of convolutions. */
 #include "copse/matmul.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 

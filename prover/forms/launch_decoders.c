@@ -2,7 +2,7 @@
 /* Forms of the kernels of rotary positions and of gated units. */
 #include "core/device/device.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 

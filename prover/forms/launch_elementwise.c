@@ -4,7 +4,7 @@
 
 #include "copse/matmul.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum {
 #define UNARY(name, number, ...)  UNARY_##name = number,

@@ -5,7 +5,7 @@
 #include "core/base/half.h"
 #include "core/base/random.h"
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,

@@ -4,7 +4,7 @@
 
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, STEP = COPSE_CONTENT_STEP };
 

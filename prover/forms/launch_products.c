@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 

@@ -2,7 +2,7 @@
 /* Forms of the kernels of recurrent layers. */
 #include "core/ops/ops.h"
 #include "core/ops/recurrent/recurrent_steps.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,

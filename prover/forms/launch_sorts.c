@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that sort positions by row, and of those of top-k. */
 #include "core/ops/sort/row_sort.h"
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 enum {
     VALUES = COPSE_CONTENT_VALUES,
