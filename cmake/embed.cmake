@@ -359,7 +359,7 @@ ${ids}    COPSE_KERNEL_COUNT
 };
 
 ${structs}
-/* What is written for each kernel (core/device/law.h). */
+/* What is written for each kernel (core/device/kernel/law.h). */
 struct copse_law;
 ${laws}
 #endif
@@ -368,8 +368,8 @@ ${laws}
         set(rows "    { .name = NULL },\n")
         set(words "    { NULL, NULL },\n")
     endif()
-    copse_write("${gen}/kernel_table.c" "${made}#include \"core/device/kernel.h\"
-#include \"core/device/kernel_words.h\"
+    copse_write("${gen}/kernel_table.c" "${made}#include \"core/device/kernel/kernel.h\"
+#include \"core/device/kernel/kernel_words.h\"
 #include \"kernel_ids.h\"
 
 ${blobs}
@@ -396,7 +396,7 @@ ${words}};
         string(APPEND files "    { \"${file_name}\", file_${index} },\n")
         math(EXPR index "${index} + 1")
     endforeach()
-    copse_write("${gen}/dialect_files.c" "${made}#include \"core/device/kernel.h\"
+    copse_write("${gen}/dialect_files.c" "${made}#include \"core/device/kernel/kernel.h\"
 
 ${arrays}
 const struct copse_dialect_file copse_dialect_files[] = {

@@ -82,7 +82,7 @@ COPSE_PRIVATE copse_status copse__returned(copse_status code, uint64_t before);
         return x ? (property) : (none);                        \
     }
 
-/* ---- memory (memory.c) ---- */
+/* ---- memory (host_memory.c) ---- */
 
 /* Every host allocation of the library uses one of these. */
 struct copse_mem {

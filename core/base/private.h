@@ -11,7 +11,7 @@
 
 /* Version and layout of this libcopse: "0.1.0 (layout 5f2c91aa)". The layout is a digest of the
    headers of core/ and include/ and of the generated ones. The prover compares it with its own
-   before it uses anything else (prover/conformance/library.h). */
+   before it uses anything else (prover/conformance/verdict/library.h). */
 COPSE_PRIVATE const char *copse__build(void);
 
 #endif

@@ -2,7 +2,7 @@
 #include "core/check/bound.h"
 
 #include "core/check/sample.h"
-#include "core/device/sum_bound.h"
+#include "core/device/kernel/sum_bound.h"
 
 void copse__bound_of(const struct copse_command *c, const struct copse_limits *limits,
                      struct copse_bound *out)

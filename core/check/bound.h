@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far a device may be from the host function in a launch, while training: the limit of the
    launch's law times COPSE_BOUND_MARGIN, because a training step has any numbers and conformance
-   has chosen ones. Sums may err by what is proven for any numbers (core/device/sum_bound.h), where
+   has chosen ones. Sums may err by what is proven for any numbers (core/device/kernel/sum_bound.h), where
    that is more. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A part of a launch: some of the units that it splits into (core/device/split.h). */
+/* A part of a launch: some of the units that it splits into (core/device/kernel/launch_split.h). */
 #ifndef COPSE_PART_H
 #define COPSE_PART_H
 
 #include "core/check/sample.h"
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 
 struct copse_part {
     struct copse_split split; /* with the parameters for a launch of the chosen units */

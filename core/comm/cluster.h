@@ -29,7 +29,7 @@ struct copse_header {
 #define COPSE_NOTICE_TAG 0u
 #define COPSE_NOTICE_WHY 400
 
-/* One-sided access: memory of each task that the others read without its help (window.c). */
+/* One-sided access: memory of each task that the others read without its help (cluster_window.c). */
 struct copse_cluster_window {
     copse_one_sided mode;
     uint64_t bytes; /* of each parameter server */
@@ -185,7 +185,7 @@ copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_
 /* COPSE_ERR_COMM with its name. */
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what);
 
-/* ---- windows (window.c): memory that parameter servers and workers read of each other ---- */
+/* ---- windows (cluster_window.c): memory that parameter servers and workers read of each other ---- */
 
 /* A worker's window holds published gradients, behind one cache line. Larger gradients are sent by
    message: one more copy costs more than the message (docs/performance.md). */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints of replicated models: the variables of a strategy and its named optimizers
-   (core/state/job.h). */
+   (core/state/job_state.h). */
 #include "copse/compat/replicated.h"
-#include "core/replica/context.h"
-#include "core/state/job.h"
+#include "core/replica/replica_context.h"
+#include "core/state/job_state.h"
 
 static copse_status init(copse_strategy *st, struct copse_state_job *job)
 {

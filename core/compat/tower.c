@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/compat/tower.h"
-#include "core/train/loss_recording.h"
+#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 static const char kind; /* of dependants: its address */

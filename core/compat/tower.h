@@ -6,7 +6,7 @@
 
 #include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
-#include "core/train/cross_check.h"
+#include "core/train/verify/cross_check.h"
 #include "core/value/replica_run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */

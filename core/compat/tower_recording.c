@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings of a tower optimizer (core/train/loss_recording.h): result and gradients become
+/* Recordings of a tower optimizer (core/train/recording/loss_recording.h): result and gradients become
    values. */
 #include "core/base/half.h"
 #include "core/compat/tower.h"
-#include "core/train/loss_recording.h"
+#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 /* ---- recording ---- */

@@ -2,7 +2,7 @@
 /* Train steps: losses by name and their total around a trainer, hooks and counters around its
    step. */
 #include "copse/compat/train_step.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 #include "core/train/trainer.h"
 
 struct copse_train_step {

@@ -27,7 +27,7 @@
 #include "core/base/base.h"
 #include "core/base/platform.h"
 #include "core/device/facts.h"
-#include "core/device/kernel.h"
+#include "core/device/kernel/command.h"
 #include "core/trust/tuning.h"
 
 /* Locks and unlocks a driver's queue that other code also uses, around each use. */
@@ -46,13 +46,6 @@ struct copse_foreign_device {
     struct copse_queue_guard guard; /* both functions or none; if none, core uses its own lock */
     uint64_t memory_limit;          /* bytes of buffers, 0 = no limit; enforced by core */
 };
-
-/* Every range that a kernel binds starts at a multiple of this number of bytes on every device:
-   Vulkan devices may require 256, some OpenCL devices require 512. */
-#define COPSE_ALIGNMENT 512
-/* of an f32 or i32; sizes and offsets of device memory are whole words */
-#define COPSE_WORD_BYTES 4
-#define COPSE_UNIT       (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* the alignment in words */
 
 struct copse_device {
     copse_refs refs;
@@ -96,19 +89,6 @@ struct copse_buffer {
     void *priv;
 };
 
-struct copse_kernel {
-    copse_device *dev; /* not a reference: kernels are freed with the device */
-    const struct copse_kernel_row *row;
-    uint32_t id; /* of the library's row that it is or replaces */
-    int32_t spec[COPSE_MAX_SPECS];
-    uint32_t group_x, group_y; /* chosen by core within limits */
-    /* blocked on the device: core runs the row's host function, and the backend never sees the
-       kernel */
-    bool on_host;
-    struct copse_kernel *next;
-    void *priv;
-};
-
 struct copse_queue {
     copse_refs refs;
     copse_device *dev;
@@ -120,39 +100,6 @@ struct copse_queue {
     uint32_t slot;        /* index into copse_buffer.after */
     struct copse_queue *next;
     void *priv;
-};
-
-/* A range of a buffer that a kernel binds. Offset is a multiple of limits.offset_alignment. */
-struct copse_binding {
-    copse_buffer *buffer;
-    size_t offset, size; /* bytes */
-};
-
-enum copse_command_kind {
-    COPSE_COMMAND_DISPATCH,
-    COPSE_COMMAND_COPY,
-    COPSE_COMMAND_FILL,
-    COPSE_COMMAND_GEMM, /* only where limits.has_library_gemm */
-};
-
-struct copse_command {
-    enum copse_command_kind kind;
-    /* DISPATCH: bindings in the order of the kernel's arguments.
-       COPY: bindings[0] = source, [1] = destination, equal sizes. FILL: [0].
-       GEMM: [0] = A, [1] = B, [2] = C. */
-    struct copse_binding bindings[COPSE_MAX_BINDINGS];
-    uint32_t binding_count;
-    /* DISPATCH */
-    struct copse_kernel *kernel;
-    uint32_t params[COPSE_MAX_PARAM_WORDS]; /* row->param_words, then group_base */
-    uint32_t groups_x, groups_y;            /* core has folded: groups_x <= max_group_count */
-    /* FILL */
-    uint32_t word;
-    /* GEMM: row-major C[m,n] = op(A) op(B), beta 0 */
-    struct copse_gemm {
-        uint32_t m, n, k;
-        bool a_transposed, b_transposed;
-    } gemm;
 };
 
 /* A recorded list of commands, replayed many times. */

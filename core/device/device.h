@@ -6,7 +6,7 @@
 
 #include "core/base/handles.h"
 #include "core/device/backend.h"
-#include "core/device/user_kernels.h"
+#include "core/device/kernel/user_kernels.h"
 #include "core/trust/block_list.h"
 #include "kernel_ids.h" /* generated: enum copse_kernel_id, struct copse_params_<kernel> */
 

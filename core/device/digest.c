@@ -3,7 +3,7 @@
    launch before it wrote, until the rest fits into its place in the row. */
 #include "core/device/digest.h"
 
-#include "core/device/kernel.h"
+#include "core/device/kernel/kernel.h"
 
 static uint64_t blocks_of(uint64_t words)
 {

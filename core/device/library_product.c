@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "core/device/device.h"
-#include "core/device/exact_product.h"
+#include "core/device/kernel/exact_product.h"
 
 /* Not multiples of any tile. Every sum is far below 2^24. */
 #define ROWS  33u

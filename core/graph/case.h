@@ -115,7 +115,7 @@ struct copse_case {
     /* of the work of its family, for variants that take some types only [f32] */
     copse_type operands;
     /* of the sums of the result, which may be any numbers: its ratio is the bound that is proven
-       for the variant (core/device/sum_bound.h) [0 = forward] */
+       for the variant (core/device/kernel/sum_bound.h) [0 = forward] */
     uint32_t terms;
     /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to 2
        sqrt(chain) [0 = the limits' ratio] */

@@ -45,7 +45,7 @@ void copse__recompute_keep(copse_graph *g, struct copse_recomputed *r);
 
 /* Before a program is made: recompute the segments that are marked (copse_recompute_begin); and, if
    the program needs more than params->budget bytes, segments that are chosen.
-   COPSE_ERR_NO_DEVICE_MEMORY if that is not enough. (fit.c) */
+   COPSE_ERR_NO_DEVICE_MEMORY if that is not enough. (recompute_fit.c) */
 copse_status copse__recompute_fit(const struct copse_program_params *params);
 /* The same for the choice with the least memory, whatever the budget is. */
 copse_status copse__recompute_least(const struct copse_program_params *params);

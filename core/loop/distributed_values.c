@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 #include "core/train/feed.h"
 #include "core/value/value.h"
 

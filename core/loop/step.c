@@ -3,7 +3,7 @@
 #include "core/loop/step.h"
 #include "core/base/callback.h"
 
-#include "core/data/dataset.h"
+#include "core/data/dataset/dataset.h"
 #include "core/loop/outputs.h"
 #include "core/replica/strategy.h"
 

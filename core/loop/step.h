@@ -6,7 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/loop/step.h"
 #include "core/base/base.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 
 /* A batch that was taken ahead of its iteration. */
 struct copse_held {

@@ -7,7 +7,7 @@
 #include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 #include "core/train/predictor.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"

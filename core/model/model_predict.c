@@ -2,7 +2,7 @@
 /* Predictions of a model for a dataset. */
 #include <math.h>
 
-#include "core/data/shard.h"
+#include "core/data/input/shard.h"
 #include "core/model/model.h"
 #include "core/variable/storage.h"
 

@@ -4,7 +4,7 @@
 
 #include "copse/distribute/replica.h"
 #include "copse/train/model_file.h"
-#include "core/data/input.h"
+#include "core/data/reader/byte_stream.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"
 #include "core/nn/layer.h"

@@ -3,7 +3,7 @@
    comment, braces nest. */
 #include <stdio.h>
 
-#include "core/data/input.h"
+#include "core/data/reader/byte_stream.h"
 #include "core/nn/layer.h"
 
 #define EXCERPT 40 /* bytes of a layer in messages */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/data/number.h"
+#include "core/data/reader/number.h"
 #include "core/nn/layer.h"
 
 const char *const copse__activation_names[] = {

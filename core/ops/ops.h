@@ -4,7 +4,7 @@
 #define COPSE_CORE_OPS_H
 
 #include "copse/ops.h"
-#include "core/device/divisor.h"
+#include "core/device/kernel/divisor.h"
 #include "core/graph/graph.h"
 
 #define COPSE_CHAIN 64 /* maximum of elements per invocation of a reduction */

@@ -4,7 +4,7 @@
 #ifndef COPSE_NORMS_H
 #define COPSE_NORMS_H
 
-#include "core/reduce/exchange.h"
+#include "core/reduce/exchange/exchange.h"
 #include "core/rule/squares.h"
 
 struct copse_optimizer;

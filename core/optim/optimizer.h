@@ -14,8 +14,8 @@
 #include "core/optim/norms.h"
 #include "core/optim/scaling.h"
 #include "core/ps/server.h"
-#include "core/reduce/block.h"
-#include "core/reduce/row_exchange.h"
+#include "core/reduce/row/row_exchange.h"
+#include "core/reduce/value/block.h"
 #include "core/rule/rule.h"
 #include "core/variable/flat_store.h"
 
@@ -155,7 +155,7 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o,
 /* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
 copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
                                      const char *what);
-/* groups.c: the parameter group of a variable, or rule.groups.count. */
+/* variable_group.c: the parameter group of a variable, or rule.groups.count. */
 uint32_t copse__optimizer_group(const struct copse_optimizer *o, const copse_variable *v);
 /* Whether the group of the variable is frozen. */
 bool copse__optimizer_freezes(const struct copse_optimizer *o, const copse_variable *v);

@@ -6,7 +6,7 @@
 #include "core/comm/group.h"
 
 /* After a barrier, as part of the same collective, so that only the cluster can fail here. Each
-   word becomes the tree (schedule.h) over the workers' words: first `floats` f32, then `whole` i32,
+   word becomes the tree (sum_schedule.h) over the workers' words: first `floats` f32, then `whole` i32,
    which wrap around. `room` has copse__group_sum_room words. In a group of one nothing happens. */
 size_t copse__group_sum_room(const struct copse_group *g, size_t words);
 copse_status copse__group_sum(struct copse_group *g, uint32_t *words, size_t floats, size_t whole,

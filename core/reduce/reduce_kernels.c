@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions of the reduction kernels, in stepwise single precision: every device gives these
    bits. No graph contains these kernels, so their arguments are f32 or i32. */
-#include "core/device/mean.h"
-#include "core/device/split.h"
-#include "core/reduce/schedule.h"
+#include "core/device/kernel/launch_split.h"
+#include "core/device/kernel/mean.h"
+#include "core/reduce/sum_schedule.h"
 #include "core/reduce/tree.h"
 
 #define NEAR_WORDS 128

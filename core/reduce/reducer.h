@@ -6,7 +6,7 @@
  *   arrays of all ranks --copy--> inbox of the owner, a row for each contributor
  *       --tree.h--> sum --update rule, or mean--> result --copy--> arrays of all ranks
  *
- * schedule.h says who owns which elements. A copy within a queue is ordered by the queue. Every
+ * sum_schedule.h says who owns which elements. A copy within a queue is ordered by the queue. Every
  * other copy goes through host memory: it is read in its source's queue, the host waits for the
  * read, and it is written in its target's queue. Between workers the host memory is sent
  * (worker_messages.h).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See tree.h. */
 #include "core/reduce/tree.h"
-#include "core/device/mean.h"
+#include "core/device/kernel/mean.h"
 
 #define NEAR 2048 /* numbers of a row that stay in the nearest cache while the tree is evaluated */
 #define PER  32   /* elements of an invocation of the reduction kernels */

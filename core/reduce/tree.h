@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation of the canonical tree (schedule.h) and of means: on rows in host memory, and as
+/* Evaluation of the canonical tree (sum_schedule.h) and of means: on rows in host memory, and as
    commands of a device, where words are f32 or (is_whole) i32. Both give the same bits. */
 #ifndef COPSE_TREE_H
 #define COPSE_TREE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The default strategy: that of a thread outside of all scopes. One replica on the host, without a
    device or variables. */
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_DEFAULT,

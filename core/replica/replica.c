@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicas: opening their devices, queues and step buffers, and the references to the strategy that
    has them. */
-#include "core/reduce/value_reduce.h"
+#include "core/reduce/value/value_reduce.h"
 #include "core/replica/strategy.h"
 
 /* ---- opening and closing ---- */

@@ -5,7 +5,7 @@
 #define COPSE_REPLICA_THREADS_H
 
 #include "core/base/platform.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 
 /* What a replica waits in. All replicas must wait in the same: equal `what`, `subject` and
    `count`. */

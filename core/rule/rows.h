@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of update rules: a rule is a row here, its part of a kernel in kernels/rule, the host
    function of that kernel, and its definition in double precision
-   (prover/conformance/opt_rules.c). docs/optimizers.md says how to add one. */
+   (prover/conformance/modes/opt_rules.c). docs/optimizers.md says how to add one. */
 #ifndef COPSE_RULE_ROWS_H
 #define COPSE_RULE_ROWS_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Host function and self-test of kernel `adaptive`: the operations of the kernel in single
    precision. */
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/rule/host.h"
 #include "core/rule/rows.h"
+#include "core/rule/rule_self_tests.h"
 #include "core/rule/rule_sizes.h"
-#include "core/rule/self_tests.h"
 
 /* What all elements of a launch share. */
 struct shared {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernel `adopt`: what it takes, its host function - the operations of the kernel in single
    precision -, its law and its self-test. */
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/rule/host.h"
 #include "core/rule/rows.h"
-#include "core/rule/self_tests.h"
+#include "core/rule/rule_self_tests.h"
 
 /* Words of a step: the limit of a quotient, and the weight of a square. */
 enum { MOST = COPSE_STEP_NESTEROV_GRADIENT, WEIGHT = COPSE_STEP_NESTEROV_MEAN };

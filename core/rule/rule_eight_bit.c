@@ -6,8 +6,8 @@
 #include "core/rule/eight_bit.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_self_tests.h"
 #include "core/rule/rule_sizes.h"
-#include "core/rule/self_tests.h"
 
 /* What the elements of a launch share. */
 struct shared {

@@ -4,11 +4,11 @@
    arguments are float. */
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_self_tests.h"
 #include "core/rule/rule_sizes.h"
-#include "core/rule/self_tests.h"
 
 static void sgd_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings are powers of two. */
-#include "core/rule/self_tests.h"
+#include "core/rule/rule_self_tests.h"
 
 #include "core/graph/op.h"
 

@@ -3,7 +3,7 @@
 #ifndef COPSE_RULE_SIZES_H
 #define COPSE_RULE_SIZES_H
 
-#include "core/device/law.h"
+#include "core/device/kernel/law.h"
 
 copse_host_fn copse__adam_size, copse__adaptive_size, copse__trust_size, copse__lamb_sum_size,
     copse__adam8_size;

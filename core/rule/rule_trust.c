@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions of kernels `trust` and `lamb_sum`: the operations of the kernels in single
    precision. */
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/rule/host.h"
 #include "core/rule/rule.h"
+#include "core/rule/rule_self_tests.h"
 #include "core/rule/rule_sizes.h"
-#include "core/rule/self_tests.h"
 
 static void lars(const struct copse_params_trust *p, float rate, float scale,
                  const struct copse_host_arg *args)

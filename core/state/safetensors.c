@@ -7,7 +7,7 @@
 #include "core/base/files.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"
-#include "core/data/input.h"
+#include "core/data/reader/byte_stream.h"
 #include "core/state/safetensors.h"
 
 #define DATA_ALIGNMENT 64u                /* of the first element in the file */

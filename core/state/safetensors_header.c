@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/data/array.h"
-#include "core/data/input.h"
+#include "core/data/reader/byte_stream.h"
 #include "core/state/safetensors.h"
 
 #define DEPTH_MAX  3

@@ -3,7 +3,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 
-#include "core/reduce/value_reduce.h"
+#include "core/reduce/value/value_reduce.h"
 #include "core/strategy/create.h"
 #include "core/variable/storage.h"
 

@@ -9,8 +9,8 @@
 #ifndef COPSE_FEED_H
 #define COPSE_FEED_H
 
-#include "core/train/shard_inputs.h"
-#include "core/train/shards.h"
+#include "core/train/batch/shards.h"
+#include "core/train/recording/shard_inputs.h"
 
 /* A batch in device memory, or on its way there. */
 struct copse_batch_slot {
@@ -67,7 +67,7 @@ void copse__feed_fini(copse_trainer *t);
 /* copse_trainer_run, which also returns how many batches it has done. */
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done);
 
-/* ---- feed_slots.c: what the tables have in common ---- */
+/* ---- batch_slots.c: what the tables have in common ---- */
 
 /* The slot of the batch that is fed as number `i`, 0 = the oldest. */
 struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i);

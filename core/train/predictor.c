@@ -3,8 +3,8 @@
 #include "core/train/predictor.h"
 
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
-#include "core/train/shard_inputs.h"
+#include "core/train/recording/loss_recording.h"
+#include "core/train/recording/shard_inputs.h"
 
 /* The recording of one replica for one shard. */
 struct copse_prediction {

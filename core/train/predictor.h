@@ -6,7 +6,7 @@
 #define COPSE_PREDICTOR_H
 
 #include "copse/predict.h"
-#include "core/data/shard.h"
+#include "core/data/input/shard.h"
 #include "core/graph/recording.h"
 #include "core/replica/strategy.h"
 

@@ -3,7 +3,7 @@
 #include "core/train/trainer.h"
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
-#include "core/train/loss_recording.h"
+#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 /* ---- trained variables ---- */

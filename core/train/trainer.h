@@ -5,12 +5,12 @@
 
 #include "copse/compat/gradients.h"
 #include "core/optim/average.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
 #include "core/train/predictor.h"
-#include "core/train/step_slots.h"
-#include "core/train/verifier.h"
+#include "core/train/result/step_slots.h"
+#include "core/train/verify/verifier.h"
 
 /* The variables that it trains, in order of creation. */
 struct copse_trained {
@@ -128,7 +128,7 @@ void copse__accumulation_next(copse_trainer *t);
 /* Forget the gradients that are accumulated. */
 void copse__accumulation_drop(copse_trainer *t);
 
-/* ---- average.c ---- */
+/* ---- trainer_average.c ---- */
 
 /* The variables have their averages: no step, checkpoint or change. */
 copse_status copse__average_refuse(const copse_trainer *t);
@@ -154,7 +154,7 @@ copse_status copse__watches_read(copse_trainer *t, const struct copse_shards *s,
 /* Wait for all replicas, and fail where an element of a gradient is not finite. */
 copse_status copse__watches_check(copse_trainer *t);
 
-/* ---- audit.c ---- */
+/* ---- trainer_audit.c ---- */
 
 /* Open the verifier; the memory of the variables is known. */
 copse_status copse__trainer_verify(copse_trainer *t);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a trainer: what it adds to those of every job (core/state/job.h). */
+/* Checkpoints of a trainer: what it adds to those of every job (core/state/job_state.h). */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "copse/train/slots.h"
 #include "core/base/half.h"
-#include "core/state/job.h"
+#include "core/state/job_state.h"
 #include "core/train/trainer.h"
 
 #define SHARES_KEY  "share_weights" /* bits of an f32 for each replica, where not even */

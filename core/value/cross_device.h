@@ -4,7 +4,7 @@
 #ifndef COPSE_CORE_CROSS_DEVICE_H
 #define COPSE_CORE_CROSS_DEVICE_H
 
-#include "core/reduce/link.h"
+#include "core/reduce/value/link.h"
 #include "core/value/value.h"
 
 struct copse_cross_device {
@@ -57,7 +57,7 @@ void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_
    differ in them are at different calls. */
 void copse__call_text(const char *op, const char *subject, char what[COPSE_WHAT_BYTES]);
 
-/* ---- values of other workers (gather.c). `what` names the call; `mine`: why this worker has no
+/* ---- values of other workers (gather_workers.c). `what` names the call; `mine`: why this worker has no
    value, or COPSE_OK; all workers return it ---- */
 
 /* What every replica of all workers has, a per-replica value or what each replica of this worker

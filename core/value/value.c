@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values: creation, references, properties. */
 #include "core/value/value.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_context.h"
 #include "core/variable/storage.h"
 
 /* ---- references ---- */

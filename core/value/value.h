@@ -6,7 +6,7 @@
 
 #include "copse/distribute/cross_device.h"
 #include "core/ps/change.h"
-#include "core/reduce/block.h"
+#include "core/reduce/value/block.h"
 #include "core/variable/variable.h"
 
 /* Levels of lists and dictionaries in one another, at most. */

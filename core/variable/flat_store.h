@@ -5,7 +5,7 @@
 #ifndef COPSE_FLAT_STORE_H
 #define COPSE_FLAT_STORE_H
 
-#include "core/reduce/exchange.h"
+#include "core/reduce/exchange/exchange.h"
 #include "core/variable/variable.h"
 
 struct copse_store {

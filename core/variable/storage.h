@@ -7,7 +7,7 @@
 #define COPSE_STORAGE_H
 
 #include "core/ps/change.h"
-#include "core/reduce/block.h"
+#include "core/reduce/value/block.h"
 #include "core/variable/flat_store.h"
 
 struct copse_storage {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A sum, f32 or (WHOLE) i32, divided by a count below 2^16 and rounded to the nearest f32, ties to even.
    Long division of integers: no API promises that its float division rounds correctly, or that it keeps
-   denormals. `divisor` is count << shift, in (2^15, 2^16]; `m` is its reciprocal for QUOTIENT (core/device/mean.h).
+   denormals. `divisor` is count << shift, in (2^15, 2^16]; `m` is its reciprocal for QUOTIENT (core/device/kernel/mean.h).
    With POWER the sums are f32, the count is a power of two, and sums lose that power from their exponent. */
 GROUP(64, 1)
 SPEC(0, PER)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sums of rows over lists, by the canonical tree over all lists (core/reduce/schedule.h): a list without the row adds 0.
+/* The sums of rows over lists, by the canonical tree over all lists (core/reduce/sum_schedule.h): a list without the row adds 0.
    places [lists, entries] and leads [entries] are those of row_find; an entry that leads no row gets zeros. */
 GROUP(64, 1)
 PARAMS(uint n; uint entries; uint lists; uint rows; uint width; uint m; uint h;)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The modes in the order in which they run: small ones, whose failures explain others, come
    first. */
-#include "prover/conformance/conformance.h"
+#include "prover/conformance/verdict/conformance.h"
 
 const struct copse_conform_mode copse_conform_modes[] = {
     { "run", COPSE_CONFORM_RUN, copse__conform_forward },

@@ -2,9 +2,9 @@
 /* A run over all modes. */
 #include "core/ops/user/user_op.h"
 #include "prover/cases/tables.h"
-#include "prover/conformance/conformance.h"
-#include "prover/conformance/library.h"
-#include "prover/conformance/own_launch.h"
+#include "prover/conformance/verdict/conformance.h"
+#include "prover/conformance/verdict/library.h"
+#include "prover/conformance/verdict/own_launch.h"
 
 /* Whether all cases of the modes are selected. */
 static bool is_unfiltered(const struct copse_conformance_params *p)

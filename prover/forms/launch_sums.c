@@ -2,7 +2,7 @@
 /* Forms of the kernels of sums: over ranks, along an axis, by index; the dense layer's stream. */
 #include "copse/matmul.h"
 #include "core/device/digest.h"
-#include "core/device/mean.h"
+#include "core/device/kernel/mean.h"
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
 

@@ -3,7 +3,7 @@
 #ifndef COPSE_FORMS_LINES_H
 #define COPSE_FORMS_LINES_H
 
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 /* The length is a parameter of the kernel. */
 #define COPSE_LINE(kernel_, field)                                     \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "copse/copse.h"
-#include "prover/conformance/library.h"
+#include "prover/conformance/verdict/library.h"
 #include "prover/isolation/isolation.h"
 #include "prover/isolation/process.h"
 

@@ -6,7 +6,7 @@
 
 #include "copse/copse.h"
 #include "core/base/cache_folder.h"
-#include "prover/conformance/library.h"
+#include "prover/conformance/verdict/library.h"
 #include "prover/isolation/process.h"
 
 static COPSE_THREAD_LOCAL const copse_conformance_job *own_job; /* of a job's thread */
@@ -220,7 +220,7 @@ void copse_conformance_cancel(copse_conformance_job *job)
 
 static void sum_up(const copse_conformance_job *job, struct copse_conformance_outcome *out)
 {
-    static const char not_reached[] = "not reached in "; /* prover/conformance/case_run.c */
+    static const char not_reached[] = "not reached in "; /* prover/conformance/verdict/case_run.c */
     const copse_conformance_results *all = job->results;
     *out = (struct copse_conformance_outcome){ .not_reached = job->left_out };
     copse_conformance_results_summary(all, &out->summary);

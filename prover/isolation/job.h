@@ -3,7 +3,7 @@
 #ifndef COPSE_ISOLATION_JOB_H
 #define COPSE_ISOLATION_JOB_H
 
-#include "prover/conformance/conformance.h"
+#include "prover/conformance/verdict/conformance.h"
 #include "prover/isolation/isolation.h"
 
 struct copse_conformance_job {

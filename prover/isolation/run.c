@@ -6,7 +6,7 @@
 
 #include "copse/strategy.h"
 #include "core/base/cache_folder.h"
-#include "prover/conformance/conformance.h"
+#include "prover/conformance/verdict/conformance.h"
 #include "prover/isolation/job.h"
 
 /* A case, as the begin event names it. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "copse/device/tuning.h"
-#include "prover/conformance/library.h"
+#include "prover/conformance/verdict/library.h"
 #include "prover/report/report.h"
 
 static bool add_limits(cJSON *to, const struct copse_limits *l)

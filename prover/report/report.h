@@ -6,7 +6,7 @@
 
 #include "copse/device/conformance_job.h"
 #include "core/device/device.h"
-#include "prover/report/json.h"
+#include "prover/report/event_json.h"
 
 /* ---- names (names.c) ---- */
 
@@ -56,7 +56,7 @@ cJSON *copse__results_summary(const copse_conformance_results *r);
 /* Replace a text; NULL is kept as NULL. */
 copse_status copse__results_set(copse_conformance_results *r, char **text, const char *to);
 
-/* ---- texts about a case (text.c). Each returns `out` ---- */
+/* ---- texts about a case (case_text.c). Each returns `out` ---- */
 
 /* "4.1 ulp of 5 at element 77: got 1, expected 2"; "" without a number. */
 char *copse__case_measure(char *out, size_t room, const struct copse_case_result *c);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/files.h"
-#include "prover/conformance/library.h"
+#include "prover/conformance/verdict/library.h"
 #include "prover/report/report.h"
 
 enum { MOST = 1 << 30 }; /* bytes of a file */

@@ -42,7 +42,7 @@
 #if defined(COPSE_HAVE_VULKAN)
 #    include "copse/device/vulkan.h"
 #endif
-#include "tests/rig/batch_rig.h"
+#include "tests/rig/data/batch_rig.h"
 #include "tests/rig/null_rig.h"
 
 /* ---- what calls need: on host:0 ---- */

@@ -41,7 +41,7 @@
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/weights.h"
-#include "tests/rig/batch_rig.h"
+#include "tests/rig/data/batch_rig.h"
 #include "tests/rig/graph_rig.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)

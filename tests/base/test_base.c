@@ -4,7 +4,7 @@
 
 #include "core/base/platform.h"
 #include "core/base/random.h"
-#include "tests/rig/mem_rig.h"
+#include "tests/rig/fake/mem_rig.h"
 
 /* ---- errors ---- */
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/platform.h"
-#include "tests/rig/mem_rig.h"
+#include "tests/rig/fake/mem_rig.h"
 
 static char folder[] = "/tmp/copse-test-XXXXXX";
 static char target[64];

@@ -8,7 +8,7 @@
 
 #include "core/comm/group.h"
 #include "tests/comm/node.h"
-#include "tests/rig/exchange_rig.h"
+#include "tests/rig/value/exchange_rig.h"
 
 #define RANKS   2
 #define ROUNDS  4

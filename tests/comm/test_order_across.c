@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "copse/distribute/replica.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 static copse_status sum_of(copse_strategy *st, copse_reduce_op op, copse_type type,
                            copse_shape shape)

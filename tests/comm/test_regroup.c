@@ -3,7 +3,7 @@
    the regrouping, one that is held up in between. Workers are threads of this process;
    cluster_kills_many.sh does it to processes. */
 #include "core/base/platform.h"
-#include "tests/rig/hub_rig.h"
+#include "tests/rig/workers/hub_rig.h"
 
 #define MOST   8
 #define NOBODY MOST

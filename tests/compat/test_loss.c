@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How losses become one: the rule is a setting of the trainer, counts examples, and is never
    inferred. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 struct line {
     copse_variable *w;

@@ -5,7 +5,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/distribute/parameter_server.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 static copse_tensor *half(copse_graph *g, const copse_batch *in, void *user)
 {

@@ -2,7 +2,7 @@
 /* Tower optimizers: gradients that are missing or sparse; replicated models: predictions. */
 #include <math.h>
 
-#include "tests/rig/tower_rig.h"
+#include "tests/rig/train/tower_rig.h"
 
 /* Everybody has both gradients, then only replica 0 has one of d. */
 static copse_status give_twice(copse_replica_context *rc, copse_value *const *args, size_t count,

@@ -4,7 +4,7 @@
 
 #include "copse/compat/train_step.h"
 #include "core/compat/tower.h"
-#include "tests/rig/tower_rig.h"
+#include "tests/rig/train/tower_rig.h"
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */
 

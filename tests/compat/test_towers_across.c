@@ -6,7 +6,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/ops.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define WIDTH 6u
 #define ROWS  4u /* of a replica */

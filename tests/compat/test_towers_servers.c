@@ -15,7 +15,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/ops.h"
 #include "core/variable/servers.h"
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 #define WIDTH 6u
 #define ROWS  8u /* of all replicas */

@@ -18,8 +18,8 @@
 #include "copse/loop/monitor.h"
 #include "copse/ops.h"
 #include "core/state/state.h"
-#include "tests/rig/temp_files.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define WIDTH 5u
 #define ROWS  12u /* of all replicas */

@@ -4,7 +4,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/loop/feed.h"
 
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 struct linear {
     copse_variable *a, *b;

@@ -3,8 +3,8 @@
    of them fails on a device that does what the mode is there to find. */
 #include "tests/rig/rig.h"
 
-#include "prover/conformance/args.h"
-#include "tests/rig/fake_backend.h"
+#include "prover/conformance/args/args.h"
+#include "tests/rig/fake/fake_backend.h"
 
 /* ---- what a run came to ---- */
 

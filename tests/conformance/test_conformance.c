@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine of the conformance room over small tables of its own: on a fake device that lies, on
    host:0 and on the devices found. */
-#include "tests/rig/conform_rig.h"
+#include "tests/rig/conformance/conform_rig.h"
 
 /* ---- what must be found ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which cases a run of the conformance engine takes: lists, filters, what is behind a case, a time
    box, an end. */
-#include "tests/rig/conform_rig.h"
+#include "tests/rig/conformance/conform_rig.h"
 
 static void listing_runs_nothing(void **state)
 {

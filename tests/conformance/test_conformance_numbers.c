@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prover/conformance/conformance.h"
+#include "prover/conformance/verdict/conformance.h"
 
 #define COUNT(n) (sizeof(n) / sizeof *(n))
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 
 struct count {
     const char *kernel; /* NULL = all */

@@ -3,8 +3,8 @@
    function, and few others; a kernel that is wrong for one number fails. */
 #include <math.h>
 
-#include "prover/conformance/every.h"
-#include "tests/rig/conform_rig.h"
+#include "prover/conformance/every/every.h"
+#include "tests/rig/conformance/conform_rig.h"
 
 #define COUNT (4 * COPSE_EVERY_BLOCK)
 

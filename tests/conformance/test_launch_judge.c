@@ -3,7 +3,7 @@
    and products, indices of flushed maxima, and nothing else. */
 #include <math.h>
 
-#include "prover/conformance/launch.h"
+#include "prover/conformance/launch/launch.h"
 #include "tests/rig/rig.h"
 
 /* A launch with its words; `after` is what a device returned. */

@@ -2,8 +2,8 @@
 /* Verdicts of conformance on kernels: a wrong kernel is blocked by name, whichever op uses it, and
    its neighbours are not; it is used again after three clean runs; a device whose faults come and
    go is refused. */
-#include "tests/rig/conform_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/conformance/conform_rig.h"
+#include "tests/rig/train/train_model.h"
 
 #define WRONG (1u << 22) /* bits of each result of a wrong kernel that are changed */
 

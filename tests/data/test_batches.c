@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of a dataset, with and without prefetch: order, partial ones, and how long they live. */
 #include "core/base/platform.h"
-#include "tests/rig/data_rig.h"
+#include "tests/rig/data/data_rig.h"
 
 /* The rows of one epoch, in order; checks each batch against the dataset. */
 static size_t walk(copse_batches *b, uint32_t *rows, size_t batch)

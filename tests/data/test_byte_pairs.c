@@ -10,8 +10,8 @@
 #include <math.h>
 
 #include "core/base/base.h"
-#include "core/data/schema.h"
-#include "tests/rig/reader_rig.h"
+#include "core/data/schema/schema.h"
+#include "tests/rig/data/reader_rig.h"
 
 enum { MOST_BYTES = 20000, MOST_TOKENS = 640 };
 

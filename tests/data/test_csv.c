@@ -4,8 +4,8 @@
 
 #include "copse/data/readers.h"
 
-#include "core/data/number.h"
-#include "tests/rig/reader_rig.h"
+#include "core/data/reader/number.h"
+#include "tests/rig/data/reader_rig.h"
 
 static copse_status csv(const char *text, const struct copse_csv_params *params)
 {

@@ -5,7 +5,7 @@
 #include "copse/data/schema.h"
 
 #include "core/base/base.h"
-#include "tests/rig/data_rig.h"
+#include "tests/rig/data/data_rig.h"
 
 #define DIGITS "examples/data/digits/digits.csv.gz"
 

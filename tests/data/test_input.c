@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/rig/input_rig.h"
+#include "tests/rig/data/input_rig.h"
 
 /* ---- splitting ---- */
 

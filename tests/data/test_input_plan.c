@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/rig/input_rig.h"
+#include "tests/rig/data/input_rig.h"
 
 static void test_rules_and_policies_have_names(void **state)
 {

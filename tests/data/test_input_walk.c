@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/base/base.h"
-#include "tests/rig/input_rig.h"
+#include "tests/rig/data/input_rig.h"
 
 /* ---- files ---- */
 

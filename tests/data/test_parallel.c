@@ -5,7 +5,7 @@
 
 #include "core/base/base.h"
 #include "core/base/platform.h"
-#include "core/data/parallel.h"
+#include "core/data/picture/parallel.h"
 #include "tests/rig/rig.h"
 
 enum { COUNT = 1000 };

@@ -4,10 +4,10 @@
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "core/base/platform.h"
-#include "core/data/dataset.h"
-#include "core/data/picture_loader.h"
-#include "tests/rig/data_rig.h"
-#include "tests/rig/picture_files.h"
+#include "core/data/dataset/dataset.h"
+#include "core/data/picture/picture_loader.h"
+#include "tests/rig/data/data_rig.h"
+#include "tests/rig/data/picture_files.h"
 
 #if defined(COPSE_HAVE_PICTURES)
 

@@ -4,7 +4,7 @@
 
 #include "copse/data/readers.h"
 
-#include "tests/rig/reader_rig.h"
+#include "tests/rig/data/reader_rig.h"
 
 /* The blocks that live now: equal before and after when nothing leaks. */
 static size_t live(void)

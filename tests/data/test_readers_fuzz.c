@@ -14,7 +14,7 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "core/base/base.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
 
 static copse_context *ctx;
 static const struct copse_read_params small = { .max_bytes = 1 << 22 };

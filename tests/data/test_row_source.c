@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A dataset whose rows are not in memory: which rows it asks for, which it announces, and what
    becomes of a failure. */
-#include "core/data/dataset.h"
-#include "tests/rig/data_rig.h"
+#include "core/data/dataset/dataset.h"
+#include "tests/rig/data/data_rig.h"
 
 /* Row r is the number r; a row can be broken. */
 struct counted {

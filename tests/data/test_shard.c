@@ -3,7 +3,7 @@
 #include "tests/rig/rig.h"
 
 #include "core/base/base.h"
-#include "core/data/shard.h"
+#include "core/data/input/shard.h"
 
 static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
                           const size_t *counts)

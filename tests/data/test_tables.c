@@ -6,7 +6,7 @@
 #include "copse/data/schema.h"
 
 #include "core/base/base.h"
-#include "tests/rig/reader_rig.h"
+#include "tests/rig/data/reader_rig.h"
 
 static copse_dataset *data;
 static struct copse_dataset_info info;

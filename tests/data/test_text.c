@@ -6,7 +6,7 @@
 #include "copse/data/text.h"
 
 #include "core/base/base.h"
-#include "tests/rig/reader_rig.h"
+#include "tests/rig/data/reader_rig.h"
 
 static copse_dataset *data, *train, *held_out;
 static copse_schema *trained;

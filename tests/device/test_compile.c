@@ -2,7 +2,7 @@
 /* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The
    backend is the fake one with a driver that compiles. The kernels that it compiled are in the
    context's cache. */
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 enum { KERNELS = 5, MOST = 64 };
 

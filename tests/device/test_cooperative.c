@@ -6,7 +6,7 @@
 
 #if defined(COPSE_HAVE_VULKAN)
 #    include "backends/vulkan/vk_internal.h"
-#    include "tests/rig/fake_backend.h"
+#    include "tests/rig/fake/fake_backend.h"
 
 enum {
     UINT = 1,

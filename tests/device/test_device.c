@@ -5,7 +5,7 @@
  *     device --list       the ids of the usable devices
  *     device opencl:0     that device only; "fake:0" for the fake backend
  */
-#include "tests/rig/contract.h"
+#include "tests/rig/contract/contract.h"
 
 #include <stdio.h>
 

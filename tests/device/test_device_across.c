@@ -5,8 +5,8 @@
 #include "copse/distribute/collective.h"
 
 #include "core/variable/flat_store.h"
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/hub_rig.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/workers/hub_rig.h"
 
 #define SIZE   3
 #define STEPS  10 /* an evaluation comes last: nobody is done before all are */

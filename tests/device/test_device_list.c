@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of devices: caps of their limits, folding of dispatches by these, selectors, and
    backends that are disabled or fail. */
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 /* ---- limits ---- */
 

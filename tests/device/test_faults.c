@@ -3,7 +3,7 @@
    allocators; and kernels that are kept, or made wrong. */
 #include "copse/device/conformance.h"
 
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 /* ---- failing calls ---- */
 

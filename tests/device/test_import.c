@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that an application lends: it makes them with its own calls, uses their queues from its
    own thread all the time, and watches what the library does with them. */
-#include "tests/rig/contract.h"
+#include "tests/rig/contract/contract.h"
 /* after the above */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "copse/device/conformance.h"
 #include "core/device/device.h"
-#include "tests/rig/app.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/app/app.h"
+#include "tests/rig/train/train_model.h"
 
 /* Nothing but what is lent: the library looks for no devices itself. */
 static copse_context *bare_context(void)

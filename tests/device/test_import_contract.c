@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The backend contract on devices that an application lends and goes on using. */
-#include "tests/rig/contract.h"
+#include "tests/rig/contract/contract.h"
 /* after the above */
-#include "tests/rig/app.h"
+#include "tests/rig/app/app.h"
 
 static const struct CMUnitTest contract[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, contract_set_up, contract_tear_down),

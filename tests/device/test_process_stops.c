@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
 #    include "backends/opencl/cl_internal.h"

@@ -2,7 +2,7 @@
 /* A call of the driver fails while a read into host memory is under way. Memory that its owner
    frees after the failure must not be written later; where that cannot be known the status is
    COPSE_ERR_TIMEOUT, and the owner keeps it. */
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
 #    include "backends/opencl/cl_internal.h"

@@ -3,8 +3,9 @@
    copse/matmul.h states; numbers that need the bound are no fault of a device. */
 #include "copse/copse.h"
 #include "copse/train/audit.h"
-#include "core/device/kernel.h"
-#include "core/device/sum_bound.h"
+#include "core/device/device.h"
+#include "core/device/kernel/kernel.h"
+#include "core/device/kernel/sum_bound.h"
 #include "tests/rig/found.h"
 #include "tests/rig/one_context.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What core/device decides by tickets: when released memory goes, how long waits last, what the
    pool gives again. */
-#include "tests/rig/fault_rig.h"
+#include "tests/rig/fake/fault_rig.h"
 
 /* ---- tickets, garbage, pool ---- */
 

@@ -10,8 +10,8 @@
 #include "core/loop/event_record.h"
 #include "core/pictures/picture.h"
 
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 static copse_context *ctx;
 

@@ -5,7 +5,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "core/base/base.h"
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 enum { WIDTH = 3, TOGETHER = 3, STEPS = 15 };
 static const float factors[WIDTH] = { 0.5f, -1.25f, 2.0f }, starts[WIDTH] = { 0.1f, 0.2f, -0.3f };

@@ -4,13 +4,13 @@
 #include "copse/loop/feed.h"
 
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 #include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 #include "core/base/base.h"
-#include "tests/rig/named_model.h"
+#include "tests/rig/train/named_model.h"
 
 static struct named_data data;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Named inputs of several types with several workers in step: the bits of one process. */
-#include "tests/rig/named_model.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/train/named_model.h"
+#include "tests/rig/workers/worker_rig.h"
 
 static struct named_data data;
 

@@ -7,7 +7,7 @@
 
 #include "core/base/random.h"
 #include "prover/cases/tables.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 #define MAX_OPS 12
 

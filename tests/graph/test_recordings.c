@@ -4,14 +4,14 @@
    what is computed is waited for. */
 #include "copse/loop/feed.h"
 
-#include "tests/rig/step_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/sync.h"
 #include "core/train/execution.h"
-#include "tests/rig/fake_backend.h"
+#include "tests/rig/fake/fake_backend.h"
 
 enum { STEPS = 18, LARGEST = 40, VALUES = 2048, ENOUGH = 100 };
 

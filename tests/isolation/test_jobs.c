@@ -11,8 +11,8 @@
 
 #include "core/base/base.h"
 #include "core/base/platform.h"
-#include "tests/rig/lying_context.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/fake/lying_context.h"
 
 static copse_context *plain; /* has no device lying:0 */
 static const char *self;

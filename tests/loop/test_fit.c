@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "copse/distribute/accelerator.h"
-#include "tests/rig/step_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 enum { ROWS = 70, BATCH = 16, EPOCHS = 3, VALUES = 2048 };
 

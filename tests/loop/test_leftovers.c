@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "copse/loop/monitor.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 static copse_status stand(void *user)
 {

@@ -5,9 +5,9 @@
 
 #include "tests/rig/rig.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/job.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/train/train_job.h"
 
 static char log_text[4000];
 

@@ -4,8 +4,8 @@
 #include "copse/distribute/evaluator.h"
 #include "copse/loop/monitor.h"
 #include "core/base/base.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 static copse_context *open_context(void)
 {

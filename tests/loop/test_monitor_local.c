@@ -6,8 +6,8 @@
 
 #include "tests/rig/rig.h"
 
-#include "tests/rig/job.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/train_job.h"
 
 enum { COUNTED, SUMMED, AVERAGED, FIRST, LOCALS };
 

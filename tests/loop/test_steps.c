@@ -6,7 +6,7 @@
 
 #include "tests/rig/one_context.h"
 
-#include "tests/rig/job.h"
+#include "tests/rig/train/train_job.h"
 
 /* ---- one weight: loss (w x + b - 1)^2 ---- */
 

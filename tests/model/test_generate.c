@@ -2,7 +2,7 @@
 /* Texts written by models: each token is the most likely one behind the window that ends there,
    while the window fills and while it slides; seeds; the function that takes the tokens; wrong
    models, prompts and settings. */
-#include "tests/rig/model_rig.h"
+#include "tests/rig/train/model_rig.h"
 
 #include "copse/data/source.h"
 #include "copse/data/text.h"

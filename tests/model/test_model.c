@@ -2,7 +2,7 @@
 /* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is
    enough to compute the predictions; evaluation agrees with a count by hand; what is no model file
    is refused in words. */
-#include "tests/rig/model_rig.h"
+#include "tests/rig/train/model_rig.h"
 
 #include "copse/state.h"
 

@@ -5,7 +5,7 @@
 
 #include "copse/train/model_loss.h"
 #include "core/model/model.h"
-#include "tests/rig/model_rig.h"
+#include "tests/rig/train/model_rig.h"
 
 enum { ROWS = 12, IN = 3, CLASSES = 3, TARGETS = 2 };
 

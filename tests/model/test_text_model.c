@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models of texts: the shape of their outputs decides which tokens they predict; losses,
    probabilities and accuracies agree with a computation by hand from the file. */
-#include "tests/rig/model_rig.h"
+#include "tests/rig/train/model_rig.h"
 
 #include "copse/data/source.h"
 #include "copse/data/text.h"

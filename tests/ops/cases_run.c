@@ -2,7 +2,7 @@
 /* cases_run TABLE: one table of conformance cases, forward and backward, with every variant of its
    kernels, on every device found. The build makes a test of each
    prover/cases/<family>/<table>_cases.c. */
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 static const char *table;
 

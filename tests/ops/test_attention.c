@@ -10,8 +10,8 @@
 #include "core/base/random.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
+#include "tests/rig/conformance/op_harness.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/op_harness.h"
 
 struct sizes {
     uint32_t items, length, heads, kv_heads, width;

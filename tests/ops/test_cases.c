@@ -7,8 +7,8 @@
 
 #include "core/graph/variant.h"
 #include "prover/cases/tables.h"
-#include "prover/conformance/rig.h"
-#include "tests/rig/op_harness.h"
+#include "prover/conformance/rig/case_rig.h"
+#include "tests/rig/conformance/op_harness.h"
 
 typedef void visit(const struct copse_case *c);
 

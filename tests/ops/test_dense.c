@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 static void layers_match_their_definition(void **state)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "core/base/random.h"
+#include "tests/rig/conformance/op_harness.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/op_harness.h"
 
 struct sizes {
     uint32_t rows, width, positions;

@@ -8,8 +8,8 @@
 #include "copse/ops/norm.h"
 #include "copse/ops/precision.h"
 #include "copse/ops/resize.h"
+#include "tests/rig/conformance/op_harness.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/op_harness.h"
 
 static copse_graph *graph_of(const char *name, copse_type type, copse_shape shape, copse_tensor **x)
 {

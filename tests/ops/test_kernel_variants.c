@@ -5,7 +5,7 @@
 #include "copse/matmul.h"
 #include "core/graph/lowering.h"
 #include "core/graph/variant.h"
-#include "tests/rig/tuning_rig.h"
+#include "tests/rig/conformance/tuning_rig.h"
 
 /* ---- a family of three, whose kernels every device has ---- */
 

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "copse/ops/losses.h"
+#include "tests/rig/conformance/op_harness.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/op_harness.h"
 
 enum { X, LABELS, TARGETS, SHARES, INPUTS, MANY = 12 };
 

@@ -4,7 +4,7 @@
 
 #include "copse/device/function.h"
 #include "copse/matmul.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 static double whole(size_t i)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/base/random.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 /* Rows 4.. of a batch draw what a batch that starts at example 4 draws. */
 static void dropout_does_not_depend_on_the_split(void **state)

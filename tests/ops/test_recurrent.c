@@ -8,7 +8,7 @@
 #include "copse/ops/recurrent.h"
 #include "core/base/random.h"
 #include "core/ops/recurrent/recurrent_steps.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 struct sizes {
     enum copse_recurrent_kind kind;

@@ -6,7 +6,7 @@
 
 #include "copse/ops/rotary.h"
 #include "core/base/random.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 static double *numbers(size_t n, uint64_t seed)
 {

@@ -6,7 +6,7 @@
 
 #include "copse/ops/scan.h"
 #include "core/base/random.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 struct sizes {
     uint32_t outer, count, inner; /* top-k: rows, elements, k */

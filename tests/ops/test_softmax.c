@@ -3,7 +3,7 @@
    and labels out of range. */
 #include <math.h>
 
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 static copse_tensor *softmax(copse_graph *g, copse_tensor *const *in, const void *user)
 {

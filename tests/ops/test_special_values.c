@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "copse/ops/functions.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
 #define MANY 16
 

@@ -2,12 +2,12 @@
 /* Families of kernel variants: each is forced where a case makes use of it and nowhere else, and
    the one that is wrong is blamed alone and replaced by the next. */
 #include "prover/cases/tables.h"
-#include "tests/rig/op_harness.h"
+#include "tests/rig/conformance/op_harness.h"
 
-#include "prover/conformance/rig.h"
+#include "prover/conformance/rig/case_rig.h"
 #include "tests/rig/column_sums.h"
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/lying_backend.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/fake/lying_backend.h"
 
 /* ---- where variants are forced ---- */
 

@@ -10,9 +10,9 @@
 #include "copse/train/slots.h"
 #include "copse/train/weights.h"
 #include "core/comm/local.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 enum {
     FIRST = 300,
@@ -30,7 +30,7 @@ static const struct {
     int count;
 } parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND }, { "kept", THIRD } };
 
-#include "tests/rig/mean_rig.h"
+#include "tests/rig/train/mean_rig.h"
 
 static const struct copse_optimizer_params settings = {
     .kind = COPSE_SGD, .learning_rate = 0.1f, .average = 0.8f, .groups = "kept: frozen"

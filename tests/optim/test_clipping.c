@@ -15,7 +15,7 @@
 
 #include "copse/loop/feed.h"
 
-#include "tests/rig/gradient_rig.h"
+#include "tests/rig/train/gradient_rig.h"
 
 /* ---- the truth ---- */
 

@@ -16,8 +16,8 @@
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 #include "core/train/trainer.h"
-#include "tests/rig/gradient_rig.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/gradient_rig.h"
 
 #define EIGHT                                                               \
     {                                                                       \

@@ -10,10 +10,10 @@
 #include "core/comm/local.h"
 #include "core/rule/rule.h"
 #include "core/train/trainer.h"
-#include "prover/conformance/mode.h"
+#include "prover/conformance/verdict/mode.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 enum { VARIABLES = 5, ALL = 300 + 7 + 130 + 140 + 9, ROWS = 12, STEPS = 5, STRATEGIES = 5 };
 
@@ -31,7 +31,7 @@ static const struct part {
     { "head.bias", 9, 2.0f, 0.5f, false },
 };
 
-#include "tests/rig/mean_rig.h"
+#include "tests/rig/train/mean_rig.h"
 
 static size_t pairs_seen; /* by the transform */
 

@@ -17,8 +17,8 @@
 #include "copse/train/slots.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
-#include "tests/rig/temp_files.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define OK(expr)                                                                       \
     do {                                                                               \
@@ -42,7 +42,7 @@ static const struct {
     int count;
 } parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND } };
 
-#include "tests/rig/mean_rig.h"
+#include "tests/rig/train/mean_rig.h"
 
 /* ---- the truth ---- */
 

@@ -7,9 +7,9 @@
 #include "copse/distribute/sync.h"
 #include "copse/train/slots.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/mode.h"
+#include "prover/conformance/verdict/mode.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 enum {
     FIRST = 300,
@@ -27,7 +27,7 @@ static const struct {
     int count;
 } parts[VARIABLES] = { { "first", FIRST }, { "second", SECOND } };
 
-#include "tests/rig/mean_rig.h"
+#include "tests/rig/train/mean_rig.h"
 
 /* ---- the settings of each rule ---- */
 

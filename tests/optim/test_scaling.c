@@ -15,8 +15,8 @@
 #include "copse/loop/feed.h"
 #include "copse/state.h"
 #include "copse/train/update.h"
-#include "tests/rig/gradient_rig.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/gradient_rig.h"
 
 #define SCALE 65536.0f
 

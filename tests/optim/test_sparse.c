@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "core/reduce/row_exchange.h"
+#include "core/reduce/row/row_exchange.h"
 #include "core/train/trainer.h"
-#include "tests/rig/gradient_rig.h"
+#include "tests/rig/train/gradient_rig.h"
 
 enum { TABLE_ROWS = 300, WIDTH = 5, IDS = 4, EXAMPLES = 37, BATCHES = 3, STEPS = 5 };
 

@@ -5,9 +5,9 @@
 #include "copse/distribute/sync.h"
 #include "copse/train/audit.h"
 #include "core/train/trainer.h"
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/kept.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/fake/kept.h"
+#include "tests/rig/workers/worker_rig.h"
 
 enum { ROWS = 90, WIDTH = 5, IDS = 3, EXAMPLES = 12, STEPS = 3, MOST_CALLS = 2000 };
 

@@ -14,8 +14,8 @@
 
 #include "copse/train/slots.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/mode.h"
-#include "tests/rig/gradient_rig.h"
+#include "prover/conformance/verdict/mode.h"
+#include "tests/rig/train/gradient_rig.h"
 
 #define LARS                                                                              \
     {                                                                                     \

@@ -9,7 +9,7 @@
 
 #include "copse/compat/replicated.h"
 #include "copse/copse.h"
-#include "tests/rig/batch_rig.h"
+#include "tests/rig/data/batch_rig.h"
 
 #define MAX_RANKS  8u
 #define MAX_ARRAYS 8u

@@ -3,8 +3,8 @@
    what is refused. */
 #include "core/data/array.h"
 #include "core/pictures/picture.h"
-#include "tests/rig/data_rig.h"
-#include "tests/rig/picture_files.h"
+#include "tests/rig/data/data_rig.h"
+#include "tests/rig/data/picture_files.h"
 
 #if defined(COPSE_HAVE_PICTURES)
 

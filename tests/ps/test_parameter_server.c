@@ -12,8 +12,8 @@
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
 
-#include "tests/rig/replica_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/train_model.h"
+#include "tests/rig/value/replica_rig.h"
 
 /* Replicas on the host, or on all devices found in turn; variables on the host or on the last
    device. */

@@ -12,7 +12,7 @@
 #include "copse/distribute/collective.h"
 #include "copse/distribute/partition.h"
 
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 static copse_status make(copse_strategy *st, const char *name, float value,
                          copse_aggregation aggregation, copse_variable *beside,

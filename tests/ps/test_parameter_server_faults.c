@@ -15,8 +15,8 @@
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "core/ps/server.h"
-#include "tests/rig/train_model.h"
-#include "tests/rig/value_rig.h"
+#include "tests/rig/train/train_model.h"
+#include "tests/rig/value/value_rig.h"
 
 static unsigned allocations, fails_at;
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/comm/heartbeat.h"
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 #define DEADLINE_MS 2000
 #define MS          1000000ull

@@ -12,7 +12,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/ops.h"
 #include "core/ps/protocol.h"
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 #define STEPS 12
 #define CUT   7

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ps/server.h"
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 #define ROWS 5u
 #define ROW  3u

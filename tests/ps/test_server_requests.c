@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/ps/protocol.h"
-#include "tests/rig/server_rig.h"
+#include "tests/rig/workers/server_rig.h"
 
 #define ELEMENTS   6
 #define MOST_BYTES ((size_t)32 << 20) /* of one allocation; a window has 16 MiB */

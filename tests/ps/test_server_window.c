@@ -12,7 +12,7 @@
 
 #include "core/graph/op.h"
 #include "core/variable/servers.h"
-#include "tests/rig/window_rig.h"
+#include "tests/rig/workers/window_rig.h"
 
 /* ---- whole reads ---- */
 

@@ -7,7 +7,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "tests/rig/window_rig.h"
+#include "tests/rig/workers/window_rig.h"
 
 static struct copse_transport_table faulty;
 /* of the worker's thread alone */

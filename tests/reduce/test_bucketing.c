@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Buckets of a batch, even chunks, and sums in host memory: no device. */
 #include "core/device/device.h"
-#include "core/reduce/bucketing.h"
 #include "core/reduce/tree.h"
+#include "core/reduce/value/bucketing.h"
 #include "tests/rig/one_context.h"
 
 /* "2:0[0,2) 3:1[0,3)..." per bucket: elements:array[first,end), buckets parted by '|'. */

@@ -2,7 +2,7 @@
 /* Copies between ranks through host memory: which bytes arrive, and how often the host waits. On
    the fake backend. */
 #include "core/reduce/reducer.h"
-#include "tests/rig/fake_backend.h"
+#include "tests/rig/fake/fake_backend.h"
 #include "tests/rig/rig.h"
 
 enum { RANKS = 3, WORDS = 2048, MESSAGE = 1024 /* bytes */ };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange on every mixture of devices found: all ranks hold the bits that a scalar evaluation
    of the canonical tree gives, whatever the algorithm, the way of the bytes and the sizes. */
-#include "tests/rig/exchange_rig.h"
 #include "tests/rig/found.h"
+#include "tests/rig/value/exchange_rig.h"
 
 static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks,
                          bool is_logical, const float *want)

@@ -3,9 +3,9 @@
    hold the bits of one process with the same ranks in the same order; with any number, all hold the
    same. */
 #include "core/comm/group.h"
-#include "tests/rig/exchange_rig.h"
 #include "tests/rig/found.h"
-#include "tests/rig/hub_rig.h"
+#include "tests/rig/value/exchange_rig.h"
+#include "tests/rig/workers/hub_rig.h"
 
 #define WORKERS 4
 

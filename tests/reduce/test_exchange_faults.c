@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange with faults, other limits and other arithmetic, on the fake backend. */
-#include "tests/rig/exchange_rig.h"
-#include "tests/rig/fake_backend.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/value/exchange_rig.h"
 
 static const char *const fakes[] = { "fake:0", "fake:1", "fake:2", "fake:3" };
 

@@ -6,8 +6,9 @@
 #include "tests/rig/rig.h"
 
 #include "core/base/random.h"
-#include "core/device/mean.h"
-#include "core/reduce/schedule.h"
+#include "core/device/device.h"
+#include "core/device/kernel/mean.h"
+#include "core/reduce/sum_schedule.h"
 
 #define COUNT  301u /* elements of a sum */
 #define BASE   5u   /* before them */

@@ -8,7 +8,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "core/reduce/schedule.h"
+#include "core/reduce/sum_schedule.h"
 
 static void *resize(void *user, void *block, size_t size)
 {

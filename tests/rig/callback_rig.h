@@ -4,14 +4,14 @@
 #ifndef COPSE_CALLBACK_RIG_H
 #define COPSE_CALLBACK_RIG_H
 
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
 #include "copse/loop/monitor.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 /* The functions of the application. */
 enum place {

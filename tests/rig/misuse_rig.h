@@ -4,7 +4,7 @@
 #ifndef COPSE_MISUSE_RIG_H
 #define COPSE_MISUSE_RIG_H
 
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 /* The objects for a row. */
 struct stage {

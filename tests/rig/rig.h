@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "copse/copse.h"
-#include "tests/rig/batch_rig.h"
+#include "tests/rig/data/batch_rig.h"
 
 /* The call succeeds. */
 #define OK(expr)                                                                       \

@@ -16,8 +16,8 @@
 
 #include "core/base/platform.h"
 #include "core/comm/local.h"
-#include "tests/rig/job.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/train_job.h"
 
 #define MOST       4
 #define EPOCHS     3 /* 21 steps */

@@ -6,9 +6,9 @@
 #include "copse/train/update.h"
 #include "core/data/array.h"
 #include "core/state/state.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 /* after the above */
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
 
 #define ROWS 8
 #define HALF 2 /* steps before and after the checkpoint */

@@ -4,9 +4,9 @@
 #include "copse/compat/replicated.h"
 #include "copse/data/checkpoint.h"
 #include "copse/distribute/partition.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/one_context.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 static int open_files(void **state)
 {

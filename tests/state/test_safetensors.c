@@ -7,7 +7,7 @@
 
 #include "copse/data/checkpoint.h"
 #include "core/base/base.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
 
 static copse_context *ctx;
 static copse_checkpoint *checkpoint;

@@ -10,7 +10,7 @@
 #include "copse/train/model_file.h"
 #include "copse/train/weights.h"
 #include "core/base/base.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
 
 static copse_context *ctx;
 static copse_checkpoint *file;

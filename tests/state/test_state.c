@@ -6,7 +6,7 @@
 
 #include "core/state/state.h"
 #include "core/variable/storage.h"
-#include "tests/rig/state_rig.h"
+#include "tests/rig/train/state_rig.h"
 
 /* Everything that a run has come to: all replicas' values, and a checkpoint's bytes. */
 static void check_same_state(struct life *a, struct life *b)

@@ -3,10 +3,10 @@
    not done, all say so, and nobody waits or is lost. */
 #include <stdatomic.h>
 
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 /* after the above */
-#include "tests/rig/temp_files.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/train_model.h"
 
 #define WORKERS  3
 #define VICTIM   1

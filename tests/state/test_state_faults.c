@@ -4,8 +4,8 @@
    bytes of a run without faults. */
 #include "copse/matmul.h"
 #include "copse/ops.h"
-#include "tests/rig/faulty_job.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/fake/faulty_job.h"
 
 enum { DEVICES = 2, MARK = 0xa5 };
 

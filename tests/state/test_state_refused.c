@@ -2,7 +2,7 @@
 /* Checkpoints that are damaged or of another trainer: they change nothing. */
 #include "core/data/array.h"
 #include "core/state/state.h"
-#include "tests/rig/state_rig.h"
+#include "tests/rig/train/state_rig.h"
 
 /* The trainer, compared by its checkpoint, is as it was. */
 static void expect_refused(struct life *l, const char *path, copse_status wanted, const char *text)

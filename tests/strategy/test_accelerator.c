@@ -6,8 +6,8 @@
 #include "copse/loop/feed.h"
 #include "copse/train/audit.h"
 
-#include "tests/rig/accelerator_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/train_model.h"
+#include "tests/rig/value/accelerator_rig.h"
 
 #include "core/variable/flat_store.h"
 

@@ -4,7 +4,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/replica.h"
 
-#include "tests/rig/accelerator_rig.h"
+#include "tests/rig/value/accelerator_rig.h"
 
 #include "core/strategy/create.h"
 

@@ -4,7 +4,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "copse/train/audit.h"
-#include "tests/rig/faulty_job.h"
+#include "tests/rig/fake/faulty_job.h"
 
 enum { STEPS = 4 };
 

@@ -6,7 +6,7 @@
 #include "copse/loop/feed.h"
 #include "copse/train/audit.h"
 
-#include "tests/rig/accelerator_rig.h"
+#include "tests/rig/value/accelerator_rig.h"
 
 /* ---- TPU-2: outputs are those of the last step; none: the initial values ---- */
 

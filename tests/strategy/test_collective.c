@@ -8,8 +8,8 @@
 #include "copse/loop/feed.h"
 #include "core/train/trainer.h"
 #include "core/variable/flat_store.h"
-#include "tests/rig/train_model.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/train/train_model.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define WORKERS 3
 

@@ -2,7 +2,7 @@
 /* Contexts: where a thread is, in scopes, replicas, merge and update functions, and that it is
    there again after every error. */
 #include "core/base/platform.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 static copse_status returns_nothing(copse_replica_context *rc, copse_value *const *args,
                                     size_t count, void *user, copse_value **result)

@@ -2,7 +2,7 @@
 /* A run for every step of a distributed dataset: its minibatches are arguments of the run. */
 #include "copse/distribute/input.h"
 #include "copse/distribute/replica.h"
-#include "tests/rig/numbers_rig.h"
+#include "tests/rig/workers/numbers_rig.h"
 
 #define COUNT 19u /* rows; the last batch has 3 */
 #define BATCH 8u

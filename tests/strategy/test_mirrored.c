@@ -6,7 +6,7 @@
 
 #include "copse/ops.h"
 #include "copse/trainer.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 static copse_variable *make(copse_strategy *st, uint32_t count, copse_aggregation aggregation,
                             bool is_frozen)

@@ -3,7 +3,7 @@
    hold. */
 #include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 static copse_strategy *one;
 

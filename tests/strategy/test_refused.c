@@ -5,8 +5,8 @@
 #include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/distribute/collective.h"
-#include "tests/rig/train_model.h"
-#include "tests/rig/value_rig.h"
+#include "tests/rig/train/train_model.h"
+#include "tests/rig/value/value_rig.h"
 
 static copse_context *ctx;
 

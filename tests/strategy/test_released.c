@@ -9,7 +9,7 @@
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 struct stage {
     copse_strategy *st; /* another one, which lives */

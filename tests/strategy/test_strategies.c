@@ -8,7 +8,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define DIGITS    "examples/data/digits/digits.csv.gz"
 #define HIDDEN    32

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# example_errors.sh DIGITS PROGRAM...: examples and the programs of pages, compiled with rig/failing_calls.c. A batch that
+# example_errors.sh DIGITS PROGRAM...: examples and the programs of pages, compiled with rig/fake/failing_calls.c. A batch that
 # cannot be read, or a result that cannot be had, ends each of them with the text of the error and code 1.
 set -u
 digits=$1

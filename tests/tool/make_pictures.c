@@ -10,7 +10,7 @@
 
 #include "copse/copse.h"
 #include "copse/data/pictures.h"
-#include "tests/rig/picture_files.h"
+#include "tests/rig/data/picture_files.h"
 
 #if defined(COPSE_HAVE_PICTURES)
 

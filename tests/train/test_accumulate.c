@@ -2,8 +2,8 @@
 /* Micro-batches: k of them train like the one large batch, on any number of replicas. */
 #include <unistd.h>
 
-#include "tests/rig/step_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 struct job {
     copse_strategy *st;

@@ -4,8 +4,8 @@
 #include "copse/device/function.h"
 #include "copse/distribute/replica.h"
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/norm_model.h"
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/norm_model.h"
+#include "tests/rig/train/step_rig.h"
 
 /* ---- values and derivatives ---- */
 

@@ -3,8 +3,8 @@
    derivatives and batch normalisation with the bits of one process, and workers whose functions
    differ. */
 #include "copse/train/update.h"
-#include "tests/rig/norm_model.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/train/norm_model.h"
+#include "tests/rig/workers/worker_rig.h"
 
 static const uint32_t layouts[][2] = { { 2, 1 }, { 2, 2 }, { 4, 1 } };
 

@@ -6,8 +6,8 @@
 #include "copse/distribute/sync.h"
 #include "copse/train/audit.h"
 #include "core/train/trainer.h"
-#include "tests/rig/step_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 struct job {
     copse_strategy *st;

@@ -9,8 +9,8 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/sync.h"
 #include "core/base/platform.h"
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/train/train_model.h"
 
 enum { BATCH = 24, BEFORE = 2, AFTER = 3, UNDER_WAY = 8, VALUES = 2048 };
 

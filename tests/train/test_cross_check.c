@@ -9,8 +9,8 @@
 #include "copse/loop/feed.h"
 #include "copse/ops.h"
 #include "core/check/bound.h"
-#include "prover/conformance/launch.h"
-#include "tests/rig/watch_rig.h"
+#include "prover/conformance/launch/launch.h"
+#include "tests/rig/train/watch_rig.h"
 
 /* The first step is refused with a line that names the device and `what`; nothing has changed. */
 static void refused(size_t replicas, copse_optimizer_kind kind, const char *device,

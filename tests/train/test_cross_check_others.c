@@ -5,7 +5,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/ops.h"
-#include "tests/rig/watch_rig.h"
+#include "tests/rig/train/watch_rig.h"
 
 /* ---- parameter servers: the replica is fake:0, the variables are on fake:1 ---- */
 

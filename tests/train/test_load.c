@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* copse_trainer_load: weights by name from any safetensors file, converted or refused, all or
    nothing. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 #include "copse/data/checkpoint.h"
 #include "copse/distribute/accelerator.h"
@@ -10,7 +10,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/train/weights.h"
 #include "core/base/half.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
 
 enum { IN = 3, HIDDEN = 4, OUT = 2, W1 = IN * HIDDEN, W2 = HIDDEN * OUT };
 

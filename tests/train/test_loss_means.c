@@ -2,7 +2,7 @@
 /* Means over the weights of examples: several replicas with unequal shards take the step of one
    replica with the whole batch. */
 #include "copse/ops/losses.h"
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 enum { ROWS = 10, CLASSES = 3 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Training with a mirrored strategy: sums of the replicas' gradients, equal components, batches
    that do not come out even. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 /* (w - 1)^2 on every replica, whatever its examples. */
 static copse_tensor *parabola(copse_graph *g, const copse_batch *in, void *user)

@@ -10,7 +10,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/loop/step.h"
 #include "copse/ops.h"
-#include "tests/rig/numbers_rig.h"
+#include "tests/rig/workers/numbers_rig.h"
 
 /* ---- a trainer ---- */
 

@@ -17,8 +17,8 @@
 #include "copse/ops/precision.h"
 #include "copse/state.h"
 #include "core/base/half.h"
-#include "tests/rig/gradient_rig.h"
-#include "tests/rig/temp_files.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/gradient_rig.h"
 
 enum { STEPS = 5 };
 #define RATE 0x1p-25f

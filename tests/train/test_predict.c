@@ -2,7 +2,7 @@
 /* copse_trainer_predict: the values are those of the function, in row order, under every strategy
    and split; it trains nothing, allocates nothing when repeated, and refuses what it cannot
    compute. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
@@ -10,7 +10,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/predict.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/train_model.h"
 
 struct fixture {
     copse_strategy *st;

@@ -4,9 +4,9 @@
    steps and checkpoints. */
 #include "copse/loop/feed.h"
 
-#include "tests/rig/step_rig.h"
-#include "tests/rig/temp_files.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/data/temp_files.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 #include "copse/compat/single_loss.h"
 #include "copse/distribute/accelerator.h"

@@ -5,7 +5,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 
-#include "tests/rig/faulty_job.h"
+#include "tests/rig/fake/faulty_job.h"
 
 enum { STEPS = 6, AHEAD = 2 };
 

@@ -3,7 +3,7 @@
    worker finds reaches all. */
 #include <math.h>
 
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define STEPS 30
 

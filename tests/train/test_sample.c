@@ -5,8 +5,8 @@
 #include "core/check/chain.h"
 #include "core/check/part.h"
 #include "core/device/device.h"
-#include "prover/conformance/launch.h"
-#include "tests/rig/fake_backend.h"
+#include "prover/conformance/launch/launch.h"
+#include "tests/rig/fake/fake_backend.h"
 #include "tests/rig/rig.h"
 
 static copse_context *ctx;

@@ -4,8 +4,8 @@
 
 #include "copse/distribute/shares.h"
 
-#include "tests/rig/step_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/train/step_rig.h"
+#include "tests/rig/train/train_model.h"
 
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];

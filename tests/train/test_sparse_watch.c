@@ -3,7 +3,7 @@
    replicas and gradients of rows that are not repeated are found, and no bit of a result changes.
    Devices are fakes whose kernels are the host functions. */
 #include "copse/distribute/sync.h"
-#include "tests/rig/watch_rig.h"
+#include "tests/rig/train/watch_rig.h"
 
 enum { WIDTH = 4, IDS = 3, EXAMPLES = 20, FEW = 300, MANY = 1 << 19, BATCHES = 5 };
 

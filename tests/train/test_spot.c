@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Spot recomputation: kernels that become wrong after the first step, for good or now and then, are
    found. */
-#include "tests/rig/watch_rig.h"
+#include "tests/rig/train/watch_rig.h"
 
 #define STEPS 64u /* spots are in the steps 2 to 8 and 16 */
 

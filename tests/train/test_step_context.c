@@ -9,7 +9,7 @@
 #include "copse/loop/step.h"
 #include "copse/ops.h"
 #include "core/loop/step.h"
-#include "tests/rig/numbers_rig.h"
+#include "tests/rig/workers/numbers_rig.h"
 
 #define BATCH 8u /* of 19 rows: the last batch has 3 */
 

@@ -7,7 +7,7 @@
 #include "copse/nn.h"
 #include "copse/train/memory.h"
 #include "core/train/trainer.h"
-#include "tests/rig/fake_backend.h"
+#include "tests/rig/fake/fake_backend.h"
 #include "tests/rig/found.h"
 #include "tests/rig/one_context.h"
 

@@ -3,7 +3,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/loop/step.h"
 #include "copse/ops.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 /* ---- a single-loss step: two workers with one example each ---- */
 

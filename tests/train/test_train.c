@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Training: one global batch over 1 to 5 replicas on any mixture of devices, equal bits on every
    replica, bits that depend on nothing but the job. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/train/train_model.h"
 
 /* The lists of devices for 1 to 5 replicas. */
 static void set_devices(struct run *r, size_t count)

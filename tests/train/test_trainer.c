@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* One trainer, looked at closely: atomic steps, no allocation in a step, results in order, several
    on a strategy, devices that fail. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/train/train_model.h"
 
 struct fixture {
     copse_strategy *st;

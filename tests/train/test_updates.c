@@ -5,7 +5,7 @@
 #include "copse/train/update.h"
 
 #include "tests/rig/graph_rig.h"
-#include "tests/rig/step_rig.h"
+#include "tests/rig/train/step_rig.h"
 
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"

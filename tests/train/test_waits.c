@@ -2,7 +2,7 @@
 /* When the host waits for a device in a training step: never with one replica, unless a setting
    needs a number of the step. README.md, "What it guarantees", and copse/optimizer.h name these
    settings. */
-#include "tests/rig/faulty_job.h"
+#include "tests/rig/fake/faulty_job.h"
 
 /* Train a step, then begin another one on a device that is slow. Returns how often the host waited
    in the latter. */

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 # In a folder of its own: ctest -N in the build folder clears the log of the run that this test belongs to.
 printf 'subdirs("%s")\n' "$build" >"$work/CTestTestfile.cmake"
 "$ctest" --test-dir "$work" -N | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/ctest"
-cat "$source"/tests/*/*.[ch] | sed -n 's/^static void \([a-z0-9_]*\)(void \*\*.*/\1/p' | sort -u >"$work/functions"
+cat "$source"/tests/*/*.[ch] "$source"/tests/rig/*/*.[ch] | sed -n 's/^static void \([a-z0-9_]*\)(void \*\*.*/\1/p' | sort -u >"$work/functions"
 
 no() {
     echo "$*"
@@ -33,7 +33,7 @@ names() {
 }
 
 has_function() { # FUNCTION FILE-WITHOUT-ENDING
-    grep -qsE "^(static )?void $1\(void \*\*" "$source"/tests/*/"$2".[ch]
+    grep -qsE "^(static )?void $1\(void \*\*" "$source"/tests/*/"$2".[ch] "$source"/tests/rig/*/"$2".[ch]
 }
 
 check() { # PAGE HEADING COLUMN

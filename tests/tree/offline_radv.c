@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/platform.h"
-#include "core/device/kernel.h"
+#include "core/device/kernel/kernel.h"
 #include "kernel_ids.h"
 
 #define SKIP     77

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # rooms.sh BUILD: fails when files of one folder of core/ or prover/ call each other in a circle, as the symbols of their object files
-# say. `open` names the folders that still have a circle; a folder without one must leave the list. Also fails when a function
-# that a header of a folder declares is defined in another one: such a call goes upwards unseen. Also fails when core or a
-# backend uses a symbol of the prover.
+# say. `open` names the folders that still have a circle; a folder without one must leave the list. The subfolders of a room
+# are judged as its files are, but those of `families`, whose ops call each other. Also fails when a function that a header of
+# a folder declares is defined in another one: such a call goes upwards unseen. Also fails when core or a backend uses a
+# symbol of the prover.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 open=''
+families='core/ops prover/cases core/train'
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
@@ -47,6 +49,31 @@ for room in "$top"/core/*/ "$top"/prover/*/; do
         }' | sort -u >"$work/calls"
     [ -s "$work/calls" ] || continue
     tsort "$work/calls" >/dev/null 2>"$work/circle"
+    case " $families " in
+    *" $name "*) ;;
+    *)
+        # the same for subfolders; the room's own files are "."
+        # shellcheck disable=SC2086
+        nm -A $objects | awk -v room="/$name/" '
+            { folder = $1; sub(/:[0-9a-f]*$/, "", folder); sub(".*" room, "", folder)
+              if (!sub("/.*", "", folder)) folder = "." }
+            $2 == "U" { uses[folder " " $3] = 1 }
+            $2 ~ /^[TDBRVW]$/ { defines[$3] = folder }
+            END {
+                for (use in uses) {
+                    split(use, part, " ")
+                    if (part[2] in defines && defines[part[2]] != part[1])
+                        print part[1], defines[part[2]]
+                }
+            }' | sort -u >"$work/subfolders"
+        tsort "$work/subfolders" >/dev/null 2>"$work/ring"
+        if [ -s "$work/ring" ]; then
+            echo "$name: subfolders call each other in a circle:"
+            sed 's/^tsort: /    /' "$work/ring"
+            failed=1
+        fi
+        ;;
+    esac
     is_open=0
     case " $open " in *" $name "*) is_open=1 ;; esac
     if [ -s "$work/circle" ] && [ $is_open = 0 ]; then

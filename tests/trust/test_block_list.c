@@ -3,11 +3,11 @@
    damaged, and avoided: a driver that lies about one variant does not spoil training. */
 #include "copse/device/conformance.h"
 
-#include "tests/rig/kept.h"
+#include "tests/rig/fake/kept.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/lying_backend.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/fake/lying_backend.h"
+#include "tests/rig/train/train_model.h"
 
 /* ---- a kernel cache that outlives contexts ---- */
 

@@ -10,11 +10,11 @@
 
 #include "copse/device/conformance.h"
 
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
-#include "tests/rig/temp_files.h"
 
 #include "core/base/cache_folder.h"
-#include "tests/rig/fake_backend.h"
+#include "tests/rig/fake/fake_backend.h"
 
 enum { PROCESSES = 4, ROUNDS = 25 };
 

@@ -6,15 +6,15 @@
 
 #include "copse/device/conformance.h"
 #include "core/graph/variant.h"
-#include "prover/cases/tables.h"
 #include "core/rule/rows.h"
-#include "prover/conformance/rig.h"
+#include "prover/cases/tables.h"
+#include "prover/conformance/rig/case_rig.h"
 
 #include "tests/rig/rig.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/spec_rig.h"
-#include "tests/rig/train_model.h"
+#include "tests/rig/conformance/spec_rig.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/train/train_model.h"
 
 static copse_context *ctx;
 static struct copse_kernel_uses uses;

@@ -6,8 +6,8 @@
 
 #include "tests/rig/rig.h"
 
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/spec_rig.h"
+#include "tests/rig/conformance/spec_rig.h"
+#include "tests/rig/fake/fake_backend.h"
 
 static unsigned warnings, tested;
 

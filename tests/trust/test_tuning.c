@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tuning: kept per device, driver and version, never believed when damaged. */
 #include "core/base/random.h"
-#include "tests/rig/tuning_rig.h"
+#include "tests/rig/conformance/tuning_rig.h"
 
 static size_t count_in_new_context(const char *device)
 {

@@ -4,7 +4,7 @@
 #include "copse/device/conformance.h"
 
 #include "tests/rig/column_sums.h"
-#include "tests/rig/tuning_rig.h"
+#include "tests/rig/conformance/tuning_rig.h"
 
 /* ---- what is chosen ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross-device operations, compared with the canonical tree bit by bit: algorithms, packings,
    special values and sizes; what the second time costs; and the links by which they choose. */
-#include "tests/rig/cross_rig.h"
+#include "tests/rig/value/cross_rig.h"
 
 /* ---- OPS-2, 3, 4, 10: packing and algorithms change no bit ---- */
 

@@ -2,7 +2,7 @@
 /* Cross-device operations: results at every destination over mixtures of the devices found, an
    application's own accumulation, what is refused, and what is not summed. */
 #include "copse/distribute/replica.h"
-#include "tests/rig/cross_rig.h"
+#include "tests/rig/value/cross_rig.h"
 
 /* ---- OPS-1 ---- */
 

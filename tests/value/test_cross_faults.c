@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross-device operations with faults: whatever call of a device or of the allocator fails, the
    failure is returned, nothing is left, and the next reduction is right. On the fake backend. */
-#include "tests/rig/fake_backend.h"
-#include "tests/rig/value_rig.h"
+#include "tests/rig/fake/fake_backend.h"
+#include "tests/rig/value/value_rig.h"
 
 #define REPLICAS 3
 #define ELEMENTS 3000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross-device operations on sparse values. */
-#include "tests/rig/cross_rig.h"
+#include "tests/rig/value/cross_rig.h"
 
 static void ops_5(void **unused)
 {

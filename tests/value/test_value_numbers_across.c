@@ -5,7 +5,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/distribute/input.h"
 #include "copse/ops.h"
-#include "tests/rig/numbers_rig.h"
+#include "tests/rig/workers/numbers_rig.h"
 
 /* ---- tower optimizers and replicated models ---- */
 

@@ -2,7 +2,7 @@
 /* Values: where they stand, what they tell, regrouping and selecting, and that nothing is left. */
 #include "copse/distribute/replica.h"
 
-#include "tests/rig/value_run.h"
+#include "tests/rig/value/value_run.h"
 
 static copse_variable *make_variable(copse_strategy *st, const char *name, float value)
 {

@@ -5,7 +5,7 @@
 #include "copse/distribute/replica.h"
 #include "core/base/random.h"
 #include "core/value/cross_device.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 /* A per-replica value of what is given; takes the references over. */
 static copse_status gather(copse_strategy *st, copse_value **components, copse_value **out)

@@ -12,7 +12,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 #define ROWS    10
 #define COLUMNS 3

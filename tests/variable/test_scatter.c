@@ -8,7 +8,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 #define ROWS 6u
 #define ROW  2u

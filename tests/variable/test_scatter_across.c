@@ -2,7 +2,7 @@
 /* Scattered changes of variables across workers: from outside before they have met, and by all
    replicas; every number is compared with one process that has all the replicas. */
 #include "copse/distribute/replica.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 #define ROWS 3u
 #define ALL  (ROWS * 2u) /* rows of two columns */

@@ -7,7 +7,7 @@
 #include "copse/trainer.h"
 #include "core/state/state.h"
 #include "core/value/value.h"
-#include "tests/rig/replica_rig.h"
+#include "tests/rig/value/replica_rig.h"
 
 typedef copse_status assign_fn(copse_variable *v, copse_value *value);
 

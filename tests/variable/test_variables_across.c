@@ -5,7 +5,7 @@
 
 #include "copse/compat/replicated.h"
 #include "copse/distribute/replica.h"
-#include "tests/rig/worker_rig.h"
+#include "tests/rig/workers/worker_rig.h"
 
 static copse_status variable(copse_strategy *st, const char *name, copse_type type,
                              const void *first, copse_synchronization sync,

@@ -10,7 +10,7 @@
 
 #include "copse/data/source.h"
 
-#include "tools/common/utf8.h"
+#include "tools/common/characters.h"
 
 copse_status use_load(struct use *u)
 {

@@ -10,7 +10,7 @@
 
 #include "copse/data/checkpoint.h"
 
-#include "tools/export/npy.h"
+#include "tools/export/npy_write.h"
 #include "tools/tool.h"
 
 struct export

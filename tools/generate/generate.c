@@ -8,9 +8,9 @@
 
 #include "copse/train/generate.h"
 
+#include "tools/common/characters.h"
 #include "tools/common/json.h"
 #include "tools/common/use.h"
-#include "tools/common/utf8.h"
 
 struct job {
     struct use use;

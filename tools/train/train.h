@@ -119,7 +119,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
    valid. False if one is not a setting of this version. */
 bool train_settings_take(struct train_settings *s, char *text);
 
-/* ---- the model (model.c) ---- */
+/* ---- the model (train_network.c) ---- */
 
 /* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints
    keep, static: mlp:... as it is, else the description on one line. `source` is the text as it was
@@ -147,7 +147,7 @@ copse_status network_create(struct network *n, copse_strategy *st, copse_context
                             const copse_schema *schema, const char *text, float dropout,
                             uint64_t seed);
 
-/* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
+/* ---- what is shown (progress_bar.c, events.c, curve.c, plot.c) ---- */
 
 /* How good a network is on the held-out part. */
 struct score {

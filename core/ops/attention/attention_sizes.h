@@ -3,7 +3,7 @@
 #ifndef COPSE_ATTENTION_SIZES_H
 #define COPSE_ATTENTION_SIZES_H
 
-#include "core/device/law.h"
+#include "core/device/kernel/law.h"
 
 copse_host_fn copse__attention_size, copse__attention_grad_query_size,
     copse__attention_grad_key_size, copse__attention_wide_size,

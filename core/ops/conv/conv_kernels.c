@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
-#include "core/device/sum_bound.h"
+#include "core/device/kernel/sum_bound.h"
 #include "core/ops/conv/conv.h"
 #include "core/ops/product/product.h"
 #include "core/ops/self_tests.h"

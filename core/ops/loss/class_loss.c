@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "copse/ops/losses.h"
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/type.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax/softmax.h"

@@ -3,7 +3,7 @@
    probabilities are not stored. */
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax/softmax.h"
 

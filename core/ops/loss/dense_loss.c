@@ -3,7 +3,7 @@
    its statistics are joined to those of the chunks before, and the derivative computes them
    again. */
 #include "core/ops/loss/dense_loss.h"
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/base/half.h"
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"

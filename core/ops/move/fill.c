@@ -2,7 +2,7 @@
 /* Tensors without operands: a constant, and scalars of the step buffer. */
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 

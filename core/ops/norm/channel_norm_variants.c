@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/norm/channel_norm.h"
 #include "core/ops/ops.h"

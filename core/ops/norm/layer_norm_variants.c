@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/reduce/column_sum.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Dense layer: a matrix product with fused bias and activation, and its derivative. */
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/precision.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/base/half.h"
-#include "core/device/split.h"
-#include "core/device/sum_bound.h"
+#include "core/device/kernel/launch_split.h"
+#include "core/device/kernel/sum_bound.h"
 #include "core/ops/product/product.h"
 #include "core/ops/self_tests.h"
 

@@ -3,7 +3,7 @@
 #ifndef COPSE_RECURRENT_SIZES_H
 #define COPSE_RECURRENT_SIZES_H
 
-#include "core/device/law.h"
+#include "core/device/kernel/law.h"
 
 copse_host_fn copse__recurrent_size, copse__recurrent_grad_size;
 

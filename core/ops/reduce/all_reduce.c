@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums and means over replicas inside a graph. */
 #include "copse/distribute/sync.h"
-#include "core/device/mean.h"
+#include "core/device/kernel/mean.h"
 #include "core/ops/ops.h"
 
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)

@@ -2,7 +2,7 @@
 /* Cumulative sum along one axis: sums of chunks, the cumulative sum of these in the same way, then
    the elements. */
 #include "copse/ops/scan.h"
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 

@@ -3,7 +3,7 @@
    sum of exp(x - m) without the largest element. */
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax/softmax.h"

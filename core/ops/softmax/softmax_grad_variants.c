@@ -2,7 +2,7 @@
 /* The derivatives of softmax and of its logarithm over the last axis. */
 #include <math.h>
 
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/softmax/softmax.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of rows at sorted positions, with kernel gather_grad: see row_sort.h. */
-#include "core/device/split.h"
+#include "core/device/kernel/launch_split.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 #include "core/ops/sort/row_sort.h"

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* A CSV file as lines and cells, for the readers of CSV. */
+#ifndef COPSE_DATA_CSV_LINES_H
+#define COPSE_DATA_CSV_LINES_H
+
+#include "copse/data.h"
+#include "core/data/reader/byte_stream.h"
+
+struct copse_csv {
+    struct copse_mem *mem;
+    const char *path;
+    struct copse_input in;
+    char delimiter;         /* 0 until it is known */
+    size_t row;             /* line number, from 1 */
+    bool begins_as_comment; /* with a '#' */
+
+    char *bytes; /* read but not yet split: at..have */
+    size_t at, have;
+    uint64_t offset; /* of the line in the file's payload */
+    struct {
+        char *at;
+        size_t count, room;
+    } line;
+};
+
+struct copse_cell {
+    char *text;
+    size_t size;
+};
+
+/* The cells of the first line, copied. */
+struct copse_csv_names {
+    const char **at;
+    size_t count;
+};
+
+/* COPSE_ERR_ARGUMENT if `p` breaks a rule. */
+copse_status copse__csv_check(const struct copse_csv_params *p);
+/* Close also on failure. */
+copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path,
+                             uint64_t max_bytes, char delimiter);
+void copse__csv_close(struct copse_csv *c);
+
+/* The next line that is not blank, valid until the next call; *has is false at the end of the file.
+   The first line decides the delimiter if none is set. */
+copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has);
+/* Remove the next cell from `rest`, column `column` from 0; *more is true if a delimiter followed.
+   Quotes are removed in place, so that a line can be split once. */
+copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
+                             struct copse_cell *cell, bool *more);
+/* Split a line into texts of `arena`. */
+copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line,
+                              struct copse_arena *arena, struct copse_csv_names *out);
+/* More or fewer cells than the `columns` of the first row. */
+copse_status copse__csv_wrong_length(const struct copse_csv *c, bool has_more, size_t columns);
+
+/* Whether a first line holds column names, by its own cells; *by_text: because none of them is a
+   number. */
+bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header,
+                          bool *by_text);
+
+/* The first bytes of a wrong cell, for a message; never cuts a character. */
+int copse__csv_shown(const struct copse_cell *cell);
+/* Add a hint to an error text: a wrong cell contains a character that may be the real delimiter. */
+copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct copse_cell *cell,
+                                       copse_status s);
+/* Add a hint to an error text if the first line begins with '#'. */
+copse_status copse__csv_note_comment(const struct copse_csv *c, copse_status s);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables: CSV files whose columns are numbers, categories, a label, or ignored. First a survey of
+   the cells decides the schema, then the rows are read by it. */
+#ifndef COPSE_DATA_TABLE_H
+#define COPSE_DATA_TABLE_H
+
+#include "core/data/reader/csv_lines.h"
+#include "core/data/reader/dictionary.h"
+#include "core/data/schema/schema.h"
+
+#define COPSE_CATEGORIES_MAX 1000u /* of a column, and classes in words */
+/* so many different cells are categories or classes without more conditions */
+#define COPSE_FEW 20u
+
+/* What is known of the cells of a column. */
+struct copse_table_column {
+    const char *name;               /* "" without a header */
+    copse_column_role role;         /* NUMBER until the survey is complete, LABEL or IGNORED */
+    size_t numbers, texts, missing; /* cells */
+    size_t commas;                  /* texts that are numbers with a decimal comma */
+    /* different cells that are not numbers; more than COPSE_CATEGORIES_MAX are refused */
+    struct copse_dictionary words;
+    struct copse_dictionary digits; /* different cells that are numbers: the first COPSE_FEW + 1 */
+    /* of the numbers: mean, and sum of squared differences from it */
+    double mean, squares;
+};
+
+struct copse_table_facts {
+    struct copse_mem *mem;
+    struct copse_arena arena;
+    const struct copse_dataset_params *params;
+    const char *path; /* of the first file, for error texts */
+    struct copse_table_column *columns;
+    size_t column_count;
+    size_t label; /* == column_count: none */
+    bool has_header;
+    bool counts_from[2]; /* the first column is so far 0, 1, 2, ... or 1, 2, 3, ... */
+    float largest;       /* magnitude of all numbers that are not labels */
+    size_t rows;
+    struct {
+        double *at; /* labels that are numbers, in the order of the rows */
+        size_t count, room;
+    } labels;
+    size_t fraction_row; /* of the first label that is not a whole number; 0: none */
+    const char *fraction_path;
+};
+
+/* Look at all cells of `count` files, which have the same columns. Fini also on failure.
+   (table_survey.c) */
+copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
+                                 const char *const *paths, size_t count,
+                                 const struct copse_dataset_params *params);
+void copse__table_facts_fini(struct copse_table_facts *f);
+/* Decide roles, scaling, task and classes. `labels` has the outputs of labels in another file; it
+   is zeroed otherwise. (table_schema.c) */
+copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
+                                 const struct copse_schema_parts *labels, copse_schema **out);
+
+/* Read the rows of `count` files by a schema of a table: x is F32 [rows, width]; y is I32 [rows] or
+   F32 [rows, 1], or NULL if the files have no label column. `header`: YES or NO if it is known.
+   `rows`: their number, 0 if it is not known. (table_read.c) */
+copse_status copse__table_read(copse_context *ctx, const char *const *paths, size_t count,
+                               const struct copse_dataset_params *params,
+                               const copse_schema *schema, copse_csv_header header, size_t rows,
+                               copse_array **x, copse_array **y);
+
+/* Whether a cell is missing: empty, NA, N/A, NaN, null or ?. (table_cells.c) */
+bool copse__table_is_missing(const struct copse_cell *cell);
+/* A number that f32 holds; a text that is no number is COPSE_ERR_FORMAT, too. */
+copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,
+                                 const struct copse_cell *cell, double *out);
+/* "csv: FILE, row R, column C ("NAME"): " and a text about the cell. */
+copse_status copse__table_fail(copse_status code, const char *path, size_t row, size_t column,
+                               const char *name, const char *fmt, ...) COPSE_PRINTF(6, 7);
+/* A missing cell that is not replaced. */
+copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
+                                       const struct copse_cell *cell, bool is_label,
+                                       bool is_by_schema);
+/* Whether a cell is a number with a decimal comma. */
+bool copse__table_has_comma(const struct copse_cell *cell);
+/* Whether a number can be the name of a class. */
+bool copse__table_is_whole(double v);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides the schema of a table from the survey of its cells: which columns are categories, the
+   scaling, the task and the classes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/data/array.h"
+#include "core/data/table/table.h"
+
+#define CLASS_ROWS 20u /* rows for each class, on average, where there are more than COPSE_FEW */
+
+static copse_status no_memory(const struct copse_table_facts *f)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory for the columns", f->path);
+}
+
+/* ---- texts ---- */
+
+/* An error about an entry of a column. */
+static copse_status refuse(const struct copse_table_facts *f, size_t column,
+                           const struct copse_dictionary_entry *e, const char *why)
+{
+    const struct copse_cell cell = { (char *)(uintptr_t)e->text, e->size };
+
+    return copse__table_fail(COPSE_ERR_FORMAT, e->path, e->row, column, f->columns[column].name,
+                             "\"%.*s\" %s", copse__csv_shown(&cell), e->text, why);
+}
+
+/* Whether the different texts of a column, and in a column of both its numbers, are few enough to
+   be categories or classes. */
+static copse_status check_texts(const struct copse_table_facts *f, size_t column)
+{
+    const struct copse_table_column *c = &f->columns[column];
+    const size_t different =
+        c->words.entries.count + (c->numbers > 0 ? c->digits.entries.count : 0);
+    const struct copse_dictionary_entry *first = &c->words.entries.at[0];
+
+    if (c->commas == c->texts)
+        return refuse(f, column, first,
+                      "is not a number; numbers are written with '.', without a decimal comma or "
+                      "separators");
+    for (size_t i = 0; c->numbers > 0 && i < c->words.entries.count; i++) {
+        const struct copse_dictionary_entry *e = &c->words.entries.at[i];
+        if (different > COPSE_FEW || e->count == 1)
+            return refuse(f, column, e, "is not a number, as other cells of the column are");
+    }
+    if (different <= COPSE_FEW || 2 * different <= f->rows)
+        return COPSE_OK;
+    char why[200];
+    snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: %s", different, f->rows,
+             column == f->label ? "these are no classes; is another column the label?"
+                                : "these are no categories; leave the column out (--ignore)");
+    return refuse(f, column, first, why);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The different cells of a column, sorted by bytes. */
+static copse_status sort_texts(struct copse_table_facts *f, size_t column, const char *const **out,
+                               uint32_t *count)
+{
+    const struct copse_table_column *c = &f->columns[column];
+    const struct copse_dictionary *parts[] = { &c->words, &c->digits };
+    const size_t most = c->words.entries.count + c->digits.entries.count + 1;
+    const char **to = copse__arena_alloc(&f->arena, most, sizeof *to);
+
+    if (to == NULL)
+        return no_memory(f);
+    *count = 0;
+    for (size_t p = 0; p < COPSE_COUNT(parts); p++)
+        for (size_t i = 0; i < parts[p]->entries.count; i++)
+            to[(*count)++] = parts[p]->entries.at[i].text;
+    qsort(to, *count, sizeof *to, by_text);
+    *out = to;
+    return COPSE_OK;
+}
+
+/* ---- features ---- */
+
+static double deviation(const struct copse_table_column *c)
+{
+    const double d = sqrt(c->squares / (double)c->numbers);
+    return d > 0 && isfinite(d) ? d : 1;
+}
+
+static copse_status set_feature(struct copse_table_facts *f, size_t column,
+                                struct copse_schema_column *to)
+{
+    const struct copse_table_column *c = &f->columns[column];
+    const copse_feature_scale scale = f->params->scale;
+
+    if (c->numbers == 0 && c->texts == 0)
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (--ignore)",
+            f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "");
+    if (c->texts == 0) {
+        const bool is_standard = scale == COPSE_SCALE_AUTO || scale == COPSE_SCALE_STANDARD;
+        to->role = COPSE_COLUMN_NUMBER;
+        to->fill = c->mean;
+        to->mean = is_standard ? c->mean : 0;
+        to->scale = is_standard                                  ? deviation(c)
+                    : scale == COPSE_SCALE_MAX && f->largest > 0 ? (double)f->largest
+                                                                 : 1;
+        return COPSE_OK;
+    }
+    COPSE_TRY(check_texts(f, column));
+    to->role = COPSE_COLUMN_CATEGORY;
+    COPSE_TRY(sort_texts(f, column, &to->categories, &to->width));
+    if (c->missing > 0) {
+        ((const char **)(uintptr_t)to->categories)[to->width++] = "";
+        to->has_missing = true;
+    }
+    return COPSE_OK;
+}
+
+static copse_status set_columns(struct copse_table_facts *f, struct copse_schema_parts *p)
+{
+    struct copse_schema_column *to = copse__arena_alloc(&f->arena, f->column_count, sizeof *to);
+    uint64_t width = 0;
+
+    if (to == NULL)
+        return no_memory(f);
+    p->columns = to;
+    p->column_count = (uint32_t)f->column_count;
+    for (size_t i = 0; i < f->column_count; i++) {
+        to[i].name = f->columns[i].name;
+        to[i].role = f->columns[i].role;
+        to[i].scale = 1;
+        if (to[i].role == COPSE_COLUMN_NUMBER)
+            COPSE_TRY(set_feature(f, i, &to[i]));
+        width += to[i].role == COPSE_COLUMN_NUMBER ? 1 : to[i].width;
+    }
+    if (width == 0)
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s has no column but the label and those that are left out",
+                          f->path);
+    return COPSE_OK;
+}
+
+/* ---- labels ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The different labels that are numbers, ascending, in place of all. */
+static size_t sort_labels(struct copse_table_facts *f)
+{
+    size_t count = 0;
+
+    qsort(f->labels.at, f->labels.count, sizeof *f->labels.at, by_number);
+    for (size_t i = 0; i < f->labels.count; i++)
+        if (i == 0 || f->labels.at[i] != f->labels.at[count - 1])
+            f->labels.at[count++] = f->labels.at[i];
+    return count;
+}
+
+/* Whether numbers are classes: the rule of data/schema.h. `v`: the different ones, ascending. */
+static bool are_classes(const struct copse_table_facts *f, const double *v, size_t count)
+{
+    if (f->fraction_row != 0 || count > COPSE_NAMED_CLASSES_MAX)
+        return false;
+    const bool is_counted = (v[0] == 0 || v[0] == 1) && v[count - 1] - v[0] == (double)(count - 1);
+    return count <= COPSE_FEW || (is_counted && f->rows / count >= CLASS_ROWS);
+}
+
+static copse_status name_numbers(struct copse_table_facts *f, const double *v, size_t count,
+                                 struct copse_schema_parts *p)
+{
+    const char **names = copse__arena_alloc(&f->arena, count, sizeof *names);
+    char digits[32];
+
+    p->outputs = (uint32_t)count;
+    p->is_numbered = true;
+    if (v[0] == 0 && v[count - 1] == (double)(count - 1))
+        return COPSE_OK; /* 0..count-1 */
+    p->classes = names;
+    for (size_t i = 0; names != NULL && i < count; i++) {
+        snprintf(digits, sizeof digits, "%.0f", v[i] + 0.0); /* -0 is 0 */
+        names[i] = copse__arena_strdup(&f->arena, digits);
+        if (names[i] == NULL)
+            return no_memory(f);
+    }
+    return names != NULL ? COPSE_OK : no_memory(f);
+}
+
+/* Classes that are texts. */
+static copse_status set_text_classes(struct copse_table_facts *f, struct copse_schema_parts *p)
+{
+    const struct copse_table_column *c = &f->columns[f->label];
+
+    if (f->params->task == COPSE_TASK_REGRESSION)
+        return refuse(f, f->label, &c->words.entries.at[0],
+                      "is not a number, and the labels of a regression are numbers");
+    COPSE_TRY(check_texts(f, f->label));
+    p->task = COPSE_TASK_CLASSIFICATION;
+    COPSE_TRY(sort_texts(f, f->label, &p->classes, &p->outputs));
+    if (f->params->classes != 0 && f->params->classes != p->outputs)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: %s: the labels are %u different texts, not %u classes", f->path,
+                          p->outputs, f->params->classes);
+    return COPSE_OK;
+}
+
+static copse_status set_target(struct copse_table_facts *f, struct copse_schema_parts *p)
+{
+    struct copse_table_column *c = &f->columns[f->label];
+    struct copse_schema_target *to = copse__arena_alloc(&f->arena, 1, sizeof *to);
+    const bool is_scaled = f->params->scale != COPSE_SCALE_NONE;
+
+    if (to == NULL)
+        return no_memory(f);
+    *to = (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0,
+                                        is_scaled ? deviation(c) : 1 };
+    p->task = COPSE_TASK_REGRESSION;
+    p->targets = to;
+    p->outputs = 1;
+    return COPSE_OK;
+}
+
+static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_parts *p)
+{
+    const uint32_t classes = f->params->classes;
+    copse_task task = f->params->task;
+
+    if (f->columns[f->label].texts > 0)
+        return set_text_classes(f, p);
+    if (classes != 0 && task != COPSE_TASK_REGRESSION) { /* labels are checked when they are read */
+        p->task = COPSE_TASK_CLASSIFICATION;
+        p->outputs = classes;
+        p->is_numbered = true;
+        return COPSE_OK;
+    }
+    const size_t count = sort_labels(f);
+    if (task == COPSE_TASK_AUTO)
+        task =
+            are_classes(f, f->labels.at, count) ? COPSE_TASK_CLASSIFICATION : COPSE_TASK_REGRESSION;
+    if (task == COPSE_TASK_REGRESSION)
+        return set_target(f, p);
+    if (f->fraction_row != 0)
+        return copse__table_fail(COPSE_ERR_FORMAT, f->fraction_path, f->fraction_row, f->label,
+                                 f->columns[f->label].name,
+                                 "the label is not a class (a whole number)");
+    if (count > COPSE_NAMED_CLASSES_MAX)
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "csv: %s: there are %zu different labels, at most %u classes are possible", f->path,
+            count, COPSE_NAMED_CLASSES_MAX);
+    p->task = COPSE_TASK_CLASSIFICATION;
+    return name_numbers(f, f->labels.at, count, p);
+}
+
+copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
+                                 const struct copse_schema_parts *labels, copse_schema **out)
+{
+    struct copse_schema_parts p = *labels;
+
+    *out = NULL;
+    p.kind = COPSE_DATA_TABLE;
+    p.type = COPSE_F32;
+    p.input_scale = 1;
+    p.has_header = f->has_header;
+    p.missing = f->params->missing;
+    COPSE_TRY(set_columns(f, &p));
+    if (f->label < f->column_count)
+        COPSE_TRY(set_labels(f, &p));
+    return copse__schema_create(ctx, &p, out);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* First pass over a table: header, names, label column, ignored columns, and what the cells of each
+   column are. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/data/array.h"
+#include "core/data/reader/number.h"
+#include "core/data/table/table.h"
+
+/* A file during the survey. */
+struct survey {
+    struct copse_table_facts *facts;
+    struct copse_csv *csv;
+    struct copse_csv_names names; /* the cells of the first line of the first file */
+    size_t names_row;
+    bool is_open;  /* whether the first line is a header depends on the other lines */
+    size_t *again; /* for each column, whether the cell of the first line occurs again */
+};
+
+static copse_status no_memory(const struct survey *v)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", v->csv->path,
+                      v->csv->row);
+}
+
+/* ---- columns ---- */
+
+/* The column with this name, or SIZE_MAX. */
+static copse_status find_name(const struct survey *v, const char *name, size_t *out)
+{
+    *out = SIZE_MAX;
+    for (size_t i = 0; i < v->names.count; i++) {
+        if (strcmp(v->names.at[i], name) != 0)
+            continue;
+        if (*out != SIZE_MAX)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s, row %zu: columns %zu and %zu are both named \"%s\"",
+                              v->csv->path, v->csv->row, *out + 1, i + 1, name);
+        *out = i;
+    }
+    return COPSE_OK;
+}
+
+/* Mark the columns of one item of the list `ignore`. */
+static copse_status ignore_one(struct survey *v, bool may_be_header, const char *item)
+{
+    struct copse_table_facts *f = v->facts;
+    size_t at = SIZE_MAX, size = strlen(item);
+    double number;
+
+    if (may_be_header)
+        COPSE_TRY(find_name(v, item, &at));
+    if (at != SIZE_MAX) {
+        v->is_open = false;
+        f->has_header = true;
+    } else if (copse__number_parse(item, size, &number) && copse__table_is_whole(number) &&
+               number >= 1 && number <= (double)f->column_count) {
+        at = (size_t)number - 1;
+    } else {
+        return copse_fail(
+            COPSE_ERR_ARGUMENT, "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
+            v->csv->path, item, f->column_count, may_be_header ? "" : " and no header");
+    }
+    f->columns[at].role = COPSE_COLUMN_IGNORED;
+    return COPSE_OK;
+}
+
+static copse_status take_ignored(struct survey *v, bool may_be_header)
+{
+    const char *list = v->facts->params->ignore;
+
+    while (list != NULL && *list != 0) {
+        const size_t whole = strcspn(list, ",");
+        size_t size = whole;
+        while (size > 0 && list[size - 1] == ' ')
+            size--;
+        while (size > 0 && *list == ' ')
+            list++, size--;
+        char *item = copse__arena_alloc(&v->facts->arena, size + 1, 1);
+        if (item == NULL)
+            return no_memory(v);
+        memcpy(item, list, size);
+        COPSE_TRY(ignore_one(v, may_be_header, item));
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return COPSE_OK;
+}
+
+static copse_status take_label(struct survey *v, bool may_be_header)
+{
+    struct copse_table_facts *f = v->facts;
+    const struct copse_csv_params *p = &f->params->csv;
+
+    f->label = f->column_count;
+    if (f->params->no_labels || f->params->labels != NULL)
+        return COPSE_OK;
+    if (p->label_name != NULL) {
+        size_t at = SIZE_MAX;
+        if (may_be_header)
+            COPSE_TRY(find_name(v, p->label_name, &at));
+        if (at == SIZE_MAX)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column named \"%s\" in its first row", v->csv->path,
+                              p->label_name);
+        v->is_open = false;
+        f->has_header = true;
+        f->label = at;
+    } else if (p->label_column > f->column_count) {
+        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u",
+                          v->csv->path, f->column_count, p->label_column);
+    } else if (p->label_column > 0) {
+        f->label = p->label_column - 1;
+    } else {
+        for (f->label = f->column_count; f->label > 0; f->label--)
+            if (f->columns[f->label - 1].role != COPSE_COLUMN_IGNORED)
+                break;
+        if (f->label == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: all columns are left out",
+                              v->csv->path);
+        f->label--;
+    }
+    if (f->columns[f->label].role == COPSE_COLUMN_IGNORED)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: %s: column %zu is left out, so it cannot be the label",
+                          v->csv->path, f->label + 1);
+    f->columns[f->label].role = COPSE_COLUMN_LABEL;
+    return COPSE_OK;
+}
+
+/* Names that two columns in use share. */
+static copse_status check_names(const struct copse_table_facts *f, const struct survey *v)
+{
+    struct copse_dictionary seen = { .arena = &v->facts->arena };
+    copse_status s = COPSE_OK;
+
+    for (size_t i = 0; s == COPSE_OK && i < f->column_count; i++) {
+        const char *name = v->names.at[i];
+        if (f->columns[i].role == COPSE_COLUMN_IGNORED)
+            continue;
+        const struct copse_dictionary_entry *other =
+            copse__dictionary_find(&seen, name, strlen(name));
+        if (other != NULL)
+            s = copse_fail(COPSE_ERR_FORMAT,
+                           "csv: %s, row %zu: columns %zu and %zu %s%.80s%s; rename one, or leave "
+                           "one out by its "
+                           "position (--ignore)",
+                           v->csv->path, v->names_row, other->row, i + 1,
+                           name[0] != 0 ? "are both named \"" : "have no name", name,
+                           name[0] != 0 ? "\"" : "");
+        else if (!copse__dictionary_add(&seen, name, strlen(name), "",
+                                        i + 1)) /* its column, in place of a row */
+            s = no_memory(v);
+    }
+    copse__dictionary_fini(&seen);
+    return s;
+}
+
+static copse_status first_line(struct survey *v, struct copse_cell line)
+{
+    struct copse_table_facts *f = v->facts;
+    bool by_text;
+
+    COPSE_TRY(copse__csv_split(v->csv, line, &f->arena, &v->names));
+    v->names_row = v->csv->row;
+    f->column_count = v->names.count;
+    f->columns = copse__arena_alloc(&f->arena, f->column_count, sizeof *f->columns);
+    v->again = copse__arena_alloc(&f->arena, f->column_count, sizeof *v->again);
+    if (f->columns == NULL || v->again == NULL)
+        return no_memory(v);
+    f->has_header = copse__csv_is_header(&v->names, f->params->csv.header, &by_text);
+    v->is_open = by_text;
+    for (size_t i = 0; i < f->column_count; i++) {
+        f->columns[i].words.arena = f->columns[i].digits.arena = &f->arena;
+        f->columns[i].name = f->has_header ? v->names.at[i] : "";
+    }
+    const bool may_be_header = f->has_header;
+    COPSE_TRY(take_ignored(v, may_be_header));
+    COPSE_TRY(take_label(v, may_be_header));
+    if (f->column_count - (f->label < f->column_count) == 0)
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s has a label column only", v->csv->path);
+    f->counts_from[0] = f->counts_from[1] = f->has_header && v->names.at[0][0] == 0;
+    return COPSE_OK;
+}
+
+/* ---- cells ---- */
+
+static copse_status take_number(struct survey *v, size_t column, const struct copse_cell *cell,
+                                double x)
+{
+    struct copse_table_facts *f = v->facts;
+    struct copse_table_column *c = &f->columns[column];
+
+    if (!isfinite((float)x))
+        return copse__table_number(v->csv, column, c->name, cell, &x); /* too large */
+    c->numbers++;
+    const double before = x - c->mean;
+    c->mean += before / (double)c->numbers; /* Welford */
+    c->squares += before * (x - c->mean);
+    if (c->digits.entries.count <= COPSE_FEW &&
+        !copse__dictionary_add(&c->digits, cell->text, cell->size, v->csv->path, v->csv->row))
+        return no_memory(v);
+    if (c->role != COPSE_COLUMN_LABEL) {
+        f->largest = fmaxf(f->largest, fabsf((float)x));
+        return COPSE_OK;
+    }
+    if (f->fraction_row == 0 && !copse__table_is_whole(x)) {
+        f->fraction_row = v->csv->row;
+        f->fraction_path = v->csv->path;
+    }
+    return COPSE_PUSH(f->mem, &f->labels, x) ? COPSE_OK : no_memory(v);
+}
+
+static copse_status take_text(struct survey *v, size_t column, const struct copse_cell *cell)
+{
+    struct copse_table_column *c = &v->facts->columns[column];
+
+    c->texts++;
+    c->commas += copse__table_has_comma(cell);
+    if (!copse__dictionary_add(&c->words, cell->text, cell->size, v->csv->path, v->csv->row))
+        return no_memory(v);
+    if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
+        return COPSE_OK;
+    return copse__table_fail(
+        COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
+        "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
+        c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
+                                      : "these are no categories; leave the column out (--ignore)");
+}
+
+static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)
+{
+    struct copse_table_facts *f = v->facts;
+    struct copse_table_column *c = &f->columns[column];
+    double x = 0;
+
+    const bool is_number = copse__number_parse(cell->text, cell->size, &x);
+    if (column == 0 && (f->counts_from[0] || f->counts_from[1])) {
+        f->counts_from[0] &= is_number && x == (double)f->rows;
+        f->counts_from[1] &= is_number && x == (double)f->rows + 1;
+    }
+    if (c->role == COPSE_COLUMN_IGNORED)
+        return COPSE_OK;
+    if (is_number)
+        return take_number(v, column, cell, x);
+    if (!copse__table_is_missing(cell))
+        return take_text(v, column, cell);
+    c->missing++;
+    return c->role == COPSE_COLUMN_LABEL || f->params->missing == COPSE_MISSING_REFUSE
+               ? copse__table_fail_missing(v->csv, column, c->name, cell,
+                                           c->role == COPSE_COLUMN_LABEL, false)
+               : COPSE_OK;
+}
+
+static copse_status take_row(struct survey *v, struct copse_cell rest)
+{
+    struct copse_table_facts *f = v->facts;
+    struct copse_cell cell;
+    size_t column = 0;
+    bool more = true;
+
+    for (; more && column < f->column_count; column++) {
+        COPSE_TRY(copse__csv_cell(v->csv, column, &rest, &cell, &more));
+        COPSE_TRY(take_cell(v, column, &cell));
+        if (v->is_open)
+            v->again[column] |= strlen(v->names.at[column]) == cell.size &&
+                                memcmp(v->names.at[column], cell.text, cell.size) == 0;
+    }
+    if (column != f->column_count || more)
+        return copse__csv_wrong_length(v->csv, more, f->column_count);
+    f->rows++;
+    return COPSE_OK;
+}
+
+/* The first line is data after all: none of its cells is a number. */
+static copse_status take_first_line(struct survey *v)
+{
+    struct copse_table_facts *f = v->facts;
+    const size_t row = v->csv->row;
+    copse_status s = COPSE_OK;
+
+    f->has_header = v->is_open = false;
+    f->counts_from[0] = f->counts_from[1] = false;
+    for (size_t i = 0; i < f->column_count; i++)
+        f->columns[i].name = "";
+    v->csv->row = v->names_row;
+    for (size_t i = 0; s == COPSE_OK && i < f->column_count; i++) {
+        const struct copse_cell cell = { (char *)(uintptr_t)v->names.at[i],
+                                         strlen(v->names.at[i]) };
+        s = take_cell(v, i, &cell);
+    }
+    v->csv->row = row;
+    f->rows++;
+    return s;
+}
+
+/* Most cells of the first line occur again in their columns: it is no header. */
+static bool is_data(const struct survey *v)
+{
+    size_t again = 0;
+
+    for (size_t i = 0; i < v->facts->column_count; i++)
+        again += v->again[i];
+    return 2 * again > v->facts->column_count;
+}
+
+/* ---- files ---- */
+
+/* The header of a later file is that of the first. */
+static copse_status check_header(const struct survey *v, struct copse_cell line)
+{
+    struct copse_csv_names names;
+
+    COPSE_TRY(copse__csv_split(v->csv, line, &v->facts->arena, &names));
+    bool is_same = names.count == v->names.count;
+    for (size_t i = 0; is_same && i < names.count; i++)
+        is_same = strcmp(names.at[i], v->names.at[i]) == 0;
+    return is_same ? COPSE_OK
+                   : copse_fail(COPSE_ERR_FORMAT,
+                                "csv: %s, row %zu: the header differs from that of %s",
+                                v->csv->path, v->csv->row, v->facts->path);
+}
+
+static copse_status survey_lines(struct survey *v, bool is_first_file)
+{
+    struct copse_cell line;
+    bool has, is_first = true;
+
+    for (;; is_first = false) {
+        COPSE_TRY(copse__csv_next(v->csv, &line, &has));
+        if (!has)
+            return COPSE_OK;
+        if (is_first && is_first_file)
+            COPSE_TRY(first_line(v, line));
+        if (is_first && v->facts->has_header) {
+            if (!is_first_file)
+                COPSE_TRY(check_header(v, line));
+            continue;
+        }
+        COPSE_TRY(take_row(v, line));
+    }
+}
+
+static copse_status survey_file(struct survey *v, const char *path, bool is_first_file)
+{
+    struct copse_table_facts *f = v->facts;
+    struct copse_csv csv;
+    v->csv = &csv;
+
+    copse_status s =
+        copse__csv_open(&csv, f->mem, path, f->params->max_bytes, f->params->csv.delimiter);
+    if (s == COPSE_OK)
+        s = survey_lines(v, is_first_file);
+    if (s == COPSE_OK && v->is_open && is_data(v))
+        s = take_first_line(v);
+    if ((s == COPSE_ERR_FORMAT || s == COPSE_ERR_ARGUMENT) && f->rows == 0)
+        s = copse__csv_note_comment(&csv, s);
+    copse__csv_close(&csv);
+    v->csv = NULL;
+    return s;
+}
+
+copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
+                                 const char *const *paths, size_t count,
+                                 const struct copse_dataset_params *params)
+{
+    struct survey v = { .facts = f };
+
+    *f = (struct copse_table_facts){ .mem = &copse__base(ctx)->mem,
+                                     .params = params,
+                                     .path = paths[0] };
+    f->arena.mem = f->mem;
+    COPSE_TRY(copse__csv_check(&params->csv));
+    for (size_t i = 0; i < count; i++) {
+        COPSE_TRY(survey_file(&v, paths[i], i == 0));
+        v.is_open = false; /* a later file agrees with the first */
+    }
+    if (f->rows == 0)
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s has no rows of data", f->path);
+    if (f->rows > UINT32_MAX)
+        return copse_fail(COPSE_ERR_SHAPE, "csv: %s has more than 2^32-1 rows", f->path);
+    if ((f->counts_from[0] || f->counts_from[1]) && f->columns[0].role != COPSE_COLUMN_LABEL)
+        f->columns[0].role = COPSE_COLUMN_IGNORED;
+    struct copse_csv end = { .path = f->path, .row = 1 };
+    v.csv = &end;
+    return f->has_header ? check_names(f, &v) : COPSE_OK;
+}
+
+void copse__table_facts_fini(struct copse_table_facts *f)
+{
+    for (size_t i = 0; i < f->column_count && f->columns != NULL; i++) {
+        copse__dictionary_fini(&f->columns[i].words);
+        copse__dictionary_fini(&f->columns[i].digits);
+    }
+    if (f->mem != NULL)
+        copse__free(f->mem, f->labels.at);
+    copse__arena_fini(&f->arena);
+}
