@@ -285,8 +285,8 @@ static void pool_limit(const void *params, const int32_t *spec, struct copse_lim
         limit->ulp = limit->ratio = 0;
 }
 
-/* With the last constant the host function adds the magnitudes of the slopes; x has its signs, because
-   it decides which windows an element is the largest of. */
+/* With the last constant the host function adds the magnitudes of the slopes. x keeps its signs: they
+   decide which windows an element is the largest of. */
 static void pool_grad_magnitudes(int32_t *spec)
 {
     spec[ADDS_MAGNITUDES] = 1;
