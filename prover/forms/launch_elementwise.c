@@ -188,11 +188,19 @@ PLAN_WHERE(where_i32)
 PLAN_PAIR(pair_loss, n)
 PLAN_PAIR(pair_loss_grad, n, n)
 
-/* Targets are not negative. */
+/* Targets are not negative. Beside infinities no product of a target and its weight vanishes: its
+   term is 0, where the exact one is infinite. */
 static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
 {
-    for (size_t i = 0; i < l->counts[1]; i++)
+    const float one = 1.0f;
+    float y, w;
+    for (size_t i = 0; i < l->counts[1]; i++) {
         words[1][i] &= 0x7fffffffu;
+        memcpy(&y, &words[1][i], sizeof y);
+        memcpy(&w, &words[2][i % INNER], sizeof w);
+        if (l->values == COPSE_VALUES_MIXED && y != 0.0f && w != 0.0f && y * w == 0.0f)
+            memcpy(&words[1][i], &one, sizeof one);
+    }
 }
 
 /* ---- the forms ---- */
