@@ -303,6 +303,20 @@ static void plan_norm_long(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, p.rows, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
+static void plan_groups_long(struct copse_launch *l)
+{
+    const struct copse_params_softmax_groups p = { 2, LONG_ROW, 0.75f };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, p.rows, n, n);
+}
+
+static void plan_groups_grad_long(struct copse_launch *l)
+{
+    const struct copse_params_softmax_groups_grad p = { 2, LONG_ROW, 0.75f };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, p.rows, n, n, n);
+}
+
 static void plan_norm_wide_long(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { 2, LONG_ROW, 0.125f, 2 };
@@ -373,17 +387,19 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         SOFTMAX_GRAD(kernel_, "logarithm", 1, ALL_SIZES),      \
         SOFTMAX_GRAD(kernel_, "softmax, long", 0, COPSE_LONG), \
         SOFTMAX_GRAD(kernel_, "logarithm, long", 1, COPSE_LONG)
-#define GROUPS(label, ...)                                                                    \
+#define GROUPS(label, plan_, ...)                                                             \
     {                                                                                         \
         .kernel = COPSE_KERNEL_softmax_groups, .name = label, .contents = { VALUES, RESULT }, \
-        .plan = plan_softmax_groups, .is_rare = true, SHARES, __VA_ARGS__                     \
+        .plan = plan_, .is_rare = true, SHARES, __VA_ARGS__                                   \
     }
-#define GROUPS_GRAD(label, ...)                                                             \
-    {                                                                                       \
-        .kernel = COPSE_KERNEL_softmax_groups_grad, .name = label,                          \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax_groups_grad, .cap = 4, \
-        .is_rare = true, APART, __VA_ARGS__                                                 \
+#define GROUPS_GRAD(label, plan_, ...)                                                           \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_softmax_groups_grad, .name = label,                               \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_, .cap = 4, .is_rare = true, APART, \
+        __VA_ARGS__                                                                              \
     }
+#define ONCE \
+    .no_values = COPSE_ALL_VALUES & ~1u, COPSE_FEW_ALONE, .why = "long rows take one launch"
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define NORM(label, op, is_centered)                                                   \
@@ -513,10 +529,12 @@ static const struct copse_launch_form forms[] = {
     SOFTMAX_WIDE("logarithm, long", 1, COPSE_LONG),
     SOFTMAX_GRADS(softmax_grad),
     SOFTMAX_GRADS(softmax_grad_wide),
-    GROUPS("", ALL_SIZES),
-    GROUPS("long", COPSE_LONG),
-    GROUPS_GRAD("", ALL_SIZES),
-    GROUPS_GRAD("long", COPSE_LONG),
+    GROUPS("", plan_softmax_groups, ALL_SIZES),
+    GROUPS("long", plan_softmax_groups, COPSE_LONG),
+    GROUPS("long rows", plan_groups_long, ONCE),
+    GROUPS_GRAD("", plan_softmax_groups_grad, ALL_SIZES),
+    GROUPS_GRAD("long", plan_softmax_groups_grad, COPSE_LONG),
+    GROUPS_GRAD("long rows", plan_groups_grad_long, ONCE),
     { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,
       .name = "",
       .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },

@@ -200,7 +200,7 @@ static void softmax_groups_grad_size(const void *params, const int32_t *spec,
             sum += fabs(copse__load(&args[0], i) * copse__load(&args[1], i));
         for (size_t i = first; i < first + p->cols; i++)
             copse__store(&args[2], i,
-                         (double)p->scale * fabs(copse__load(&args[0], i)) *
+                         ((double)p->scale * fabs(copse__load(&args[0], i)) + LEAST) *
                                  (fabs(copse__load(&args[1], i)) + sum) +
                              LEAST);
     }
