@@ -130,14 +130,43 @@ void copse_tower_release(copse_tower_optimizer **at)
 
 /* ---- gradients ---- */
 
+/* Keep what the caller gives: of its replica, or in the cross-replica context of all. */
+static copse_status keep_gradients(copse_tower_optimizer *t,
+                                   const struct copse_tower_gradient *pairs, size_t count)
+{
+    const uint32_t replicas = t->strategy->replica_count;
+    const struct copse_frame *f = copse__context_top();
+    uint32_t rank = 0, kept = 0;
+    if (f && f->handle) {
+        COPSE_TRY(copse__tower_replica(t, &rank));
+        return copse_note(copse__tower_keep(t, rank, pairs, count),
+                          "in the gradients of replica %u", rank);
+    }
+    copse_status s = COPSE_OK;
+    for (; kept < replicas && !s; kept++)
+        s = copse_note(copse__tower_keep(t, kept, pairs, count), "in the gradients of replica %u",
+                       kept);
+    for (uint32_t r = 0; s && r + 1 < kept; r++)
+        copse__tower_drop_last(t, r);
+    return s;
+}
+
+/* In a replica, or in the cross-replica context of the optimizer's strategy. */
+static copse_status check_place(const copse_tower_optimizer *t)
+{
+    const struct copse_frame *f = copse__context_top();
+    uint32_t rank;
+    return f && f->handle ? copse__tower_replica(t, &rank)
+                          : copse__require_cross(t->strategy, "tower optimizer: gradients");
+}
+
 copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
                                size_t count, bool moves_step)
 {
-    uint32_t rank;
     if (!t || (!pairs && count > 0))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "tower optimizer: it, or the list of gradients, is NULL");
-    COPSE_TRY(copse__tower_replica(t, &rank));
+    COPSE_TRY(check_place(t));
     if (t->optimizer->is_torn)
         return copse_fail(COPSE_ERR_DEVICE_LOST,
                           "tower optimizer: an update was cut short by a failed "
@@ -145,8 +174,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
     t->is_shared_failure = false;
-    COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u",
-                         rank));
+    COPSE_TRY(keep_gradients(t, pairs, count));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
             return COPSE_OK;

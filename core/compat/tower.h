@@ -50,8 +50,10 @@ copse_status copse__tower_listed(const copse_tower_optimizer *t,
 /* Keep references of the gradients that a replica has given. */
 copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank,
                                const struct copse_tower_gradient *pairs, size_t count);
-/* Release the first list that is kept of a replica; or all lists, and forget the count of calls. */
+/* Release the first list that is kept of a replica; take back its newest call; or release all lists,
+   and forget the count of calls. */
 void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
+void copse__tower_drop_last(copse_tower_optimizer *t, uint32_t replica);
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 

@@ -81,6 +81,13 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t r)
     t->optimizer->held[r] = (uint32_t)t->kept[r].count;
 }
 
+void copse__tower_drop_last(copse_tower_optimizer *t, uint32_t r)
+{
+    copse__tower_call_free(t, &t->kept[r].at[--t->kept[r].count]);
+    t->optimizer->held[r] = (uint32_t)t->kept[r].count;
+    t->calls[r]--;
+}
+
 void copse__tower_drop_all(copse_tower_optimizer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {

@@ -4,13 +4,13 @@
 #define COPSE_GRAPH_H
 
 #include "copse/device/function.h"
+#include "copse/distribute/call.h" /* COPSE_MAX_OUTPUTS */
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7
 /* bytes between the loss and the reports in the memory of a replica */
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT
 #define COPSE_REPORT_BYTES  ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
-#define COPSE_MAX_OUTPUTS   16
 
 /* An assignment to a variable that the step executes after all reads of the variable
    (copse_update). */
@@ -38,7 +38,12 @@ struct copse_graph {
         struct copse_graph_update *at;
         size_t count, room;
     } updates;
-    enum { COPSE_UPDATES_REFUSED, COPSE_UPDATES_IGNORED, COPSE_UPDATES_TAKEN } takes_updates;
+    enum {
+        COPSE_UPDATES_REFUSED,
+        COPSE_UPDATES_IGNORED,
+        COPSE_UPDATES_TAKEN, /* of a step: several replicas store the sum of their values */
+        COPSE_UPDATES_OWN,   /* of a call: each replica has its value; of trained variables, too */
+    } takes_updates;
     struct {
         const char *name;
         copse_tensor *tensor;     /* f32 or i32, of any shape */

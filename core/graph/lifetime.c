@@ -54,8 +54,8 @@ copse_status copse__all_reduces_find(struct copse_recorder *r)
         if (!r->params->all_reduce)
             return copse_fail(
                 COPSE_ERR_UNSUPPORTED,
-                "program: %s needs the other replicas, which only a step of a trainer "
-                "has",
+                "program: %s needs the other replicas, which only a step of a trainer and "
+                "copse_strategy_map have",
                 t->op->name);
         COPSE_TRY(r->params->all_reduce(r->params->user, t, (uint32_t)r->all_reduces.count,
                                         &c.operand, &c.result));

@@ -181,11 +181,12 @@ static copse_status build(struct copse_recording *r)
     copse_batch in = { .recording = r };
     COPSE_TRY(copse_graph_create(r->list->ctx, &r->graph));
     COPSE_TRY(table->call(r, &in));
-    if (!r->result)
+    if (!r->result && !table->has_no_result)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function returned no tensor", table->name);
-    r->result = copse__own(r->graph, r->result);
+    if (r->result)
+        r->result = copse__own(r->graph, r->result);
     COPSE_TRY(copse_graph_status(r->graph));
-    COPSE_TRY(copse__graph_order(r->graph, &r->result, 1));
+    COPSE_TRY(copse__graph_order(r->graph, &r->result, r->result ? 1 : 0));
     return table->extend(r);
 }
 

@@ -65,6 +65,7 @@ struct copse_recording_table {
     void (*target)(struct copse_recording *r, struct copse_program_params *params);
     /* *called when the program is complete */
     copse_status (*made)(struct copse_recording *r);
+    bool has_no_result; /* the function may return NULL */
     bool has_empty; /* without inputs a recording is empty: the function is not called */
     bool (*is_needed)(const struct copse_recording *r); /* *it must not be released now */
     /* *free the members of the user's struct */

@@ -51,6 +51,11 @@ static inline bool copse__type_is_smooth(copse_type type)
     return type == COPSE_F32 || copse__type_is_half(type);
 }
 
+static inline bool copse__type_is_on_devices(copse_type type)
+{
+    return copse__type(type)->is_on_devices;
+}
+
 /* The type on devices. */
 static inline copse_type copse__type_on_devices(copse_type type)
 {

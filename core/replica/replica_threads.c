@@ -5,6 +5,102 @@
 
 #define CALLER UINT32_MAX
 
+/* ---- threads of a strategy: a list of idle ones ---- */
+
+struct copse_replica_thread {
+    copse_thread thread;
+    copse_mutex lock;
+    copse_cond changed; /* `job` or `is_ended` */
+    struct copse_run_replica *job;
+    bool is_ended;
+    struct copse_replica_thread *next;
+};
+
+static void replica_main(struct copse_run_replica *self);
+
+static void thread_main(void *arg)
+{
+    struct copse_replica_thread *t = arg;
+    copse__mutex_lock(&t->lock);
+    while (!t->is_ended) {
+        if (t->job) {
+            copse__mutex_unlock(&t->lock);
+            replica_main(t->job);
+            copse__mutex_lock(&t->lock);
+            t->job = NULL;
+            copse__cond_signal_all(&t->changed);
+        } else {
+            copse__cond_wait(&t->changed, &t->lock, UINT64_MAX);
+        }
+    }
+    copse__mutex_unlock(&t->lock);
+}
+
+static copse_status thread_make(struct copse_mem *mem, struct copse_replica_thread **out)
+{
+    struct copse_replica_thread *t = copse__alloc(mem, 1, sizeof *t);
+    COPSE_TRY(copse_need_memory(t, "run"));
+    copse_status s = copse__mutex_init(&t->lock);
+    if (s == COPSE_OK && (s = copse__cond_init(&t->changed)) != COPSE_OK)
+        copse__mutex_fini(&t->lock);
+    if (s == COPSE_OK && (s = copse__thread_start(&t->thread, thread_main, t)) != COPSE_OK) {
+        copse__cond_fini(&t->changed);
+        copse__mutex_fini(&t->lock);
+    }
+    if (s != COPSE_OK) {
+        copse__free(mem, t);
+        return s;
+    }
+    *out = t;
+    return COPSE_OK;
+}
+
+/* An idle thread, or a new one, begins the job. */
+static copse_status thread_begin(copse_strategy *st, struct copse_run_replica *job)
+{
+    struct copse_replica_thread *t = st->idle_threads;
+    if (t)
+        st->idle_threads = t->next;
+    else
+        COPSE_TRY(thread_make(&st->ctx->base.mem, &t));
+    job->thread = t;
+    copse__mutex_lock(&t->lock);
+    t->job = job;
+    copse__cond_signal_all(&t->changed);
+    copse__mutex_unlock(&t->lock);
+    return COPSE_OK;
+}
+
+/* The job has returned: the thread is idle. */
+static void thread_finish(copse_strategy *st, struct copse_run_replica *job)
+{
+    struct copse_replica_thread *t = job->thread;
+    copse__mutex_lock(&t->lock);
+    while (t->job)
+        copse__cond_wait(&t->changed, &t->lock, UINT64_MAX);
+    copse__mutex_unlock(&t->lock);
+    t->next = st->idle_threads;
+    st->idle_threads = t;
+}
+
+void copse__replica_threads_end(copse_strategy *st)
+{
+    struct copse_replica_thread *t;
+    while ((t = st->idle_threads)) {
+        st->idle_threads = t->next;
+        copse__mutex_lock(&t->lock);
+        t->is_ended = true;
+        copse__cond_signal_all(&t->changed);
+        copse__mutex_unlock(&t->lock);
+        copse__thread_join(&t->thread);
+        copse__cond_fini(&t->changed);
+        copse__mutex_fini(&t->lock);
+        copse__free(&st->ctx->base.mem, t);
+    }
+}
+
+/* ---- a run ---- */
+
 /* Keep the first error with the text of the thread that it happened in. */
 static void end(struct copse_run *run, copse_status s)
 {
@@ -32,16 +128,23 @@ static void pass(struct copse_run *run, uint32_t next, uint32_t self)
 
 /* ---- a replica ---- */
 
-static void replica_main(void *arg)
+static copse_status call_replica(struct copse_run_replica *self)
 {
-    struct copse_run_replica *self = arg;
+    struct copse_run *run = self->run;
+    self->frame.run = run;
+    const copse_status s = run->call(run, self->frame.rank);
+    const copse_status left = copse__context_pop(&self->frame, s);
+    return run->strategy->replica_count > 1 ? copse_note(left, "in replica %u", self->frame.rank)
+                                            : left;
+}
+
+static void replica_main(struct copse_run_replica *self)
+{
     struct copse_run *run = self->run;
     copse__context_push_replica(&self->frame, run->strategy, self->frame.rank);
     self->frame.outer = run->caller;
     copse__callback_inherit(run->callbacks);
-    self->frame.run = run;
-    copse_status s = run->call(run, self->frame.rank);
-    s = copse_note(copse__context_pop(&self->frame, s), "in replica %u", self->frame.rank);
+    const copse_status s = call_replica(self);
 
     copse__mutex_lock(&run->lock);
     end(run, s);
@@ -53,19 +156,42 @@ static void replica_main(void *arg)
 
 /* ---- the caller ---- */
 
-/* Let a replica run up to its next merge call or its end. */
+/* A replica on the caller's thread, to its end. */
+static void run_here(struct copse_run *run, struct copse_run_replica *self)
+{
+    run->here = self->frame.rank;
+    copse__context_push_replica(&self->frame, run->strategy, self->frame.rank);
+    end(run, call_replica(self));
+    self->is_done = true;
+    run->here = CALLER;
+}
+
+static copse_status make_lock(struct copse_run *run)
+{
+    if (run->has_lock)
+        return COPSE_OK;
+    COPSE_TRY(copse__mutex_init(&run->lock));
+    const copse_status s = copse__cond_init(&run->turn_cond);
+    if (s != COPSE_OK)
+        copse__mutex_fini(&run->lock);
+    run->has_lock = s == COPSE_OK;
+    return s;
+}
+
+/* Let a replica run on its thread up to its next merge call or its end. */
 static void give_turn(struct copse_run *run, struct copse_run_replica *self)
 {
-    copse__mutex_lock(&run->lock);
-    if (!self->is_started) {
-        const copse_status s = copse__thread_start(&self->thread, replica_main, self);
-        end(run, s);
-        self->is_started = s == COPSE_OK;
-        self->is_done = !self->is_started;
+    copse_status s = make_lock(run);
+    if (s == COPSE_OK) {
+        copse__mutex_lock(&run->lock);
+        if (!self->thread)
+            s = thread_begin(run->strategy, self);
+        if (s == COPSE_OK)
+            pass(run, self->frame.rank, CALLER);
+        copse__mutex_unlock(&run->lock);
     }
-    if (self->is_started)
-        pass(run, self->frame.rank, CALLER);
-    copse__mutex_unlock(&run->lock);
+    end(run, s);
+    self->is_done |= s != COPSE_OK;
 }
 
 static copse_status not_together(const struct copse_run_replica *a,
@@ -110,61 +236,56 @@ static copse_status compare(const struct copse_run *run, bool *all_done)
     return COPSE_OK;
 }
 
-/* Rounds until all have returned. After an error those that wait get it, and so return too. */
-static void run_rounds(struct copse_run *run)
+/* A replica waits on the caller's thread: the others come to the same merge call on theirs, and the
+   merge is made. Those before it have returned, so that only replica 0 can go on. */
+static void meet_here(struct copse_run *run)
+{
+    bool all_done;
+    for (uint32_t r = run->here + 1; r < run->strategy->replica_count && run->status == COPSE_OK;
+         r++)
+        give_turn(run, &run->replicas[r]);
+    if (run->status == COPSE_OK)
+        end(run, compare(run, &all_done));
+    if (run->status == COPSE_OK)
+        end(run, run->merge(run));
+}
+
+/* Those on threads that wait in a merge call where others have returned, or after an error, get the
+   error there, and so return too. */
+static void run_all(struct copse_run *run)
 {
     const uint32_t count = run->strategy->replica_count;
-    bool all_done = false;
-    while (!all_done && run->status == COPSE_OK) {
-        for (uint32_t r = 0; r < count && run->status == COPSE_OK; r++)
+    bool all_done;
+    for (uint32_t r = 0; r < count && run->status == COPSE_OK; r++)
+        if (run->replicas[r].thread)
             give_turn(run, &run->replicas[r]);
-        if (run->status == COPSE_OK)
-            end(run, compare(run, &all_done));
-        if (run->status == COPSE_OK && !all_done)
-            end(run, run->merge(run));
-    }
+        else
+            run_here(run, &run->replicas[r]);
+    if (run->status == COPSE_OK)
+        end(run, compare(run, &all_done));
     for (uint32_t r = 0; r < count; r++)
-        if (run->replicas[r].is_started) {
+        if (run->replicas[r].thread) {
             if (!run->replicas[r].is_done)
                 give_turn(run, &run->replicas[r]);
-            copse__thread_join(&run->replicas[r].thread);
+            thread_finish(run->strategy, &run->replicas[r]);
         }
-}
-
-static copse_status run_threads(struct copse_run *run)
-{
-    COPSE_TRY(copse__mutex_init(&run->lock));
-    copse_status s = copse__cond_init(&run->turn_cond);
-    if (s == COPSE_OK) {
-        run->turn = CALLER;
-        run_rounds(run);
-        s = first_error(run);
-        copse__cond_fini(&run->turn_cond);
-    }
-    copse__mutex_fini(&run->lock);
-    return s;
-}
-
-/* One replica needs no thread. */
-static copse_status run_alone(struct copse_run *run)
-{
-    struct copse_frame *frame = &run->replicas[0].frame;
-    copse__context_push_replica(frame, run->strategy, 0);
-    frame->run = run;
-    return copse__context_pop(frame, run->call(run, 0));
 }
 
 copse_status copse__run_replicas(struct copse_run *run)
 {
-    const uint32_t count = run->strategy->replica_count;
-    for (uint32_t r = 0; r < count; r++) {
+    for (uint32_t r = 0; r < run->strategy->replica_count; r++) {
         run->replicas[r].run = run;
         run->replicas[r].frame.rank = r;
     }
-    const copse_status s = count == 1 ? run_alone(run) : run_threads(run);
+    run->turn = CALLER;
+    run_all(run);
+    if (run->has_lock) {
+        copse__cond_fini(&run->turn_cond);
+        copse__mutex_fini(&run->lock);
+    }
     if (run->created.at)
         copse__free(&run->strategy->ctx->base.mem, run->created.at);
-    return s;
+    return first_error(run);
 }
 
 copse_status copse__run_wait(struct copse_run *run, uint32_t rank, struct copse_merge *m)
@@ -173,10 +294,14 @@ copse_status copse__run_wait(struct copse_run *run, uint32_t rank, struct copse_
     if (run->status != COPSE_OK)
         return first_error(run);
     self->merges++;
-    copse__mutex_lock(&run->lock);
     self->merge = m;
-    pass(run, CALLER, rank);
+    if (run->here == rank) {
+        meet_here(run);
+    } else {
+        copse__mutex_lock(&run->lock);
+        pass(run, CALLER, rank);
+        copse__mutex_unlock(&run->lock);
+    }
     self->merge = NULL;
-    copse__mutex_unlock(&run->lock);
     return first_error(run);
 }

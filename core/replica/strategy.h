@@ -54,7 +54,11 @@ struct copse_strategy {
     struct copse_value_reducer *reducer; /* of values; NULL until the first reduction */
     /* the application's operations on values; NULL = the library's choice */
     struct copse_cross_device *cross;
-    struct copse_dependant *dependants; /* newest first */
+    /* recordings of calls, and how they are released; NULL until the first call */
+    struct copse_calls *calls;
+    void (*release_calls)(copse_strategy *st);
+    struct copse_replica_thread *idle_threads; /* of replicas (replica_threads.c) */
+    struct copse_dependant *dependants;        /* newest first */
     /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is
        no optimizer. */
     copse_status (*check_name)(const copse_strategy *st, const char *name);

@@ -4,6 +4,7 @@
 #include "copse/distribute/collective.h"
 
 #include "core/reduce/value/value_reduce.h"
+#include "core/replica/replica_threads.h"
 #include "core/strategy/create.h"
 #include "core/variable/storage.h"
 
@@ -11,6 +12,9 @@ void copse__strategy_dispose(copse_strategy *st)
 {
     copse_context *ctx = st->ctx;
     struct copse_mem *mem = &ctx->base.mem;
+    copse__replica_threads_end(st);
+    if (st->release_calls)
+        st->release_calls(st);
     copse_cross_device_release(&st->cross);
     copse__store_release(st);
     copse__value_reducer_release(&st->reducer);

@@ -174,6 +174,17 @@ static copse_status change_merge(copse_strategy *st, copse_value *const *args, s
     return s;
 }
 
+copse_status copse__variable_assign_each(copse_variable *v, copse_value *each)
+{
+    const struct request r = { v, COPSE_CHANGE_SET };
+    COPSE_TRY(check_given(v->strategy, &r, each, each));
+    if (!copse__variable_is_local(v) && each->count > 1)
+        return change_merge(v->strategy, &each, 1, (void *)(uintptr_t)&r, NULL);
+    for (uint32_t i = 0; i < copse__strategy_copies(v->strategy); i++)
+        COPSE_TRY(change_component(v, i, COPSE_CHANGE_SET, each->items[i]));
+    return COPSE_OK;
+}
+
 static copse_status change_together(const struct copse_frame *f, copse_variable *v,
                                     enum copse_change change, copse_value *value)
 {

@@ -2,6 +2,7 @@
 /* The reduction of batches of structures. Leaves are sorted by the reduction that they need, each
    sort is reduced as one batch, and the results replace the leaves. */
 #include "core/value/cross_batch.h"
+#include "core/graph/type.h"
 
 /* ---- leaves ---- */
 
@@ -37,6 +38,11 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
                               "reduce: of replicas %u and %u one has a sparse value, the "
                               "other a dense one",
                               v->ranks[0], v->ranks[i]);
+        if (!copse__type_is_computed(c->type))
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "reduce: replica %u has %s; only f32 and i32 are reduced, convert it "
+                              "(copse_value_convert)",
+                              v->ranks[i], copse__type_name(c->type));
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
                               v->ranks[0], copse__type_name(first->type),

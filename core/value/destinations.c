@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Destinations: the ranks that receive a result, and copies of values there. */
+#include "core/graph/type.h"
 #include "core/value/cross_device.h"
 
 static const uint32_t host = COPSE_HOST;
@@ -109,13 +110,15 @@ copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_v
                                    struct copse_binding to)
 {
     copse_queue *q = st->replicas[r].queue;
+    const size_t bytes = (size_t)v->block->count * copse__type_bytes(v->type);
     struct copse_block *copy;
     if (v->block->queue == q)
-        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
+        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset,
+                                copse__round_up(bytes, COPSE_WORD_BYTES));
     if (!v->block->queue)
-        return copse_queue_write(q, to.buffer, to.offset, v->block->host, to.size);
+        return copse__queue_write_bytes(q, to.buffer, to.offset, v->block->host, bytes);
     COPSE_TRY(copse__block_copy(v->block, NULL, &copy));
-    const copse_status s = copse_queue_write(q, to.buffer, to.offset, copy->host, to.size);
+    const copse_status s = copse__queue_write_bytes(q, to.buffer, to.offset, copy->host, bytes);
     copse__block_release(&copy);
     return s;
 }

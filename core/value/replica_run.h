@@ -11,6 +11,10 @@ copse_status copse__check_arguments(const char *what, copse_value *const *args, 
 /* copse_merge_call for functions of the library. */
 copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m);
 
+/* Assign a per-replica value, in the cross-replica context: to a replica-local variable each
+   component, to any other one the components by its aggregation. (assign.c) */
+copse_status copse__variable_assign_each(copse_variable *v, copse_value *each);
+
 /* ---- reductions from the inside ---- */
 
 /* Reduce to host memory with the strategy's operations, in any context (strategy_values.c). */

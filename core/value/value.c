@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values: creation, references, properties. */
 #include "core/value/value.h"
+#include "core/graph/type.h"
 #include "core/replica/replica_context.h"
 #include "core/variable/storage.h"
 
@@ -68,7 +69,7 @@ static copse_status give(copse_status s, copse_value *v, copse_value **out)
 
 static copse_status check_array(copse_type type, copse_shape shape, uint64_t *count)
 {
-    if (type != COPSE_F32 && type != COPSE_I32)
+    if (!copse__type_is_known(type))
         return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
     if (shape.rank > COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
@@ -105,6 +106,28 @@ static copse_status make_block(copse_context *ctx, const copse_strategy *st, uin
     const copse_status s = copse__block_write(*out, values);
     if (s)
         copse__block_release(out);
+    return s;
+}
+
+/* Elements of a host type in the type that devices have for it. */
+static copse_status convert_block(copse_context *ctx, const copse_strategy *st, uint32_t rank,
+                                  copse_type type, uint64_t count, const void *values,
+                                  struct copse_block **out)
+{
+    const struct copse_type_row *from = copse__type(type),
+                                *to = copse__type(copse__type_on_devices(type));
+    struct copse_mem *mem = &ctx->base.mem;
+    size_t at;
+    if (!copse__type_fits(type, values, 0, (size_t)count, &at))
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: element %zu, %.0f, is out of the range of %s",
+                          at, from->get(values, at), to->name);
+    void *converted = copse__alloc(mem, (size_t)count, to->bytes);
+    COPSE_TRY(copse_need_memory(converted, "value"));
+    for (size_t i = 0; i < count; i++)
+        to->put(converted, i, from->get(values, i));
+    const copse_status s =
+        make_block(ctx, st, rank, copse__type_on_devices(type), count, converted, out);
+    copse__free(mem, converted);
     return s;
 }
 
@@ -161,7 +184,9 @@ static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t 
                           st ? st->replica_count : 0);
     if (count > 0)
         COPSE_TRY(copse_need("value", values));
-    COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
+    COPSE_TRY(copse__type_is_on_devices(type)
+                  ? make_block(ctx, st, rank, type, count, values, &block)
+                  : convert_block(ctx, st, rank, type, count, values, &block));
     return copse__value_from_block(ctx, st, rank, shape, block, out);
 }
 

@@ -18,6 +18,7 @@
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/distribute/call.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/cross_device.h"
 #include "copse/distribute/evaluator.h"

@@ -15,6 +15,7 @@
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
+#include "copse/distribute/call.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/evaluator.h"
@@ -430,6 +431,7 @@ static void jobs(struct probe *p)
     ROW(copse_outputs_set, NEED(outputs), NEED("a"), NEED(numbers), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_value, NEED(outputs), NEED("v"), NEED(value), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_value, NEED(outputs), NEED("v"), NEED(&result));
+    VOID_ROW(copse_output, NEED(g), NEED("y"), NEED(x));
     VOID_ROW(copse_step_output, NEED(g), NEED("o"), NEED(x), COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_replica, NEED(outputs), 0, NEED("b"), 1.0, COPSE_OUTPUT_MEAN);
     ROW(copse_outputs_set_object, NEED(outputs), NEED("c"), &object);
@@ -491,6 +493,16 @@ static void values(struct probe *p)
     ROW(copse_value_per_replica, NEED(st), NEED(&value), 1, NEED(&result));
     ROW(copse_value_read, NEED(value), NEED(numbers));
     ROW(copse_value_read_sparse, NEED(slices), NULL, numbers);
+    ROW(copse_call, NEED(predict_nothing), NULL, NULL, NULL);
+    ROW(copse_strategy_map, NEED(st), NEED(predict_nothing), NULL, NULL, NULL);
+    ROW(copse_call_configure, NEED(st), NULL);
+    ROW(copse_value_add, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_subtract, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_multiply, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_multiply_by, NEED(value), 1.0f, NEED(&result));
+    ROW(copse_value_matmul, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_sum, NEED(value), NEED(&result));
+    ROW(copse_value_convert, NEED(value), COPSE_I32, NEED(&result));
     ROW(copse_value_densify, NEED(slices), NEED(&result));
     ROW(copse_value_wait, NEED(value));
 }

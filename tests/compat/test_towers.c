@@ -310,7 +310,8 @@ static void two_4(void **unused)
         OK(copse_variable_assign(m.variables[1], (const float[]){ 2 }));
         OK(copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, four, four, &result));
         all_are(m.variables[1], 2 - 6);
-        FAILS(COPSE_ERR_CONTEXT, copse_tower_apply(m.optimizers[0], NULL, 0, false), "replicas");
+        FAILS(COPSE_ERR_ARGUMENT, copse_tower_apply(m.optimizers[0], NULL, 0, false),
+              "no replica has a gradient");
         p.model = misuse_model;
         FAILS(COPSE_ERR_CANCELLED,
               copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, NULL, NULL, &result),

@@ -470,7 +470,7 @@ static const struct row {
     { "checkpoint", save_all, PASSIVE | REPLICAS, 0 },
     { "checkpoint", restore_all, PASSIVE | REPLICAS, 0 },
     { "tower optimizer", finish, PASSIVE | REPLICAS, 0 },
-    { "tower optimizer", apply, ALL & ~REPLICAS, 0 },
+    { "tower optimizer", apply, PASSIVE, 0 },
     { "tower optimizer", forward, ALL & ~REPLICAS, 0 },
     { "copse_tower_create", tower_create, PASSIVE, 0 },
     { "creation of a strategy", make_strategy, PASSIVE, 0 },

@@ -237,7 +237,10 @@ static void mir_3(void **unused)
         print_message("  threads are not counted: there is no /proc/self/task\n");
     FOR_EACH_STRATEGY(st, n)
     {
-        const size_t before = threads(); /* of this strategy: one left by any failure is seen */
+        /* the strategy keeps its threads: no failure adds one */
+        OK(copse_strategy_run(st, outer_replica, NULL, 0, &(struct plan){ .where = NOWHERE },
+                              NULL));
+        const size_t before = threads();
         for (uint32_t rank = 0; rank<n; rank += n> 1 ? n - 1 : 1) {
             if (n > 1)
                 fails_with(st, SKIPPED, rank, COPSE_ERR_CONTEXT, "all must make the same ones",
@@ -250,6 +253,21 @@ static void mir_3(void **unused)
         struct plan p = { .where = NOWHERE };
         OK(copse_strategy_run(st, outer_replica, NULL, 0, &p, NULL));
     }
+}
+
+static void the_threads_of_a_strategy_end_with_it(void **unused)
+{
+    copse_strategy *st;
+    (void)unused;
+    OK(copse_mirrored_create(ctx, (const char *const[]){ "host:0", "host:0", "host:0" }, 3, NULL,
+                             &st));
+    set_links(st);
+    const size_t before = threads();
+    OK(copse_strategy_run(st, outer_replica, NULL, 0, &(struct plan){ .where = NOWHERE }, NULL));
+    if (before > 0)
+        assert_true(threads() > before);
+    copse_strategy_release(&st);
+    no_thread_is_left(before);
 }
 
 /* ---- MIR-4: a step of the summed gradients ---- */
@@ -556,6 +574,7 @@ int main(void)
         cmocka_unit_test(nests_are_all_reduced),
         cmocka_unit_test(mir_2),
         cmocka_unit_test(mir_3),
+        cmocka_unit_test(the_threads_of_a_strategy_end_with_it),
         cmocka_unit_test(mir_4),
         cmocka_unit_test(mir_5),
         cmocka_unit_test(mir_7),

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks: dense arrays on a device or on the host, and copies between them. */
 #include "core/reduce/value/block.h"
+#include "core/graph/type.h"
 
 static size_t bytes_of(const struct copse_block *b)
 {
-    return COPSE_WORD_BYTES * (size_t)b->count;
+    return copse__type_bytes(b->type) * (size_t)b->count;
+}
+
+/* Queues copy whole words. */
+static size_t word_bytes_of(const struct copse_block *b)
+{
+    return copse__round_up(bytes_of(b), COPSE_WORD_BYTES);
 }
 
 static const char *where(const copse_queue *q)
@@ -31,9 +38,10 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
     copse_status s = COPSE_OK;
     if (queue) {
         b->queue = copse_queue_retain(queue);
-        s = copse__buffer_acquire(queue->dev, COPSE_MAX(bytes_of(b), COPSE_WORD_BYTES), &b->buffer);
+        s = copse__buffer_acquire(queue->dev, COPSE_MAX(word_bytes_of(b), COPSE_WORD_BYTES),
+                                  &b->buffer);
     } else {
-        b->host = copse__alloc(mem, (size_t)count, COPSE_WORD_BYTES);
+        b->host = copse__alloc(mem, (size_t)count, copse__type_bytes(type));
         if (!b->host)
             s = copse_no_memory("array");
     }
@@ -72,7 +80,7 @@ void copse__block_release(struct copse_block **at)
 copse_status copse__block_write(struct copse_block *b, const void *values)
 {
     if (b->queue)
-        return copse_note(copse_queue_write(b->queue, b->buffer, 0, values, bytes_of(b)),
+        return copse_note(copse__queue_write_bytes(b->queue, b->buffer, 0, values, bytes_of(b)),
                           "while writing an array to %s", where(b->queue));
     if (b->count)
         memcpy(b->host, values, bytes_of(b));
@@ -90,6 +98,26 @@ copse_status copse__queue_settle(copse_queue *queue, copse_status s)
     return is_stuck ? COPSE_ERR_TIMEOUT : s;
 }
 
+static copse_status read_words(const struct copse_block *b, void *values)
+{
+    COPSE_TRY(copse_queue_read(b->queue, b->buffer, 0, values, word_bytes_of(b)));
+    return copse_note(copse__queue_settle(b->queue, copse_queue_finish(b->queue)),
+                      "while reading an array from %s", where(b->queue));
+}
+
+/* The last word has less than four bytes of the array. */
+static copse_status read_tail(const struct copse_block *b, void *values)
+{
+    struct copse_mem *mem = &b->ctx->base.mem;
+    void *words = copse__alloc(mem, word_bytes_of(b), 1);
+    COPSE_TRY(copse_need_memory(words, "array"));
+    const copse_status s = read_words(b, words);
+    if (!s)
+        memcpy(values, words, bytes_of(b));
+    copse__free_read(mem, words, s);
+    return s;
+}
+
 copse_status copse__block_read(const struct copse_block *b, void *values)
 {
     if (!b->queue) {
@@ -97,9 +125,9 @@ copse_status copse__block_read(const struct copse_block *b, void *values)
             memcpy(values, b->host, bytes_of(b));
         return COPSE_OK;
     }
-    COPSE_TRY(copse_queue_read(b->queue, b->buffer, 0, values, bytes_of(b)));
-    return copse_note(copse__queue_settle(b->queue, copse_queue_finish(b->queue)),
-                      "while reading an array from %s", where(b->queue));
+    if (word_bytes_of(b) != bytes_of(b))
+        return read_tail(b, values);
+    return read_words(b, values);
 }
 
 /* Through host memory. After a timeout a device may still write to that memory: it is not freed,
@@ -127,9 +155,10 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
     struct copse_block *b;
     *out = NULL;
     COPSE_TRY(copse__block_create(from->ctx, to, from->type, from->count, &b));
-    const copse_status s = to && to == from->queue
-                               ? copse_queue_copy(to, from->buffer, 0, b->buffer, 0, bytes_of(b))
-                               : stage(from, b);
+    const copse_status s =
+        to && to == from->queue
+            ? copse_queue_copy(to, from->buffer, 0, b->buffer, 0, word_bytes_of(b))
+            : stage(from, b);
     if (s == COPSE_ERR_TIMEOUT && !to)
         return s; /* see above */
     if (s) {

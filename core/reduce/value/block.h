@@ -11,7 +11,7 @@ struct copse_block {
     copse_refs refs;
     copse_context *ctx;   /* retained */
     copse_queue *queue;   /* retained; NULL = host memory */
-    copse_buffer *buffer; /* of the pool; at least `count` words */
+    copse_buffer *buffer; /* of the pool; whole words */
     void *host;           /* without a queue: the array */
     copse_type type;
     uint64_t count; /* elements, may be 0 */
@@ -22,7 +22,7 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
                                  uint64_t count, struct copse_block **out);
 struct copse_block *copse__block_retain(struct copse_block *b);
 void copse__block_release(struct copse_block **b);
-/* Whole contents, `count` words. Reading waits, with the library's deadline; after
+/* Whole contents, `count` elements. Reading waits, with the library's deadline; after
    COPSE_ERR_TIMEOUT, and only then, `values` is still in use by the device. */
 copse_status copse__block_write(struct copse_block *b, const void *values);
 copse_status copse__block_read(const struct copse_block *b, void *values);

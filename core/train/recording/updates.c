@@ -15,13 +15,14 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v,
                                  const copse_tensor *value)
 {
     COPSE_TRY(copse__variable_check(v, "update"));
-    if (v->is_trained)
+    if (v->is_trained && g->takes_updates != COPSE_UPDATES_OWN)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "update: variable '%s' is trained, its optimizer updates it; freeze it",
                           v->name);
     if (g->takes_updates == COPSE_UPDATES_REFUSED)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "update: of variable '%s': only a trainer's step executes updates",
+                          "update: of variable '%s': only a trainer's step and calls (copse_call) "
+                          "execute updates",
                           v->name);
     for (size_t i = 0; i < g->updates.count; i++)
         if (g->updates.at[i].variable == v)
@@ -65,7 +66,8 @@ void copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
     if (g->takes_updates == COPSE_UPDATES_IGNORED)
         return;
     struct copse_graph_update u = { .variable = v,
-                                    .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
+                                    .is_shared = g->takes_updates == COPSE_UPDATES_TAKEN &&
+                                                 g->replicas > 1 && !copse__variable_is_local(v) };
     u.value = u.is_shared ? sum_weighted(g, v, value) : copse__own(g, value);
     COPSE_LATCH_VOID(g, copse_need_memory(COPSE_PUSH(&g->ctx->base.mem, &g->updates, u), "update"));
 }

@@ -115,14 +115,17 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
                                                          copse_value **out);
 
 /**
- * [replica] Hand gradients over. They are kept, and no variable, slot or counter changes, until all
+ * [replica, or C] Hand gradients over. They are kept, and no variable, slot or counter changes, until all
  * replicas have made the call; the k-th calls of all belong together. Then what is there for each
  * variable is summed, dense gradients by the canonical tree, and the variables are updated once. A
  * replica without a gradient of a variable adds nothing, and the sum is not rescaled; a variable
- * without any is left alone. Sparse gradients of all replicas are joined in rank order, slices of
+ * without any is left alone. [C] One call hands over the gradients of all replicas of this worker:
+ * the components of per-replica values, as copse_strategy_map (distribute/call.h) gives them; a
+ * plain or mirrored value counts once for each replica. Sparse gradients of all replicas are joined in rank order, slices of
  * one row are added in that order, and the rule sees zeros in the other rows.
  * @param moves_step  Whether that update adds 1 to copse_global_step; the last replica's counts.
- * @retval COPSE_ERR_CONTEXT      The thread is not in a replica of the optimizer's strategy.
+ * @retval COPSE_ERR_CONTEXT      The thread is in no replica of the optimizer's strategy, and not in
+ *                                its cross-replica context.
  * @retval COPSE_ERR_ARGUMENT     No gradient at all; a variable twice, not trained, or whose
  *                                gradients a trainer gathers.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.

@@ -81,8 +81,8 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
                                       size_t count, void *user, copse_value **result);
 
 /**
- * Run a function on every replica. The replicas run one after the other in rank order, each on a
- * thread of its own up to its next merge call, so that side effects have one order. Legal in the
+ * Run a function on every replica. The replicas run one after the other in rank order, each up to
+ * its next merge call, so that side effects have one order. Legal in the
  * scope of `st`, in a merge function, and outside every scope (the scope is then entered for the
  * call). Results are regrouped: lists and dictionaries item by item; where all replicas return the
  * same value, that value; the components of one variable become the variable; else a per-replica
@@ -98,8 +98,9 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  * @retval COPSE_ERR_ARGUMENT An argument has a per-replica value with another number of components
  *                            than there are replicas: nothing was run.
  * The first error of a replica or merge function ends all replicas and is returned with its text;
- * those that wait in a merge call get it there. No thread is left. Threads: merge functions run on
- * the calling thread; with one replica the function does, too. Blocking: until all replicas have
+ * those that wait in a merge call get it there. Threads: the function and merge functions run on the
+ * calling thread; once a replica waits in a merge call there, the replicas after it run on threads
+ * that the strategy keeps until it is released. Blocking: until all replicas have
  * returned, however long their functions take; replicas must wait for each other in merge calls
  * alone.
  */

@@ -4,7 +4,7 @@
  * objects of the application, lists and dictionaries of them, and distributed values, which have
  * one component per replica.
  *
- * A value never changes; arithmetic on values makes new ones. Values are counted: a function that
+ * A value never changes; arithmetic on values (copse/distribute/call.h) makes new ones. Values are counted: a function that
  * returns a value returns a reference. A "structure" is a value, or a list or dictionary of
  * structures.
  */
@@ -23,7 +23,7 @@ typedef struct copse_value copse_value;
 
 /** What a value is. */
 typedef enum copse_value_kind {
-    COPSE_VALUE_ARRAY,       /**< dense f32 or i32 array, row-major */
+    COPSE_VALUE_ARRAY,       /**< dense array, row-major */
     COPSE_VALUE_SPARSE,      /**< some slices of a dense f32 array along its first axis */
     COPSE_VALUE_OBJECT,      /**< a pointer of the application; equal when the pointers are */
     COPSE_VALUE_VARIABLE,    /**< a variable, or one replica's component of it */
@@ -39,8 +39,10 @@ typedef enum copse_value_kind {
 /**
  * Make an array: on the device of the current replica (see copse/distribute/replica.h), or outside
  * of a replica context on the host.
+ * @param type    Every one; i64 becomes i32. Reductions and assignments take f32 and i32 alone.
  * @param values  Every element, row-major; copied before the call returns.
- * @retval COPSE_ERR_ARGUMENT   `type` or `shape` is none.
+ * @retval COPSE_ERR_ARGUMENT   `type` or `shape` is none, or an i64 element is out of the range of
+ *                              i32.
  * Thread-safety: any, as long as the current replica's strategy is not used elsewhere.
  */
 COPSE_API COPSE_CHECKED copse_status copse_value_create(copse_context *ctx, copse_type type,
@@ -111,7 +113,7 @@ COPSE_API copse_variable *copse_value_variable(const copse_value *v);
 /**
  * Copy an array's elements to host memory; a mirrored value gives its first component, a variable
  * what `copse_read` gives in the current context.
- * @param values  Room for every element, 4 bytes each.
+ * @param values  Room for every element, in the type of the value.
  * @retval COPSE_ERR_ARGUMENT  Not an array; a per-replica value needs a component to be named.
  * Blocking: until queued work that makes it has run, with a deadline; after COPSE_ERR_TIMEOUT
  * `values` is still in use by the device.

@@ -11,10 +11,12 @@ from .errors import Error
 from .inputs import Inputs
 from .model import Evaluation, Model
 from .monitor import Monitor
+from .replica import Function, ReplicaContext, current_strategy, function, replica_context
 from .schedule import Schedule
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .trainer import Loaded, StepResult, Trainer
+from .values import Value, value
 
 __version__ = version()
 
@@ -23,7 +25,8 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Loaded", "Model", "Monitor",
-    "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Variable", "conformance", "context", "devices", "errors",
-    "nn", "ops", "safetensors", "select", "version",
+    "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Function", "Inputs", "Loaded", "Model", "Monitor",
+    "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable", "conformance",
+    "context", "current_strategy", "devices", "errors", "function", "nn", "ops", "replica_context", "safetensors", "select",
+    "value", "version",
 ]

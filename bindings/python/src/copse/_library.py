@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 def _names(stem: str) -> list[str]:
     return {"darwin": [f"lib{stem}.dylib"], "win32": [f"{stem}.dll"]}.get(
-        sys.platform, [f"lib{stem}.so.0.1", f"lib{stem}.so"])
+        sys.platform, [f"lib{stem}.so.0.2", f"lib{stem}.so"])
 
 
 def _candidates(stem: str) -> list[str]:

@@ -2,7 +2,7 @@
 """Strategies and variables."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -138,6 +138,7 @@ class Strategy:
             self._pointer = make("strategy", function, context(), others, names, len(names), params)
         self.devices = ids
         self.kind = kind
+        self._functions: set[Any] = set()  # recorded ones: their addresses are keys in the library
         self.cluster = cluster
         if cluster is not None:
             cluster._use(self)
@@ -190,6 +191,39 @@ class Strategy:
         found, count = ffi.new("copse_variable ***"), ffi.new("size_t *")
         lib.copse_strategy_variables(self._pointer, found, count)
         return [Variable(self, found[0][i]) for i in range(count[0])]
+
+    # ---- functions on replicas (replica.py) ----
+
+    def scope(self) -> Any:
+        """`with strategy.scope():` the thread sees the values of all replicas."""
+        from . import replica
+        return replica.scope(self)
+
+    def run(self, f: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None) -> Any:
+        """Call `f(*args, **kwargs)` once for each replica, in order; per-replica arguments are given as the replica's
+        component. Arithmetic of values and functions of @copse.function compute on the replica's device. The results become
+        one per-replica value, item by item."""
+        from . import replica
+        return replica.run(self, f, args, kwargs)
+
+    def map(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Compute a function of @copse.function on all replicas at once."""
+        from . import replica
+        return replica.map_all(self, f, args, kwargs)
+
+    def reduce(self, op: str, x: Any, axis: Optional[int] = None) -> Any:
+        """The "sum" or "mean" of a per-replica value over the replicas of all workers; with an axis first along it."""
+        from . import replica
+        return replica.reduce(self, op, x, axis)
+
+    def per_replica(self, components: Sequence[Any]) -> Any:
+        """A per-replica value of one array or number for each replica of this process."""
+        from . import values
+        return values.per_replica(self, components)
+
+    def local_results(self, x: Any) -> tuple[Any, ...]:
+        """The components of a per-replica value in this process; of another value itself."""
+        return tuple(getattr(x, "components", [x]))
 
     def __repr__(self) -> str:
         return f"Strategy({', '.join(self.devices)})"
