@@ -64,6 +64,13 @@ void copse__replicas_close(copse_strategy *st)
     }
 }
 
+copse_status copse__replica_buffer(const struct copse_replica *r, size_t bytes, copse_buffer **out)
+{
+    COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = bytes }, out));
+    COPSE_TRY(copse_queue_fill(r->queue, *out, 0, bytes, 0));
+    return copse_queue_finish(r->queue);
+}
+
 uint64_t copse__replicas_binding_bytes(const copse_strategy *st)
 {
     uint64_t bytes = UINT64_MAX;

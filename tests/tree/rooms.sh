@@ -9,7 +9,7 @@ set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 open=''
-families='core/ops prover/cases core/train'
+families='core/ops prover/cases'
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
