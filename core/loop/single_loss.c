@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the
    last. */
-#include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "core/loop/outputs.h"
 #include "core/loop/step.h"
@@ -236,7 +235,7 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
 
 static copse_status run_loops(struct single_loss *u, uint32_t batches)
 {
-    const uint32_t most = copse_accelerator_steps_per_run(u->trainer->strategy);
+    const uint32_t most = COPSE_MAX(u->trainer->strategy->accelerator.steps_per_run, 1);
     for (uint32_t done; batches > 0; batches -= done) {
         const copse_status s = run_loop(u, COPSE_MIN(batches, most), &done);
         if (s != COPSE_OK)
@@ -298,7 +297,7 @@ static copse_status make(struct single_loss *u)
     if (st->group.cluster && !u->cluster)
         u->cluster = copse_cluster_retain(st->group.cluster);
     if (u->is_default)
-        u->iterations = copse_accelerator_steps_per_run(st);
+        u->iterations = COPSE_MAX(st->accelerator.steps_per_run, 1);
     return set_initial(u);
 }
 

@@ -5,7 +5,6 @@
    submission. */
 #include <stdio.h>
 
-#include "copse/distribute/accelerator.h"
 #include "core/train/execution.h"
 
 #define WORD_BYTES ((size_t)4 * COPSE_STEP_WORDS)
@@ -208,7 +207,7 @@ static copse_status begin_run(struct run *run)
                                            &run->shards[i]));
     }
     run->keeps_reports = !t->params.check_numerics;
-    run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&
+    run->is_resident = copse__strategy_has_one_queue(t->strategy) && run->keeps_reports &&
                        !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     run->first_step = t->step;
     run->first_row =

@@ -4,7 +4,7 @@
 # say. `open` names the folders that still have a circle; a folder without one must leave the list. The subfolders of a room
 # are judged as its files are, but those of `families`, whose ops call each other. Also fails when a function that a header of
 # a folder declares is defined in another one: such a call goes upwards unseen. Also fails when core or a backend uses a
-# symbol of the prover.
+# symbol of the prover, or another room one of core/strategy.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
@@ -91,6 +91,10 @@ for source in $(cd "$top" && find core backends -name '*.c'); do
 done >"$work/used_by_core"
 awk 'NR == FNR { if ($2 ~ /^prover\//) room[$1] = $2; next }
      $1 in room { print $2 ": uses " $1 ", which is defined in " room[$1] ": core must not need the prover"; bad = 1 }
+     END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
+# core/strategy makes strategies for applications; the rooms below them know a strategy by core/replica alone.
+awk 'NR == FNR { if ($2 == "core/strategy") made[$1] = 1; next }
+     $1 in made && $2 !~ /^core\/strategy\// { print $2 ": uses " $1 " of core/strategy"; bad = 1 }
      END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
 for list in defined used_by_core; do
     grep -q . "$work/$list" || { echo "no symbols in the list $list"; failed=1; }
