@@ -23,6 +23,12 @@ object_of() {
     *) echo "$build/CMakeFiles/copse_objects.dir/$1.o" ;;
     esac
 }
+# folder_of FIELD: lines whose field is a folder; of a room in `families`, the room
+folder_of() {
+    awk -v field="$1" -v families=" $families " '{ split($field, part, "/"); room = part[1] "/" part[2]
+        if (index(families, " " room " ")) $field = room
+        print }'
+}
 : >"$work/defined"
 for room in "$top"/core/*/ "$top"/prover/*/; do
     name=$(basename "$(dirname "$room")")/$(basename "$room")
@@ -33,7 +39,8 @@ for room in "$top"/core/*/ "$top"/prover/*/; do
     done
     [ -n "$objects" ] || continue
     # shellcheck disable=SC2086
-    nm --defined-only $objects | awk -v room="$name" '$2 ~ /^[TDBRVW]$/ { print $3, room }' >>"$work/defined"
+    nm -A --defined-only $objects | sed 's|^.*\.dir/\([^:]*\)/[^/:]*:|\1 |' | awk '$3 ~ /^[TDBRVW]$/ { print $4, $1 }' |
+        folder_of 2 >>"$work/defined"
     # "user provider" for every pair of files where one uses a symbol that the other defines
     # shellcheck disable=SC2086
     nm -A $objects | awk '
@@ -101,10 +108,8 @@ for list in defined used_by_core; do
 done
 grep -q ' prover/' "$work/defined" || { echo "no objects of the prover in $build"; failed=1; }
 (cd "$top" && find core prover -name '*.h') | while read -r header; do
-    room=$(echo "$header" | cut -d/ -f1,2)
-    header=$top/$header
-    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s|\$| $room|"
-done | sort -u >"$work/declared"
+    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$top/$header" | sed "s|\$| ${header%/*}|"
+done | folder_of 2 | sort -u >"$work/declared"
 awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
      $1 in in_room && !index(in_room[$1], " " $2 " ") { print $2 ": declares " $1 ", which is defined in" in_room[$1]; bad = 1 }
      END { exit bad }' "$work/defined" "$work/declared" || failed=1

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 #include "prover/conformance/stress/stress.h"
 
 /* ---- y = -x ---- */
